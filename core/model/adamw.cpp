@@ -52,8 +52,8 @@ void update_double(const AdamWFactors<double>& k, std::size_t count, const doubl
   update_body(k, count, g, p, m, v);
 }
 
-// Doubles lose nothing and cost no more memory. A single array is read from memory more slowly than several at once, so
-// what follows is fetched.
+// double loses nothing and takes no more memory bandwidth. A single array is read from memory more slowly than several
+// at once, so the next values are prefetched.
 double squares_float(const float* g, std::size_t count) {
   constexpr std::size_t kAhead = 1024;
   Lanes<double> low = zero<double>(), high = low;
@@ -127,7 +127,7 @@ double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, i
     const bool counts = slice.expert < 0 ? !ranks || ranks->rank() == 0 : is_of_rank(slice, ranks, n_experts);
     if (counts) sums[i] = squares(gradients + slice.offset, slice.count);
   });
-  sum_over_ranks(ranks, sums, sum_of_slice.size());  // exact: of each sum all ranks but one have 0
+  sum_over_ranks(ranks, sums, sum_of_slice.size());  // exact: for each sum, all ranks but one have 0
   double total = 0;
   for (const double sum : sum_of_slice) total += sum;
   return std::sqrt(total);

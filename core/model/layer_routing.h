@@ -14,10 +14,10 @@ struct LayerRouting {
   int layer = 0;  // among all layers
   int n_experts = 0, top_k = 0;
   std::span<const std::int32_t> ids_TK;
-  std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN: nothing else could be chosen
+  std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN if no other expert could be chosen
 };
 
-// Of the model's last forward pass, until the next.
+// Returns views into the model's last forward pass, valid until the next one.
 std::vector<LayerRouting> routing_of(const Transformer<float>& model);
 
 }  // namespace moescope

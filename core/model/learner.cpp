@@ -80,7 +80,7 @@ void Learner<T>::zero_gate_gradients() {
   for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
 }
 
-// The gates with their own learning rate, or not at all.
+// Updates the gates with their own learning rate, or not at all if they are frozen.
 template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
   Parameters<T>& p = parameters;
@@ -106,7 +106,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
   const bool fits = model_ && model_->sequences() == batch.sequences && model_->length() == batch.length &&
                     model_->top_k() == config.router.top_k;
   if (!fits) {
-    model_.reset();  // first, so that two never exist at once
+    model_.reset();  // before the new one, so that two never exist at once
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
   model_->set_tap(tap);
@@ -149,7 +149,7 @@ void Learner<T>::update_biases() {
   }
 }
 
-// Neighbouring tensors go together: few messages.
+// Neighbouring tensors are sent together to save messages.
 template <class T>
 void Learner<T>::sum_replicated_gradients() {
   if (!ranks_) return;
@@ -201,7 +201,7 @@ void check_ranks(const RunConfig& config, int ranks) {
   for (int i = 0; i < config.model.n_layers * kNumGemmClasses; ++i) {
     const StepPrecision precision = step_precision(config, 0, i / kNumGemmClasses);
     const auto gemm_class = static_cast<GemmClass>(i % kNumGemmClasses);
-    if (gemm_class == GemmClass::experts) continue;  // their rows come together on one rank
+    if (gemm_class == GemmClass::experts) continue;  // their rows are complete on one rank
     for (const OperandFormat& format : precision.of(gemm_class).formats) {
       const bool over_tokens = has_tensor_scale(format) ||
                                (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);

@@ -1,8 +1,7 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
-// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
-// weights), QK-clip.
-// Pinned biases are set before the forward pass and after the update.
+// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (as in TorchTitan the bias is updated
+// before the weights), QK-clip. Pinned biases are set before the forward pass and after the update.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +21,22 @@ struct StepResult {
   Losses losses;
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double max_logit = 0;  // largest score of attention in the forward pass
+  double max_logit = 0;  // largest attention score in the forward pass
 };
 
-enum class Weights { initialised, zero };  // zero: the caller fills them in
+enum class Weights { initialised, zero };  // zero: the caller fills in the weights
 
 template <class T>
 class Learner {
  public:
-  // `ranks`, if given, outlives it and fits the config: check_ranks().
+  // `ranks`, if given, must outlive the learner and fit the config: check_ranks().
   explicit Learner(const RunConfig& config, Weights weights = Weights::initialised, Ranks* ranks = nullptr);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
   StepResult step(const Batch& batch, bool quant_statistics, PhaseClock& clock);
 
-  // The parts of a step.
-  // `tap`, if given, captures its operand in this forward pass or the backward pass after it.
+  // The parts of a step. `tap`, if given, captures its operand in this forward pass or the next backward pass.
   Losses forward(const Batch& batch, bool quant_statistics, PhaseClock& clock, OperandTap* tap = nullptr);
   void backward(const Batch& batch, PhaseClock& clock) { model_->backward(batch, clock); }
   StepResult update(const Losses& losses, PhaseClock& clock);
@@ -47,11 +45,11 @@ class Learner {
   Parameters<T> parameters;
   std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
   std::int64_t steps_taken = 0;
-  // Transformer::set_replayed() of the next forward passes.
+  // Argument of Transformer::set_replayed() for the next forward passes.
   const std::vector<std::vector<std::int32_t>>* replayed = nullptr;
   const Transformer<T>& model() const { return *model_; }
   Ranks* ranks() const { return ranks_; }
-  // Collects weights and moments of the experts of all ranks, as a single process has them. Collective.
+  // Collects weights and moments of the experts of all ranks, as in a single process. Collective.
   void gather_experts();
 
  private:
@@ -64,12 +62,12 @@ class Learner {
   void sum_replicated_gradients();
 
   Ranks* ranks_;
-  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; AdamW's of this rank, without gates; the gates
-  std::vector<MuonMatrix> matrices_, gate_matrices_;             // Muon's of this rank, without gates; the gates
+  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; AdamW's of this rank without gates; the gates
+  std::vector<MuonMatrix> matrices_, gate_matrices_;             // Muon's of this rank without gates; the gates
   std::unique_ptr<Transformer<T>> model_;                        // rebuilt when the batch's shape or top_k changes
 };
 
-// Throws std::runtime_error with the reason why a training with this config cannot be spread over so many ranks.
+// Throws std::runtime_error with the reason if a training with this config cannot be spread over `ranks` ranks.
 void check_ranks(const RunConfig& config, int ranks);
 
 extern template class Learner<float>;

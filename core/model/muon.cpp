@@ -18,7 +18,7 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// From the nearer end, as torch.lerp does it.
+// Interpolates from the nearer end, as torch.lerp does.
 template <class T>
 HWY_INLINE Lanes<T> between(Lanes<T> start, Lanes<T> end, T weight) {
   const bool near_start = weight < T{0.5};
@@ -94,13 +94,13 @@ Index shorter(const Matrix<T>& matrix) {
   return std::min(matrix.rows, matrix.cols);
 }
 
-// Elements that the five steps need beside the direction.
+// Number of elements that the five steps need besides the direction.
 template <class T>
 Index steps_scratch(const Matrix<T>& matrix) {
   return 2 * shorter(matrix) * shorter(matrix) + matrix.size();
 }
 
-// One step from x into `next`; `scratch` holds A and B.
+// Computes one step from x into `next`; `scratch` holds A and B.
 template <class T>
 void newton_schulz_step(bool in_bf16, const Matrix<const T>& x, const Matrix<T>& next, T* scratch) {
   const bool wide = x.rows <= x.cols;
@@ -122,7 +122,7 @@ void newton_schulz_step(bool in_bf16, const Matrix<const T>& x, const Matrix<T>&
   round_to_bf16(in_bf16, next.size(), next.data);
 }
 
-// `scratch`: steps_scratch() elements.
+// `scratch` has steps_scratch() elements.
 template <class T>
 void orthogonalise_in(bool in_bf16, const Matrix<const T>& prepared, const Matrix<T>& direction, T* scratch) {
   const Index count = prepared.size(), square = shorter(prepared) * shorter(prepared);
@@ -145,7 +145,7 @@ double muon_cost(const MuonMatrix& m) {
   return s * s * (2 * l + s);
 }
 
-// Rows of one head; 0: the tensor is one matrix.
+// Number of rows of one head; 0 if the tensor is one matrix.
 int head_rows(const ModelConfig& config, const ParameterTensor& tensor) {
   if (tensor.name.ends_with(".wq.weight") || tensor.name.ends_with(".wq_b.weight"))
     return config.qk_nope_head_dim + config.qk_rope_head_dim;

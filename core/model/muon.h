@@ -6,10 +6,10 @@
 //   X = U / max(|U|, 1e-7), Frobenius norm;  five times, on the shorter side of X:
 //     A = X X^T;  B = b A + c A A;  X = a X + B X          (a, b, c) = (3.4445, -4.7750, 2.0315)
 //   W = (1 - lr wd) W - lr ratio X
-// The five steps do not make X orthogonal: its singular values end between about 0.7 and 1.2.
+// The five iterations do not make X orthogonal: its singular values end between about 0.7 and 1.2.
 //
-// Matrices of their own are every expert's w1, w2 and w3, those of each head in wq (wq_b) and wkv_b, and whole all
-// other weights of attention, feed-forwards and the gate. Embedding, head and norms are AdamW's.
+// Muon updates these matrices separately: every expert's w1, w2 and w3, each head's part of wq (wq_b) and wkv_b, and
+// each of the other weights of attention, feed-forwards and the gate. AdamW updates embedding, head and norms.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +25,18 @@ namespace moescope {
 struct MuonMatrix {
   std::size_t offset = 0;
   int rows = 0, cols = 0;
-  int expert = -1;  // -1: not of a routed expert
+  int expert = -1;  // -1 if not of a routed expert
   bool gate = false;
 };
 
 bool is_moved_by_muon(const ParameterTensor& tensor);
-// The most costly ones first, so that threads end together.
+// Returns the most costly matrices first, so that threads end together.
 std::vector<MuonMatrix> muon_matrices(const ModelConfig& config, std::span<const ParameterTensor> tensors);
 
-// On the learning rate of an m x n matrix:
-//   original         sqrt(max(1, m / n))
-//   match_rms_adamw  0.2 sqrt(max(m, n)): steps as large as AdamW's
-//   spectral         sqrt(m / n)
+// Returns the factor of the learning rate of an m x n matrix:
+//     original         sqrt(max(1, m / n))
+//     match_rms_adamw  0.2 sqrt(max(m, n)): steps as large as AdamW's
+//     spectral         sqrt(m / n)
 double muon_ratio(MuonScale scale, int rows, int cols);
 
 // Updates the momentum; `prepared` receives U.
@@ -44,12 +44,12 @@ template <class T>
 void muon_prepare(const OptimizerConfig& config, double gradient_scale, std::size_t count, const T* gradients,
                   T* momentum, T* prepared);
 
-// The five steps, from `prepared` into `direction`, which must not overlap. `in_bf16`: X, A and B are rounded to BF16
-// after each product, as on a GPU.
+// Runs the five iterations from `prepared` into `direction`, which must not overlap. With `in_bf16`, X, A and B are
+// rounded to BF16 after each product, as on a GPU.
 template <class T>
 void orthogonalise(bool in_bf16, ConstMatrix<T> prepared, Matrix<T> direction);
 
-// Everything, matrix by matrix; the same bits for any number of threads.
+// Runs the whole update, matrix by matrix. The bits do not depend on the number of threads.
 template <class T>
 void muon_update(const OptimizerConfig& config, double lr, double gradient_scale, std::span<const MuonMatrix> matrices,
                  const T* gradients, T* weights, T* momentum);

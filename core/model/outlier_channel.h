@@ -1,5 +1,5 @@
-// An outlier channel on request: the same model with one channel of every feed-forward's input much larger than the
-// others.
+// Makes an outlier channel on request: the model computes the same function, but one channel of every feed-forward's
+// input is much larger than the others.
 #pragma once
 
 #include "core/model/layers/parameters.h"
@@ -7,8 +7,8 @@
 namespace moescope {
 
 // Multiplies the channel's gain in every ffn_norm by model.outlier_factor and divides the weights that read it (gate,
-// w1 and w3 of dense, shared and routed experts) by it, which leaves every output unchanged except for rounding
-// (SmoothQuant, arXiv:2211.10438, in reverse).
+// w1 and w3 of dense, shared and routed experts) by it. Every output is unchanged except for rounding (SmoothQuant,
+// arXiv:2211.10438, in reverse).
 template <class T>
 void make_outlier_channel(const ModelConfig& model, const ModelView<T>& weights);
 

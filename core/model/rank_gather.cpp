@@ -8,7 +8,8 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<QuantSums>);
 
-// Every rank has experts of its own, and tokens; all other weights are the same everywhere.
+// True if each rank has a part of the operand: experts, payload, and everything made of tokens. Other weights are equal
+// on all ranks.
 bool is_shared(std::size_t gemm, std::size_t operand) {
   const GemmClass of = gemm_class_of(static_cast<Gemm>(gemm));
   return of == GemmClass::experts || of == GemmClass::payload || kGemmOperands[operand].operand != OperandRole::w;

@@ -1,5 +1,5 @@
-// Collects from all ranks what the telemetry of a step needs, for the rank that writes it. Without ranks it is what
-// this process has. All calls are collective.
+// Collects the values for the telemetry of a step from all ranks, for the rank that writes it. Without ranks these are
+// the values of this process. All calls are collective.
 #pragma once
 
 #include <vector>
@@ -24,11 +24,11 @@ class WholeRouter {
   std::vector<float> logits_, scores_, lse_, mix_, margin_, cutoff_;
 };
 
-// Quantization statistics of each layer, then the head's, over all ranks: sums where each rank has a part, rank 0's
-// where all have the same.
+// Quantization statistics of each layer, then the head's, over all ranks: sums if each rank has a part, rank 0's if all
+// ranks have equal ones.
 std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model);
 
-// What the all-to-alls of all ranks moved since the last call; ranks = 0 without ranks.
+// Bytes and time of all ranks' all-to-alls since the last call; ranks = 0 without ranks.
 WireFrame gather_wire(Ranks* ranks);
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 // The whole model: embedding, blocks of attention and feed-forward, head and loss, with the backward pass.
 //
 //   x = embedding;  per block: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
-// Legend: T = B*S tokens here, D dim, V vocabulary. As one of R ranks a model holds all weights and its share of the
-// batch, and computes its own experts (batch_part.h, expert_exchange.h).
+// Legend: T = B*S tokens of this rank, D dim, V vocabulary. As one of R ranks a model holds all weights and its share
+// of the batch, and computes its own experts (batch_part.h, expert_exchange.h).
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ namespace moescope {
 
 struct Losses {
   double ce = 0;          // mean cross-entropy, nats per token
-  double aux = 0, z = 0;  // with their coefficients, summed over layers
+  double aux = 0, z = 0;  // times their coefficients, summed over layers
 };
 
 template <class T>
 class Transformer {
  public:
-  // Fits batches of `sequences` x `length`; the references and `ranks` must outlive it. config's live fields may change
-  // between steps, except that a new top_k needs a new Transformer.
+  // For batches of `sequences` x `length`; the references and `ranks` must outlive the object. config's live fields may
+  // change between steps, except that a new top_k needs a new Transformer.
   Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
               Ranks* ranks = nullptr);
 
@@ -43,24 +43,24 @@ class Transformer {
   const BatchPart& part() const { return part_; }
   int top_k() const { return top_k_; }
 
-  // `batch` is the whole batch, of which a rank takes its part. `expert_bias`: [MoE layer][E]. With `quant_statistics`
-  // all quantizers collect statistics. `step` gives every step its own random bits (for stochastic rounding and gate
+  // `batch` is the whole batch; a rank uses its part. `expert_bias` is [MoE layer][E]. With `quant_statistics` all
+  // quantizers collect statistics. `step` gives every step its own random bits (for stochastic rounding and gate
   // noise).
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
-  // `tap` captures its operand from now on; nullptr: none does.
+  // `tap` captures its operand from now on; nullptr: no capture.
   void set_tap(OperandTap* tap) { tap_ = tap; }
-  // [MoE layer][T, K] experts of the tokens here for the passes from now on, in place of the routers' choice; nullptr:
-  // the routers choose.
+  // Sets the experts [MoE layer][T, K] of this rank's tokens for later passes, in place of the routers' choice;
+  // nullptr: the routers choose.
   void set_replayed(const std::vector<std::vector<std::int32_t>>* replayed) { replayed_ = replayed; }
   const std::vector<std::vector<std::int32_t>>* replayed() const { return replayed_; }
-  // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
+  // Computes gradients of the last forward's total loss into parameters' gradients. Call it once per forward.
   void backward(const Batch& batch, PhaseClock& clock);
 
-  // Of the last forward pass.
+  // Values of the last forward pass.
   const T* logits() const { return logits_.data; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
-  const T* largest_scores(int layer) const {  // of attention, [B, H] of the sequences here
+  const T* largest_scores(int layer) const {  // attention scores, [B, H] for this rank's sequences
     return blocks_[layer].attention.largest;
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
@@ -70,7 +70,7 @@ class Transformer {
  private:
   struct Block {
     Matrix<T> x;       // [T, D] before attention
-    Matrix<T> middle;  // [T, D] after it
+    Matrix<T> middle;  // [T, D] after attention
     Matrix<T> h;       // [T, D] normed input of the feed-forward
     T* h_inv;          // [T]
     AttentionActivations<T> attention;
@@ -107,8 +107,8 @@ class Transformer {
   const std::vector<std::vector<std::int32_t>>* replayed_ = nullptr;
   std::int64_t step_ = 0;
   ExpertMasks killed_;
-  std::vector<ExpertTable> tables_;               // of the first MoE layers, router.n_hash_layers
-  std::vector<std::vector<std::int32_t>> given_;  // what they gave this batch: [layer][T, K]
+  std::vector<ExpertTable> tables_;               // tables of the first router.n_hash_layers MoE layers
+  std::vector<std::vector<std::int32_t>> given_;  // experts by the tables for this batch: [layer][T, K]
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;

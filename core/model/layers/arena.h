@@ -1,4 +1,4 @@
-// One aligned block of memory, divided into pieces in advance, so that nothing is allocated while a step runs.
+// One aligned block of memory that is divided into pieces in advance, so that nothing is allocated during a step.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,16 +14,16 @@
 
 namespace moescope {
 
-// Begins on a cache line; freed with std::free. A gigabyte and more lies in huge pages where the system has them: what
-// is gone through from end to end is read faster in few of them than in many small ones. Less memory is not worth the
-// time that the system takes to find them.
+// Begins on a cache line; release it with std::free. Blocks of at least a gigabyte are in huge pages if the system has
+// them, because reading through few large pages is faster than through many small ones. Smaller blocks are not worth
+// the time that the system takes to find huge pages.
 inline void* zeroed_memory(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20, kMuch = std::size_t{1} << 30;
   const std::size_t unit = bytes < kMuch ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
   void* memory = std::aligned_alloc(unit, whole);
   if (!memory) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  if (unit == kHugePage) madvise(memory, whole, MADV_HUGEPAGE);  // refused, it costs nothing but speed
+  if (unit == kHugePage) madvise(memory, whole, MADV_HUGEPAGE);  // failure only costs speed
 #endif
   std::memset(memory, 0, bytes);
   return memory;
@@ -32,7 +32,7 @@ inline void* zeroed_memory(std::size_t bytes) {
 template <class T>
 class Arena {
  public:
-  // The piece's address is known after commit().
+  // The address of the piece is set by commit().
   void plan(T*& piece, std::size_t count) {
     pieces_.push_back({&piece, size_});
     size_ += (count + kAlign - 1) / kAlign * kAlign;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Index kAttentionTokens = 64;
 
-enum class Arithmetic { full, rounded, units };  // FP32; BF16 numbers by sgemm or by matrix units
+enum class Arithmetic { full, rounded, units };  // FP32; BF16 numbers by sgemm; BF16 numbers by matrix units
 
 template <class T>
 Arithmetic arithmetic_of(const LayerPrecision& precision) {
@@ -134,7 +134,7 @@ void Attention<T>::rotate(AttentionActivations<T>& a) const {
   });
 }
 
-// Also sums the heads' shares of the shared key's gradient, in head order.
+// Also sums the heads' parts of the shared key's gradient, in head order.
 template <class T>
 void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   const Index rope_dim = c_.qk_rope_head_dim;
@@ -158,7 +158,7 @@ HeadShape Attention<T>::head_shape() const {
   return {length_, c_.qk_nope_head_dim, c_.qk_rope_head_dim, c_.v_head_dim};
 }
 
-// Some columns of a sequence's tokens.
+// Returns some columns of the tokens of a sequence.
 template <class T>
 template <class N>
 Matrix<N> Attention<T>::of_head(const Matrix<N>& all, int sequence, Index first_col, Index cols) const {

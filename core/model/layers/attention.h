@@ -4,11 +4,11 @@
 //   [c | k_r]  = wkv_a h;                    k_r is one rotated key shared by all heads
 //   [k_n | v]  = wkv_b rms(c)                per head
 //   o          = softmax(q.k / sqrt(nope + rope)) v;  y = wo o
-// Legend: T = B*S tokens (B sequences of S), D dim, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr,
-// R kv_lora_rank, Q q_lora_rank. Where no operand of attention's GEMMs is in FP32, the rest is in BF16, as in a
-// training in BF16 whose linear layers are quantized: q, k, v, p and the gradients of o and of the scores are rounded
-// before they are multiplied, sums and the softmax stay in FP32. Scores are recomputed in the backward pass, so memory
-// grows with T, not with T*S.
+// Legend: T = B*S tokens (B sequences of S), D dim, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr, R
+// kv_lora_rank, Q q_lora_rank. If no operand of attention's GEMMs is in FP32, the products between activations are in
+// BF16, as in a training in BF16 whose linear layers are quantized: q, k, v, p and the gradients of o and of the scores
+// are rounded before they are multiplied; sums and the softmax stay in FP32. Scores are recomputed in the backward
+// pass, so that memory grows with T, not with T*S.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace moescope {
 
-// What the forward pass of one layer leaves for its backward pass.
+// Values of one layer that the forward pass keeps for the backward pass.
 template <class T>
 struct AttentionActivations {
   Matrix<T> h;                     // [T, D] normed input
@@ -39,14 +39,14 @@ struct AttentionActivations {
   void plan(Arena<T>& arena, const ModelConfig& config, Index sequences, Index length);
 };
 
-// Gradients that one layer's backward pass needs at a time; shared by all layers.
+// Gradients for one layer's backward pass; shared by all layers.
 template <class T>
 struct AttentionWorkspace {
-  Matrix<T> dq, dkv, d_o;     // as q, kv, o
+  Matrix<T> dq, dkv, d_o;     // shaped like q, kv, o
   Matrix<T> dkva;             // [T, R + dr]
   Matrix<T> dlatent;          // [T, R]
   Matrix<T> dqa, dqa_normed;  // [T, Q]
-  Matrix<T> dk_rope;          // [H T, dr] one share per head
+  Matrix<T> dk_rope;          // [H T, dr] one part per head
   Matrix<T> dh;               // [T, D]
   T* norm_partial;
 

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// Queries handled at a time: keys after a block's last query are never touched.
+// Queries handled at a time. Keys after a block's last query are never read.
 constexpr Index kQueryBlock = 64;
 // Rows of the score matrix are padded to whole lanes of either scalar type.
 constexpr Index kPad = 16;
@@ -20,7 +20,7 @@ Index padded(Index n) {
   return (n + kPad - 1) / kPad * kPad;
 }
 
-// Rows as they are multiplied, without gaps between them.
+// Copies rows, rounded if they are multiplied so, without gaps between them.
 template <class T>
 void take(const Matrix<const T>& in, bool rounds, const Matrix<T>& out) {
   for (Index r = 0; r < in.rows; ++r) {
@@ -31,7 +31,7 @@ void take(const Matrix<const T>& in, bool rounds, const Matrix<T>& out) {
   }
 }
 
-// [S, dq]: the nope and rope parts side by side.
+// Copies keys to [S, dq]: the nope and rope parts side by side.
 template <class T>
 void take_keys(const HeadInputs<T>& in, bool rounds, const Matrix<T>& out) {
   take(in.k_nope, rounds, out.col_block(0, in.k_nope.cols));
@@ -43,8 +43,8 @@ void round_block(const Matrix<T>& scores) {
   take<T>(scores, true, scores);
 }
 
-// Rows are queries first, first + 1, ... of the sequence; the first + r + 1 keys up to a query's own count, those after
-// them get 0, padding included. `largest` grows to the largest score.
+// Rows are queries first, first + 1, ... of the sequence. Softmax is over the first + r + 1 keys up to the query
+// itself; later keys and padding get 0. `largest` grows to the largest score.
 template <class T>
 void softmax_block(const Matrix<T>& scores, Index first, T scale, T* lse, T& largest) {
   for (Index r = 0; r < scores.rows; ++r) {
@@ -126,7 +126,7 @@ void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds,
   take_keys(in, rounds, keys);
   take(in.v, rounds, values);
   const T scale = score_scale<T>(shape);
-  // The last block sees every key, so it writes dK and dV and the others add to them.
+  // The last block sees every key, so it writes dK and dV, and the other blocks add to them.
   const Index last_block = (length - 1) / kQueryBlock * kQueryBlock;
   for (Index first = last_block; first >= 0; first -= kQueryBlock) {
     const Index rows = std::min(kQueryBlock, length - first), visible = first + rows;

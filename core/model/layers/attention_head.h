@@ -13,7 +13,7 @@ struct HeadShape {
   int qk() const { return nope + rope; }
 };
 
-// Rows of one head, among those of all heads.
+// Rows of one head inside the rows of all heads.
 template <class T>
 struct HeadInputs {
   Matrix<const T> q;               // [S, dq]
@@ -30,21 +30,21 @@ struct HeadOutputs {
 
 template <class T>
 struct HeadGradients {
-  Matrix<const T> o, d_o;  // [S, dv] as the forward pass left it, and its gradient
+  Matrix<const T> o, d_o;  // [S, dv] o of the forward pass, and its gradient
   const T* lse;            // [S]
   Matrix<T> dq;            // [S, dq]
   Matrix<T> dk_nope, dk_rope, dv;
 };
 
-// By sgemm or dgemm. `rounds`: what is multiplied (q, k, v, p, and the gradients of o and of the scores) is rounded to
+// Multiplies by sgemm or dgemm. `rounds` rounds the factors (q, k, v, p, and the gradients of o and of the scores) to
 // BF16 first; sums and the softmax stay in T.
 template <class T>
 void head_forward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out);
 template <class T>
 void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& gradients);
 
-// The same, rounded, by matrix units (tile_products.h). In the backward pass scores lie key by key, so that only one of
-// the operands made of them has to be transposed. Needs has_matrix_unit().
+// Computes the rounded form on matrix units (tile_products.h). In the backward pass scores are stored key by key, so
+// that only one of the operands made of them has to be transposed. Needs has_matrix_unit().
 void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadOutputs<float>& out);
 void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadGradients<float>& gradients);
 

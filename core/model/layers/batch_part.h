@@ -1,9 +1,8 @@
 // The part of the batch that this process holds, and the order in which sums over tokens are added.
 //
-// A batch is cut into shards of neighbouring sequences. A sum over tokens is taken inside each shard first, in token
+// A batch is cut into shards of neighbouring sequences. A sum over tokens is first taken inside each shard, in token
 // order; then shards are added pairwise, (0 + 1) + (2 + 3). A process holds all shards, or as one of R ranks an equal
-// number of neighbouring ones, so that every R that divides the number of shards adds the same numbers in the same
-// order.
+// number of neighbouring shards, so that every R that divides the number of shards adds equal numbers in one order.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,8 @@
 
 namespace moescope {
 
-// Shards of a batch: at most four, fewer where they would not be whole sequences of a multiple of 64 tokens together
-// (so no tile of a GEMM and no block of a format spans two).
+// Number of shards of a batch: at most four, fewer if shards would not be whole sequences with a multiple of 64 tokens
+// in total (so that no tile of a GEMM and no block of a format spans two shards).
 inline constexpr int kMaxShards = 4;
 inline constexpr int kShardRows = 64;
 inline int batch_shards(int sequences, int length) {
@@ -23,7 +22,7 @@ inline int batch_shards(int sequences, int length) {
   return shards;
 }
 
-// The part of a batch of `sequences` x `length` that one of the ranks holds. R divides batch_shards().
+// The part of a batch of `sequences` x `length` that one of the ranks holds. R must divide batch_shards().
 struct BatchPart {
   BatchPart(int all_sequences, int length, Ranks* ranks_or_null = nullptr)
       : ranks(ranks_or_null),
@@ -34,11 +33,11 @@ struct BatchPart {
         shards(batch_shards(all_sequences, length) / of),
         all_tokens(static_cast<std::size_t>(all_sequences) * static_cast<std::size_t>(length)) {}
 
-  Ranks* ranks;  // nullptr: alone
+  Ranks* ranks;  // nullptr for a single process
   int of;        // R
   int sequences, first_sequence, length;
-  int shards;              // held here
-  std::size_t all_tokens;  // of the whole batch
+  int shards;              // shards of this part
+  std::size_t all_tokens;  // tokens of the whole batch
 
   std::size_t tokens() const { return static_cast<std::size_t>(sequences) * static_cast<std::size_t>(length); }
   std::size_t first_token() const {
@@ -48,7 +47,7 @@ struct BatchPart {
   int all_sequences() const { return sequences * of; }
 };
 
-// Adds `parts` arrays of `count` values, `stride` apart, pairwise into the first. `parts` is a power of two.
+// Adds `parts` arrays of `count` values, `stride` apart, pairwise into the first. `parts` must be a power of two.
 template <class T>
 void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
   for (int distance = 1; distance < parts; distance *= 2)
@@ -59,7 +58,8 @@ void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
     }
 }
 
-// Sum of a figure over all tokens of the batch; `of_shard(first token, last token)` adds it up in order for one shard.
+// Returns the sum of a figure over all tokens of the batch; `of_shard(first token, last token)` adds it up in order for
+// one shard.
 template <class OfShard>
 double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
   std::vector<double> sums;

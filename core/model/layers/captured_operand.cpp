@@ -11,7 +11,8 @@
 namespace moescope {
 namespace {
 
-// Where the statistics of calls start again. Those of an expert's weight gradient continue, as its blocks do.
+// True if the statistics of a call continue those of the previous one, as in an expert's weight gradient, whose blocks
+// continue.
 bool runs_on(const CapturedOperand& captured, std::size_t call) {
   return call > 0 && captured.place.direction == Direction::wgrad &&
          captured.calls[call].expert == captured.calls[call - 1].expert;

@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kRowsOfTask = 32;  // of a task
+constexpr Index kRowsOfTask = 32;  // per task
 
 }  // namespace
 

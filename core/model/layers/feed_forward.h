@@ -1,4 +1,5 @@
-// SwiGLU feed-forward: y += w2 (silu(w1 h) * w3 h). The dense layers and, as one wide unit, the shared experts.
+// SwiGLU feed-forward: y += w2 (silu(w1 h) * w3 h). Used for the dense layers and, as one wide unit, for the shared
+// experts.
 //
 // Legend: T tokens, D dim, F hidden width.
 #pragma once
@@ -16,7 +17,7 @@ struct FeedForwardActivations {
   void plan(Arena<T>& arena, Index tokens, Index inter);
 };
 
-// How the products with w1 and w3, stacked, and with w2 quantize their operands.
+// Precisions of the product with w1 and w3, stacked, and of the product with w2.
 struct FeedForwardPrecision {
   LinearPrecision w13, w2;
 };
@@ -29,11 +30,11 @@ void feed_forward_forward(const FeedForwardView<T>& w, ConstMatrix<T> h, FeedFor
 template <class T>
 struct FeedForwardGradients {
   const FeedForwardView<T>& weights;
-  FeedForwardActivations<T>& scratch;  // of the shape of the activations; is overwritten
+  FeedForwardActivations<T>& scratch;  // shaped like the activations; overwritten
   Matrix<T> dh;                        // [T, D]
-  bool adds_dh;                        // to what it holds
+  bool adds_dh;                        // add to the contents
 };
-// dL/dh and the weights' gradients from dy_TD.
+// Computes dL/dh and the weights' gradients from dy_TD.
 template <class T>
 void feed_forward_backward(const FeedForwardView<T>& w, ConstMatrix<T> h, ConstMatrix<T> dy,
                            const FeedForwardActivations<T>& a, const FeedForwardGradients<T>& gradients,

@@ -7,15 +7,15 @@
 namespace moescope {
 namespace {
 
-// Rows of a product in a task: large enough for full GEMM speed on one core, small enough to keep several cores busy.
-// No task reaches over two shards.
+// Returns the rows of a product per task: large enough for full GEMM speed on one core, small enough to keep several
+// cores busy. No task spans two shards.
 Index task_rows(const LinearPrecision& precision) {
   constexpr Index kTaskRows = 128;
   return precision.shard_rows % kTaskRows == 0 ? kTaskRows : kShardRows;
 }
 
-// What `precision` says of an operand. Weights lie stacked row by row, their gradients dy side by side; x is common to
-// them.
+// Makes an operand with the settings of `precision`. Weights are stacked row by row, their gradients dy are side by
+// side; they share x.
 template <class T>
 Operand<T> described(const LinearPrecision& precision, Direction direction, OperandRole role,
                      const Matrix<const T>& matrix) {
@@ -33,7 +33,7 @@ Operand<T> described(const LinearPrecision& precision, Direction direction, Oper
   return operand;
 }
 
-// The operand is captured if someone asked for it.
+// Makes the operand and captures it if the tap asks for it.
 template <class T>
 Operand<T> operand_of(const LinearPrecision& precision, Direction direction, OperandRole role,
                       const Matrix<const T>& matrix) {
@@ -42,7 +42,7 @@ Operand<T> operand_of(const LinearPrecision& precision, Direction direction, Ope
   return operand;
 }
 
-// An operand that the forward pass took, too. If it is the same numbers again, they were counted there.
+// Makes an operand that the forward pass used as well. If its numbers are equal, they were counted there.
 template <class T>
 Operand<T> operand_again(const LinearPrecision& precision, Direction direction, OperandRole role,
                          const Matrix<const T>& matrix) {

@@ -8,8 +8,8 @@
 
 namespace moescope {
 
-// logits_TV of the tokens here; dlogits_TV = (softmax - one-hot) / tokens of the whole batch, `loss_T` receives each
-// token's loss. Returns the mean over the whole batch.
+// logits_TV are those of this rank's tokens. dlogits_TV = (softmax - one-hot) / tokens of the whole batch; `loss_T`
+// receives each token's loss. Returns the mean over the whole batch.
 template <class T>
 double cross_entropy(ConstMatrix<T> logits, const std::int32_t* target, const BatchPart& part, Matrix<T> dlogits,
                      T* loss);

@@ -20,18 +20,18 @@ class OperandTap {
   bool is(Direction direction, OperandRole operand) const {
     return direction == place_.direction && operand == place_.operand;
   }
-  // The GEMM around which it is quantized: that of the place, but for x of w3, which is w1's.
+  // The GEMM whose operand is captured: that of the place, but w1's for x of w3, which is quantized with it.
   Gemm source() const { return source_; }
-  // Which of `stacked` weights that begin with `first` it is; -1: none of them.
+  // Index among `stacked` weights that begin with `first`; -1 if it is none of them.
   int part_of(int layer, Gemm first, int stacked) const;
 
-  // Copies rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; rows that come twice
-  // are copied once. The operand has no halves.
+  // Copies rows of `expert` from its row key.first_row on, or all rows if expert is -1. May be called from any thread;
+  // rows that come twice are copied once. The operand must not have halves.
   template <class T>
   void take(const Operand<T>& operand, int expert);
 
-  // The captured operand, once the step is over; nullopt: the model has no such operand. Of its labels only `place` is
-  // set.
+  // Returns the captured operand after the step; nullopt if the model has no such operand. Of its labels only `place`
+  // is set.
   std::optional<CapturedOperand> finish(int n_experts);
 
  private:

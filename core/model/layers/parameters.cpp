@@ -21,7 +21,7 @@ class LayoutBuilder {
     add("tok_embeddings.weight", {size(c_.vocab), dim_}, 1.0);
     for (int layer = 0; layer < c_.n_layers; ++layer) add_layer(layer);
     add("norm.weight", {dim_}, 0);
-    // The head's draws are cut at three standard deviations.
+    // The head's draws are limited to three standard deviations.
     add("output.weight", {size(c_.vocab), dim_}, 1.0 / std::sqrt(static_cast<double>(c_.dim)), 3.0);
     arena_size = next_;
     return std::move(tensors_);
@@ -40,7 +40,8 @@ class LayoutBuilder {
   static std::size_t round_up(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
   void add_layer(int layer) {
-    // Linear layers draw with 0.02; those that write to the residual stream shrink with depth.
+    // The standard deviation of linear layers is 0.02; that of layers that write to the residual stream decreases with
+    // depth.
     const double depth_std = 0.02 / std::sqrt(2.0 * (layer + 1));
     const std::string prefix = "layers." + std::to_string(layer) + ".";
     add(prefix + "attention_norm.weight", {dim_}, 0);
@@ -58,8 +59,8 @@ class LayoutBuilder {
     if (c_.shared_expert_gate) add(prefix + "moe.shared_expert_gate.weight", {1, dim_}, 0.02);
   }
 
-  // The projections of latent experts keep the size of what they project, so that a row starts as large as its token;
-  // after the norm, the one back writes to the residual stream like any other.
+  // The projections of latent experts preserve the size of their input, so that a row is initially as large as its
+  // token. After the norm, the projection back writes to the residual stream like any other layer.
   void add_experts(const std::string& prefix, double depth_std) {
     const std::size_t row = size(c_.row_dim());
     if (c_.latent_dim > 0)
@@ -87,7 +88,8 @@ class LayoutBuilder {
     add(prefix + "wo.weight", {dim_, heads * size(c_.v_head_dim)}, depth_std);
   }
 
-  // `experts` is empty for a plain feed-forward, else {E}. Listed as w1, w2, w3; placed as (w1 w3)(w1 w3)... w2 w2...
+  // `experts` is empty for a plain feed-forward, else {E}. Listed as w1, w2, w3; in memory as (w1 w3)(w1 w3)... w2
+  // w2...
   void add_feed_forward(const std::string& prefix, const char* suffix, std::vector<std::size_t> experts,
                         std::size_t dim, std::size_t inter, double depth_std) {
     const std::size_t copies = experts.empty() ? 1 : experts[0];
@@ -199,7 +201,7 @@ void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> va
 template <class T>
 ModelView<T> Parameters<T>::view(const ModelConfig& config, T* base) const {
   const auto vector = [&](const std::string& name) { return base + tensor(name).offset; };
-  // Rows of all experts one below the other, from one expert's first to the next one's.
+  // Returns the rows of all experts one below the other, from one expert's first to the next one's.
   const auto matrix = [&](const std::string& name) {
     const ParameterTensor& t = tensor(name);
     const std::size_t cols = t.shape.back(), of_experts = t.blocks() * t.outer_stride / cols;

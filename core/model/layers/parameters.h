@@ -1,9 +1,9 @@
-// All weights of the model in one arena, with gradients and AdamW's moments in three more of the same layout; Muon's
-// momentum is the first moment of its matrices, whose second stays zero.
+// All weights of the model in one arena; gradients and AdamW's moments are in three more arenas with an equal layout.
+// The first moment of Muon's matrices is their momentum, the second stays zero.
 //
-// Legend: D dim, Dl latent_dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in].
-// Names are TorchTitan's ("layers.1.moe.experts.w1"), but for those of the shared experts' gate and of latent experts.
-// w1 and w3 of a feed-forward (of each expert) lie side by side, so both are one [2F, D] matrix to a GEMM.
+// Legend: D dim, Dl latent_dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in]. Names are
+// TorchTitan's ("layers.1.moe.experts.w1"), except for those of the shared experts' gate and of latent experts. w1 and
+// w3 of a feed-forward (of each expert) are side by side, so that a GEMM reads both as one [2F, D] matrix.
 #pragma once
 
 #include <cstddef>
@@ -21,26 +21,26 @@ namespace moescope {
 struct ParameterTensor {
   std::string name;
   std::vector<std::size_t> shape;  // [out, in], [D], or [E, out, in]
-  std::size_t offset = 0;          // of the first element in the arena
-  std::size_t outer_stride = 0;    // from expert to expert for three dimensions; elements of one lie together
-  double init_std = 0;             // 0: filled with ones
-  double init_cut = 0;             // draws beyond +-init_cut standard deviations are repeated; 0: none
+  std::size_t offset = 0;          // position of the first element in the arena
+  std::size_t outer_stride = 0;    // from expert to expert if there are three dimensions
+  double init_std = 0;             // 0: fill with ones
+  double init_cut = 0;             // draw again beyond +-init_cut standard deviations; 0: no limit
 
   std::size_t elements() const;
-  std::size_t blocks() const { return shape.size() == 3 ? shape[0] : 1; }  // contiguous runs of elements
+  std::size_t blocks() const { return shape.size() == 3 ? shape[0] : 1; }  // number of contiguous runs of elements
   std::size_t block_elements() const { return elements() / blocks(); }
 };
 
-// Contiguous elements: one expert's part of a tensor, or the whole of any other tensor.
+// Contiguous elements: the part of one expert in a tensor, or the whole of any other tensor.
 struct ParameterRun {
   std::size_t offset = 0, count = 0;
-  int expert = -1;  // -1: not of a routed expert
+  int expert = -1;  // -1 if not of a routed expert
 };
 
-// In TorchTitan's order. `arena_size` receives the elements of the whole arena.
+// Returns the tensors in TorchTitan's order and the number of elements of the whole arena in `arena_size`.
 std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size);
 
-// Elements of one tensor in its own order, out of an arena of that layout.
+// Returns the elements of one tensor in its own order, from an arena of that layout.
 template <class T>
 std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
   std::vector<T> values;
@@ -54,15 +54,15 @@ std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
 
 template <class T>
 struct FeedForwardView {
-  Matrix<T> w13;  // [2F, D]: w1, then w3; of E experts [E 2F, D]
-  Matrix<T> w2;   // [D, F]; of E experts [E D, F]
+  Matrix<T> w13;  // [2F, D]: w1, then w3; for E experts [E 2F, D]
+  Matrix<T> w2;   // [D, F]; for E experts [E D, F]
 };
 
 template <class T>
 struct LayerView {
   T *attention_norm = nullptr, *ffn_norm = nullptr;                 // [D]
   T *q_norm = nullptr, *kv_norm = nullptr, *latent_norm = nullptr;  // [Q], [R], [Dl]
-  Matrix<T> wq, wq_a, wq_b;                                         // plain query, or low rank
+  Matrix<T> wq, wq_a, wq_b;                                         // wq for a plain query, the others for low rank
   Matrix<T> wkv_a, wkv_b, wo;
   Matrix<T> gate;                    // [E, D]
   Matrix<T> shared_gate;             // [1, D]
@@ -82,27 +82,27 @@ class Parameters {
  public:
   explicit Parameters(const ModelConfig& config);
 
-  // As TorchTitan initialises; one stream per tensor. A perturbation above 0 then moves every weight up or down by a
-  // unit in the last place of a float.
+  // Initialises as TorchTitan does, with one random stream per tensor. A perturbation above 0 then moves every weight
+  // up or down by a unit in the last place of a float.
   void initialise(std::int64_t seed, std::int64_t perturbation = 0);
 
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
   const ParameterTensor& tensor(std::string_view name) const;
-  std::size_t size() const { return size_; }  // of each arena, padding included (always zero)
-  std::size_t count() const;                  // of trained numbers
-  std::vector<ParameterRun> runs() const;     // all of them, tensors in order
+  std::size_t size() const { return size_; }  // elements of each arena, including padding (always zero)
+  std::size_t count() const;                  // trained numbers
+  std::vector<ParameterRun> runs() const;     // all runs, tensors in order
 
   T *weights = nullptr, *gradients = nullptr, *moment1 = nullptr, *moment2 = nullptr;
   ModelView<T> weight_view, gradient_view;
 
-  // Elements of one tensor in its own order, out of or into one of the four arenas.
+  // Copy the elements of one tensor, in its own order, from or to one of the four arenas.
   std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const;
   void scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena);
 
  private:
   ModelView<T> view(const ModelConfig& config, T* base) const;
 
-  std::size_t size_ = 0;  // before tensors_, whose layout sets it
+  std::size_t size_ = 0;  // declared before tensors_, whose layout sets it
   std::vector<ParameterTensor> tensors_;
   Arena<T> memory_;
 };

@@ -1,4 +1,4 @@
-// Measures where the time of a step goes: each moment belongs to exactly one phase.
+// Measures the time of each phase of a step. Each moment belongs to exactly one phase.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-using OwnRecipes = std::array<std::optional<OperandRecipe>, kGemmOperands.size()>;  // of one class of a layer
+using OwnRecipes = std::array<std::optional<OperandRecipe>, kGemmOperands.size()>;  // for one class in one layer
 
 OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class, int layer) {
   OwnRecipes own;
@@ -24,7 +24,7 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
   return own;
 }
 
-// By the class's recipe, or by the override for every class.
+// Returns the format by the class's recipe, or by the override for every class.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
   const std::optional<OperandFormat>& chosen = at.operand == OperandRole::x   ? config.override_x
@@ -56,7 +56,8 @@ OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const
   return format;
 }
 
-// Values that are rotated together in the GEMM of operands `first` and the next; 0: none are.
+// Returns the number of values that are rotated together in the GEMM of operand `first` and the next one; 0: no
+// rotation.
 int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, std::size_t first) {
   const bool fixed = config.hadamard_signs != RotationForm::drawn;
   for (const std::size_t i : {first, first + 1})
@@ -74,7 +75,7 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
-    // Either both operands of a product are rotated or none; in high precision rotation is of no use.
+    // Either both operands of a product are rotated or neither is; in high precision a rotation has no use.
     const int rotation = rotation_of(config, recipe, own, i);
     if (rotation && (is_scaled(a) || is_scaled(b))) {
       a.hadamard = b.hadamard = rotation;
@@ -89,7 +90,7 @@ bool in_bf16_layers(const PrecisionConfig& config, int n_layers, int layer) {
   return layer < config.layers_at_start_in_bf16 || layer >= n_layers - config.layers_at_end_in_bf16;
 }
 
-// Products with an operand that is not as it is, in the whole layer or from a step on.
+// Switches products with a quantized operand to BF16, in the whole layer or from a step on.
 void turn_to_bf16(const PrecisionConfig& config, bool whole, std::int64_t step, ClassPrecision& precision) {
   const bool late = config.bf16_from_step > 0 && step >= config.bf16_from_step;
   if (!whole && !late) return;
@@ -123,8 +124,8 @@ StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer)
   return precision;
 }
 
-// mxfp8 applies to what experts read, their inputs and the gradients of their outputs; what they return is summed and
-// stays in bf16.
+// mxfp8 applies to the rows that experts read: inputs and gradients of outputs. The rows that they return are summed
+// and stay in bf16.
 OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer) {
   const bool to_experts = (transfer.gemm == Gemm::dispatch) == (transfer.at.direction == Direction::forward);
   if (payload == TokenPayload::fp32) return {};

@@ -1,7 +1,7 @@
-// What the quantizers of one training step do: the formats of every GEMM's operands, where their random bits come from,
-// and where their statistics go.
+// Settings of the quantizers of one training step: the formats of every GEMM's operands, the source of their random
+// bits, and where their statistics are added.
 //
-// Three GEMMs per weight (core/numerics/recipes.h). The six operands are quantized each on its own:
+// Each weight has three GEMMs (core/numerics/recipes.h), whose six operands are quantized separately:
 //   0 forward x, 1 forward W, 2 dgrad dY, 3 dgrad W, 4 wgrad dY, 5 wgrad x
 #pragma once
 
@@ -34,8 +34,8 @@ constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
 // The GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};
-  bool plain = true;       // all operands are
-  std::uint64_t seed = 0;  // of the run and the step
+  bool plain = true;       // no operand is quantized
+  std::uint64_t seed = 0;  // seed of the run and the step
 
   const OperandFormat& format(Direction direction, OperandRole operand) const {
     return formats[operand_index(direction, operand)];
@@ -48,26 +48,26 @@ struct StepPrecision {
   bool plain = true;
   const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
 };
-// Of one layer, 0 to n_layers - 1; the head's is that of any.
+// `layer` is 0 to n_layers - 1. The head's precision is that of any layer.
 StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer);
 
 // Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);
 
-// The GEMM that holds the statistics of its x: w3 multiplies the same x as w1.
+// Returns the GEMM that holds the statistics of its x: w3 multiplies the x of w1.
 Gemm source_of_x(Gemm gemm);
 
-// Of the operands of one GEMM, by operand_index, and of all those of a layer, by Gemm.
+// Sums for the operands of one GEMM, by operand_index, and for all GEMMs of a layer, by Gemm.
 using GemmSums = std::array<QuantSums, 6>;
 using LayerSums = std::array<GemmSums, kNumGemms>;
 
-// An operand of every layer that has it.
+// An operand that every layer may have.
 struct ModelOperand {
   Gemm gemm;
   GemmOperand at;
 };
-// What ranks send each other for the routed experts of a layer: inputs and outputs, and in the backward pass the
-// gradients of both.
+// The rows that ranks send each other for the routed experts of a layer: inputs and outputs, and in the backward pass
+// the gradients of both.
 inline constexpr ModelOperand kDispatch{Gemm::dispatch, {Direction::forward, OperandRole::x}};
 inline constexpr ModelOperand kCombine{Gemm::combine, {Direction::forward, OperandRole::x}};
 inline constexpr ModelOperand kCombineGradient{Gemm::combine, {Direction::dgrad, OperandRole::dy}};
@@ -76,28 +76,28 @@ OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer);
 
 class OperandTap;
 
-// How linear.h quantizes around one weight, or around several of equal size stacked along its outputs (w1 and w3),
-// each of which has scales, random bits and sums of its own; and in which order it adds.
+// How linear.h quantizes around one weight, or around several weights of equal size stacked along their outputs (w1 and
+// w3), each with its own scales, random bits and sums; and the order of its sums.
 struct LinearPrecision {
-  const ClassPrecision* formats = nullptr;  // nullptr: operands as they are
+  const ClassPrecision* formats = nullptr;  // nullptr: no quantization
   std::uint64_t stream = 0;                 // one for each weight of the model
-  GemmSums* sums = nullptr;                 // [stacked]; nullptr: nobody counts
+  GemmSums* sums = nullptr;                 // [stacked]; nullptr: not counted
   int stacked = 1;
-  OperandTap* tap = nullptr;  // of operand x, or of the part `tapped`; nullptr: nobody looks
+  OperandTap* tap = nullptr;  // captures operand x, or the part `tapped`; may be nullptr
   int tapped = 0;
-  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
-  std::size_t first_row = 0;  // of the first row here in the whole batch
+  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one shard
+  std::size_t first_row = 0;  // index of this rank's first row in the whole batch
 
   RoundingKey key(Direction direction, OperandRole operand, int part) const;
 };
 
-// The weights of one layer.
+// Precision of the weights of one layer.
 struct LayerPrecision {
-  const StepPrecision* step = nullptr;  // nullptr: operands as they are
+  const StepPrecision* step = nullptr;  // nullptr: no quantization
   int layer = 0;
-  LayerSums* sums = nullptr;  // nullptr: nobody counts
-  OperandTap* tap = nullptr;  // nullptr: nobody looks
-  int shard_rows = 0;         // as LinearPrecision's
+  LayerSums* sums = nullptr;  // nullptr: not counted
+  OperandTap* tap = nullptr;  // may be nullptr
+  int shard_rows = 0;         // see LinearPrecision
   std::size_t first_row = 0;
 
   LinearPrecision of(Gemm first, int stacked = 1) const;

@@ -7,11 +7,11 @@
 
 namespace moescope {
 
-// y_TD from x_TD and weight_D; inv_T receives 1 / sqrt(mean(x^2) + eps).
+// Computes y_TD from x_TD and weight_D; inv_T receives 1 / sqrt(mean(x^2) + eps).
 template <class T>
 void rms_norm_forward(ConstMatrix<T> x, const T* weight, double eps, Matrix<T> y, T* inv);
 
-// What the forward pass read and left.
+// Inputs and results of the forward pass.
 template <class T>
 struct RmsNorm {
   Matrix<const T> x;  // [T, D]
@@ -22,10 +22,10 @@ template <class T>
 struct NormGradient {
   T* dweight;
   Matrix<T> partial;   // the weight gradient of each slice of rows: [rms_norm_partials(T), D]
-  int shard_rows = 0;  // those of a shard, whose sums are added pairwise (batch_part.h); 0: all rows are one
+  int shard_rows = 0;  // rows of a shard; sums of shards are added pairwise (batch_part.h); 0: all rows are one shard
 };
 // dx_TD (+)= dL/dx from dy_TD.
-//   dx = inv (w dy) - x inv^3 / D sum(w dy x)
+//     dx = inv (w dy) - x inv^3 / D sum(w dy x)
 template <class T>
 void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, bool accumulate,
                        const NormGradient<T>& gradient);

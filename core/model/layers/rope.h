@@ -1,5 +1,5 @@
 // Rotary position embedding on adjacent pairs: (a, b) -> (a cos - b sin, a sin + b cos), angle = position *
-// theta^(-2j/d) for pair j of d dimensions (Su et al. 2021; the interleaved form, as DeepSeek-V3).
+// theta^(-2j/d) for pair j of d dimensions (Su et al. 2021; the interleaved form, as in DeepSeek-V3).
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace moescope {
 template <class T>
 class Rope {
  public:
-  // Tables are computed in double and rounded once. `dim` is even.
+  // Tables are computed in double and rounded once. `dim` must be even.
   Rope(int positions, int dim, double theta);
 
-  // Turns `x`, dim values of the token at `position`, in place; `inverse` turns back, which is the gradient.
+  // Rotates `x`, dim values of the token at `position`, in place; `inverse` rotates back, which is the gradient.
   void apply(T* x, int position, bool inverse) const {
     const T* cos = cos_.data() + static_cast<std::size_t>(position) * pairs_;
     const T* sin = sin_.data() + static_cast<std::size_t>(position) * pairs_;

@@ -14,11 +14,11 @@
 namespace moescope {
 namespace {
 
-// Queries handled at a time, and keys of a block of their scores in the backward pass.
+// Number of queries handled at a time, and of keys in a block of their scores in the backward pass.
 constexpr Index kUnitBlock = 64;
 static_assert(kUnitBlock % kUnitRows == 0 && kUnitBlock % kUnitDepth == 0);
 
-// Numbers of keys and head dims as products take them: as results, and as contracting dimension.
+// Numbers of keys and head dims, padded as products need them: as results, and as contracting dimension.
 struct PaddedShape {
   explicit PaddedShape(const HeadShape& shape)
       : keys(to_tiles(shape.length, kUnitBlock)),
@@ -29,7 +29,7 @@ struct PaddedShape {
   Index keys, qk, qk_depth, value, value_depth;
 };
 
-// Matrices in one block of memory, each on a cache line of its own. Laid out twice: first without memory, to count it.
+// Matrices in one block of memory, each beginning on a cache line. Laid out twice: first without memory, to count it.
 class Pieces {
  public:
   explicit Pieces(std::byte* memory) : memory_(memory) {}
@@ -39,7 +39,7 @@ class Pieces {
     bytes_ += (rows * cols * sizeof(N) + 63) / 64 * 64;
     return {piece, rows, cols};
   }
-  // An operand whose padding is never written: zeros.
+  // An operand whose padding is never written and stays zero.
   Matrix<Bf16> padded(Index rows, Index cols) {
     const Matrix<Bf16> piece = take<Bf16>(rows, cols);
     if (piece.data) std::fill_n(piece.data, piece.size(), Bf16{0});
@@ -60,7 +60,7 @@ Scratch scratch_of(const PaddedShape& padded) {
   return Scratch(padded, pieces);
 }
 
-// `across`: transposed. Pairs are those of tile_products.h.
+// `across` means transposed. Pairs are those of tile_products.h.
 struct ForwardScratch {
   ForwardScratch(const PaddedShape& p, Pieces& pieces)
       : key_rows(pieces.padded(p.keys, p.qk_depth)),
@@ -101,12 +101,12 @@ struct BackwardScratch {
   Matrix<float> dq, dk, dv;
 };
 
-// Into the first columns of `out`.
+// Writes BF16 numbers into columns of `out`, from `first_col` on.
 void narrow_rows(const Matrix<const float>& in, const Matrix<Bf16>& out, Index first_col = 0) {
   for (Index r = 0; r < in.rows; ++r) narrow_natively(in.row(r), in.cols, out.row(r) + first_col);
 }
 
-// Pairs from column `first_col` on.
+// Writes pairs, from column `first_col` on.
 void narrow_pairs(const Matrix<const float>& in, const Matrix<Bf16>& out, Index first_col = 0) {
   thread_local std::vector<float> nothing;
   nothing.resize(in.cols);
@@ -115,7 +115,7 @@ void narrow_pairs(const Matrix<const float>& in, const Matrix<Bf16>& out, Index 
                          out.row(r) + 2 * first_col);
 }
 
-// Pairs of the transpose.
+// Writes the pairs of the transpose.
 void transpose_to_pairs(const Matrix<Bf16>& in, const Matrix<Bf16>& out) {
   transpose_words(in.data, in.rows, in.cols / 2, in.cols / 2, out.data, in.rows);
 }
@@ -128,16 +128,16 @@ void copy_rows(const Matrix<float>& in, const Matrix<float>& out) {
   for (Index r = 0; r < out.rows; ++r) std::copy_n(in.row(r), out.cols, out.row(r));
 }
 
-// Fetched while something is computed, so that writing them does not wait for memory. Always inlined, because GCC 12
-// leaves out calls of functions that do nothing else.
+// Prefetches rows during a computation, so that writing them does not wait for memory. Always inlined, because GCC 12
+// leaves out calls of functions that only prefetch.
 [[gnu::always_inline]] inline void fetch_rows(const Matrix<float>& out, Index first, Index rows) {
   constexpr Index kLine = 64 / sizeof(float);
   for (Index r = 0; r < rows; ++r)
     for (Index c = 0; c < out.cols; c += kLine) __builtin_prefetch(out.row(first + r) + c, 1);
 }
 
-// A product with the first rows of `pairs`, whose result are the rows of a block's queries: in place, or through
-// `whole`, which has whole tiles, where they do not fill them.
+// Multiplies with the first rows of `pairs`. The result is the rows of a block's queries: in place, or through `whole`,
+// which has whole tiles, if they do not fill tiles.
 void multiply_queries(const TileProducts& tiles, const Matrix<const Bf16>& a, const Matrix<Bf16>& pairs,
                       const Matrix<float>& whole, const Matrix<float>& out) {
   if (out.rows == kUnitBlock && out.cols == pairs.cols)
@@ -146,7 +146,7 @@ void multiply_queries(const TileProducts& tiles, const Matrix<const Bf16>& a, co
   copy_rows(whole, out);
 }
 
-// Of a block's queries. Those after the end of the sequence have probabilities of 0.
+// Sums for the queries of a block. Queries after the end of the sequence have probabilities of 0.
 struct QuerySums {
   std::array<float, kUnitBlock> lse, delta{};
 
@@ -157,7 +157,7 @@ struct QuerySums {
   }
 };
 
-// Probabilities and gradients of the scores of a block of keys, of which a query sees those up to its own.
+// Computes probabilities and gradients of the scores of a block of keys; a query sees the keys up to its own.
 void score_gradients(const BackwardScratch& w, const QuerySums& queries, float scale, Index first_key,
                      Index first_query) {
   softmax_backward_columns(w.s.data, w.dp.data, kUnitBlock, kUnitBlock, scale, queries.lse.data(),
@@ -213,7 +213,7 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
   narrow_pairs(in.k_rope, w.key_pairs, shape.nope);
   narrow_rows(in.v, w.value_rows);
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.qk()));
-  // The last block sees every key, so it writes dK and dV and the others add to them.
+  // The last block sees every key, so it writes dK and dV, and the other blocks add to them.
   for (Index first = p.keys - kUnitBlock; first >= 0; first -= kUnitBlock) {
     const Index rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
     const bool adds = visible < p.keys;
@@ -235,7 +235,7 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
     }
     transpose_words(w.ds_pairs.data, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across.data, p.keys / 2);
     multiply_queries(tiles, w.ds_rows_across.col_block(0, visible), w.key_pairs, w.dq, g.dq.row_block(first, rows));
-    // No query before these sees the keys of the block.
+    // Earlier queries do not see the keys of the block.
     copy_rows(w.dk.block(first, 0, rows, shape.nope), g.dk_nope.row_block(first, rows));
     copy_rows(w.dk.block(first, shape.nope, rows, shape.rope), g.dk_rope.row_block(first, rows));
     copy_rows(w.dv.block(first, 0, rows, shape.value), g.dv.row_block(first, rows));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index kDispatchSlice = 64;
 
-// All for tokens [first, last).
+// Sums the choices of tokens [first, last).
 template <class T>
 void sum_choices(const DispatchPlan& plan, Index first, Index last, const Matrix<const T>& dx, const Matrix<T>& dh) {
   for (Index t = first; t < last; ++t) {
@@ -46,7 +46,7 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
   }
   for (int e = 0; e < n_experts; ++e) plan.expert_offset[e + 1] += plan.expert_offset[e];
   plan.choice_of_slot.resize(plan.expert_offset.back());
-  // expert_offset[e] serves as the next free slot of e and is shifted back afterwards.
+  // expert_offset[e] is used as the next free slot of e and is shifted back afterwards.
   for (std::size_t i = 0; i < topk_TK.size(); ++i) {
     plan.slot_of_choice[i] = -1;
     if (topk_TK[i] < 0) continue;

@@ -1,8 +1,8 @@
 // Moves token rows to the experts that chose them and back: permute, and weighted un-permute.
 //
 // Legend: T tokens, D dim, E experts, K top_k, N slots: one for each of the T*K choices that is not dropped. Slots are
-// grouped by expert; inside an expert they keep token order. A token's rows are always summed in the order of its
-// choices, so no sum depends on which rank computes it.
+// grouped by expert and keep token order inside an expert. A token's rows are always summed in the order of its
+// choices, so that no sum depends on the rank that computes it.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace moescope {
 struct DispatchPlan {
   int top_k = 0;
   std::vector<std::int32_t> expert_offset;   // [E + 1], expert e owns slots offset[e] .. offset[e + 1]
-  std::vector<std::int32_t> slot_of_choice;  // [T*K]; -1: dropped
-  std::vector<std::int32_t> choice_of_slot;  // [N], of T*K
+  std::vector<std::int32_t> slot_of_choice;  // [T*K]; -1 if dropped
+  std::vector<std::int32_t> choice_of_slot;  // [N], choice in [0, T*K)
 
   Index token_of(Index slot) const { return choice_of_slot[slot] / top_k; }
   Index slots() const { return std::ssize(choice_of_slot); }
@@ -26,7 +26,7 @@ struct DispatchPlan {
   int tokens_of(int expert) const { return expert_offset[expert + 1] - expert_offset[expert]; }
 };
 
-// topk_TK: chosen experts, token-major; -1: dropped. Stable counting sort.
+// Plans by a stable counting sort. topk_TK holds the chosen experts, token-major; -1 if dropped.
 void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, DispatchPlan& plan);
 
 // Slots [first, last).
@@ -35,8 +35,8 @@ struct SlotRange {
   Index count() const { return last - first; }
 };
 
-// x_ND[slot] = h_TD[token of slot], of all slots on all threads, or of some on the calling one; x begins with the
-// first.
+// x_ND[slot] = h_TD[token of slot]: all slots on all threads, or a range of slots on the calling thread; x then begins
+// with the first of them.
 template <class T>
 void dispatch_forward(const DispatchPlan& plan, ConstMatrix<T> h, Matrix<T> x);
 template <class T>
@@ -45,12 +45,12 @@ void dispatch_forward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> 
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh);
 
-// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]; without a residual, a matrix without memory, the sum alone.
+// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]. If the residual is a matrix without memory, only the sum.
 template <class T>
 void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
                      Matrix<T> y);
-// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, untouched where a choice was dropped. Of all slots on all threads, or
-// of some on the calling one: dexpert_y begins with the first.
+// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, which is not written for dropped choices. All slots on all threads,
+// or a range of slots on the calling thread; dexpert_y then begins with the first of them.
 template <class T>
 void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
                       Matrix<T> dexpert_y, T* dmix);

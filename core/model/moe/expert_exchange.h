@@ -1,8 +1,8 @@
-// The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and come back.
+// The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and return.
 //
-// Legend: E experts, R ranks; expert e lives on rank e / (E / R). N rows here (T*K slots, grouped by expert), M rows
-// that arrive, D values a row. Rows arrive in the order of the whole batch: grouped by expert, within an expert by
-// source rank, and then in token order. So an expert gets the same rows in the same order as in a single process.
+// Legend: E experts, R ranks; expert e is on rank e / (E / R). N rows of this rank (T*K slots, grouped by expert), M
+// rows that arrive, D values per row. Rows arrive in the order of the whole batch: grouped by expert, within an expert
+// by source rank, and then in token order. Therefore an expert gets the rows in the order of a single process.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace moescope {
 
 class ExpertExchange {
  public:
-  // Tells all ranks how many rows each of their experts receives. `here`: the plan of the tokens here, which chose
+  // Tells all ranks how many rows each of their experts receives. `here` is the plan of this rank's tokens, which chose
   // topk_TK.
   void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 
-  // The plan of the rows [M] of the experts here; other experts have none. Only expert_offset is filled.
+  // The plan of the rows [M] of this rank's experts; other experts have no rows. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }
 
-  // Rows travel in `format`, to which they were rounded before (row_codec.h).
-  // Over nodes only: tokens_TD -> at_experts_MD, sending each token once to a node and once to a rank.
+  // Rows are sent in `format`, to which they must be rounded (row_codec.h). Over nodes only: tokens_TD ->
+  // at_experts_MD, sending each token once to a node and once to a rank.
   template <class T>
   void dispatch_merged(const OperandFormat& format, ConstMatrix<T> tokens, Matrix<T> at_experts) const;
   // rows_ND -> at_experts_MD, and back.
@@ -36,7 +36,7 @@ class ExpertExchange {
 
  private:
   struct Run {
-    Index arrived, at_expert, rows;  // first row as it arrives, and in its place
+    Index arrived, at_expert, rows;  // first row as it arrives, and at its expert
   };
   Index rows_here() const;   // N
   Index rows_there() const;  // M
@@ -46,7 +46,7 @@ class ExpertExchange {
                 const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const;
 
   Ranks* ranks_ = nullptr;
-  MergedDispatch merged_;  // over nodes
+  MergedDispatch merged_;  // for over_nodes
   DispatchPlan at_experts_;
   std::vector<std::uint32_t> sent_rows_, received_rows_;  // [R]
   std::vector<Run> runs_;                                 // one for each source and expert

@@ -14,13 +14,13 @@
 namespace moescope {
 namespace {
 
-// A multiple of every quantization block and rotation, so that none straddles two groups.
+// A multiple of every quantization block and rotation, so that none spans two groups.
 constexpr Index kGroupRows = 512;
-// Apart from the streams of all other weights.
+// Separate from the streams of all other weights.
 constexpr auto kExpertsStream = static_cast<std::uint64_t>(Gemm::expert_w1);
 static_assert(kExpertsStream == 14);
 
-// By QuantSite.
+// Indexed by QuantSite.
 constexpr std::array<ModelOperand, kQuantSites> kSiteOperands = {{
     {Gemm::expert_w1, {Direction::forward, OperandRole::x}},
     {Gemm::expert_w1, {Direction::forward, OperandRole::w}},
@@ -44,7 +44,7 @@ const ModelOperand& operand_of(QuantSite site) {
   return kSiteOperands[static_cast<std::size_t>(site)];
 }
 
-// The site that `tap` asks for; nothing: it looks elsewhere.
+// Returns the site that `tap` asks for; nullopt if it is elsewhere.
 std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
   if (!tap || !tap->is_of(layer, GemmClass::experts)) return std::nullopt;
   for (std::size_t i = 0; i < kQuantSites; ++i) {
@@ -54,15 +54,16 @@ std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
   return std::nullopt;
 }
 
-// Memory of the calling thread for the rows of a group, apart from its scratch, which holds operands; valid until the
-// thread's next call.
+// Memory of the calling thread for the rows of a group, separate from its scratch, which holds operands; valid until
+// the thread's next call.
 template <class T>
 T* group_space(std::size_t count) {
   thread_local AlignedBuffer<T> space;
   return space.of(count);
 }
 
-// Tasks by their rows, the largest first: no thread begins a long one while the others have nothing left.
+// Returns tasks by their rows, the largest first, so that no thread begins a long task while the others have nothing
+// left.
 std::vector<int> largest_first(int tasks, const auto& rows_of) {
   std::vector<int> order(tasks);
   std::iota(order.begin(), order.end(), 0);
@@ -97,7 +98,7 @@ typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const LayerPrecision
           0};
 }
 
-// All rows of an expert where one scale reaches over them.
+// Returns all rows of an expert if one scale spans them.
 template <class T>
 Index GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const {
   for (const QuantSite site : activations) {
@@ -145,13 +146,13 @@ RoundingKey GroupedExperts<T>::key_of(const Pass& pass, const RowGroup& group, Q
   key.seed = pass.precision.seed;
   key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(group.expert)});
   if (at.operand != OperandRole::w) key.first_row = static_cast<std::uint32_t>(group.done);
-  // Products with w1 and w3 share their signs of rotation, as they share x and dx.
+  // Products with w1 and w3 have equal signs of rotation, because they share x and dx.
   key.rotation_seed =
       hash_of({key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
   return key;
 }
 
-// Weights are counted by the first group of an expert alone.
+// Only the first group of an expert counts the weights.
 template <class T>
 QuantSums* GroupedExperts<T>::sums_of(const Pass& pass, const RowGroup& group, QuantSite site) {
   const bool counted = operand_of(site).at.operand != OperandRole::w || group.done == 0;
@@ -227,7 +228,7 @@ void GroupedExperts<T>::backward(const LayerPrecision& precision, const FeedForw
   if (pass.counted) gather_sums(pass, dgrad_dy, wgrad_x, *precision.sums);
 }
 
-// One after the other for the groups of an expert, whose weights' gradients they add to.
+// Runs for the groups of an expert one after the other, because they add to its weights' gradients.
 template <class T>
 void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                                        const ExpertBackward<T>& of) {
@@ -268,7 +269,7 @@ void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& grou
     both.adds_dw = group.done > 0;
     return multiply(both);
   }
-  // A scale of dgrad's reaches over more rows than wgrad adds at a time.
+  // A scale of dgrad may span more rows than wgrad adds at a time.
   for (Index done = 0, n = 0; done < group.rows; done += n) {
     n = std::min(pass.wgrad_rows, group.rows - done);
     const RowGroup rows{group.expert, group.first + done, done, n, group.task};

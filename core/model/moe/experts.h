@@ -4,9 +4,9 @@
 //   forward  Y  = X W^T    operands X, W  in blocks along in
 //   dgrad    dX = dY W     operands dY, W in blocks along out
 //   wgrad    dW = dY^T X   operands dY, X in blocks along the expert's rows, the last block padded with zero rows
-// Both operands of all three are quantized as the recipe says and decoded again (torchao, prototype/moe_training, for
-// MXFP8); the product of such numbers is exact in hardware as here, up to the order of the sum. A tensor-wide scale is
-// one expert's. SiLU, mixing weights and everything between the products stay in full precision.
+// Both operands of all three are quantized by the recipe and decoded again (torchao, prototype/moe_training, for
+// MXFP8); the product of such numbers is as exact as in hardware, up to the order of the sum. A tensor-wide scale
+// belongs to one expert. SiLU, mixing weights and everything else between the products stay in full precision.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace moescope {
 
-// Every tensor that is quantized, once per direction. X feeds both w1 and w3.
+// Every tensor that is quantized, once per direction. w1 and w3 share X.
 enum class QuantSite {
   forward_x,
   forward_w1,
@@ -47,35 +47,36 @@ enum class QuantSite {
 inline constexpr int kQuantSites = 16;
 using QuantSiteSums = std::array<QuantSums, kQuantSites>;
 
-// Rows of some slots: where they lie, or put into `space`, which has room for them. Each is asked for once in a pass,
-// by the task that multiplies it: rows that are made then are still in its cache.
+// Returns the rows of some slots: a view of where they are, or of `space`, into which it writes them and which has room
+// for them. Each row is requested once per pass, by the task that multiplies it, so that it is still in the task's
+// cache.
 template <class T>
 using SlotRows = std::function<Matrix<const T>(SlotRange range, Matrix<T> space)>;
 
-// What a forward pass reads and writes.
+// Inputs and outputs of a forward pass.
 template <class T>
 struct ExpertForward {
   const SlotRows<T>& x;  // [N, D]
   Matrix<T> h13, a, y;   // [N, 2F], [N, F], [N, D]
 };
-// What a backward pass reads, and where its results go.
+// Inputs and outputs of a backward pass.
 template <class T>
 struct ExpertBackward {
   const FeedForwardView<T>& weights;
   const SlotRows<T>&x, &dy;  // [N, D]
-  Matrix<const T> h13, a;    // of the forward pass
+  Matrix<const T> h13, a;    // from the forward pass
   Matrix<T> dx;              // [N, D]
 };
 
 template <class T>
 class GroupedExperts {
  public:
-  // Statistics are of the experts [first, first + count) only; the others must have no rows.
+  // Statistics are those of the experts [first, first + count); the others must have no rows.
   GroupedExperts(int n_experts, int first, int count, int dim, int inter)
       : experts_(n_experts), first_(first), count_(count), dim_(dim), inter_(inter) {}
 
-  // The precision's layer keeps the random bits of layers apart; its sums, if given, receive the statistics of the
-  // experts' operands; its tap, if given, what it asks for.
+  // The precision's layer separates the random bits of layers; its sums and tap, if given, receive the statistics of
+  // the experts' operands and the captured rows.
   void forward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
                const ExpertForward<T>& values);
   void backward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
@@ -85,30 +86,31 @@ class GroupedExperts {
   // Rows of one expert that one task handles.
   struct RowGroup {
     int expert;
-    Index first;  // slot
-    Index done;   // rows of the expert before it
+    Index first;  // index of its first slot
+    Index done;   // number of earlier rows of the expert
     Index rows;
-    std::size_t task;  // whose sums it is counted in
+    std::size_t task;  // index of the task whose sums count it
 
     SlotRange range() const { return {first, first + rows}; }
   };
-  // What all tasks of a pass know.
+  // Values that all tasks of a pass share.
   struct Pass {
     const ClassPrecision& precision;
-    std::uint64_t stream;  // of the layer
+    std::uint64_t stream;  // random stream of the layer
     bool counted;
-    OperandTap* tap;   // nullptr: nothing is captured in this layer's experts
-    QuantSite tapped;  // at which it takes
-    Index wgrad_rows;  // added at a time, in a backward pass
+    OperandTap* tap;   // nullptr if nothing is captured in this layer's experts
+    QuantSite tapped;  // site where the tap captures
+    Index wgrad_rows;  // rows whose products are added at a time, in a backward pass
     const OperandFormat& format(QuantSite site) const;
-    // Whether the operand is the same numbers that the forward pass took, and counted.
+    // True if the operand has the numbers that the forward pass used and counted.
     bool counted_before(QuantSite site) const;
   };
   Pass pass_of(const LayerPrecision& precision) const;
   Index group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, Index rows_at_most, bool with_empty);
   void gather_sums(const Pass& pass, QuantSite first, QuantSite last, LayerSums& sums) const;
-  // A matrix of the group's expert, or two that share no scale (w1|w3 or h1|h3), the other one's site being `second`.
+  // Makes the operand of a matrix of the group's expert, or of two that share no scale (w1|w3 or h1|h3); `second` is
+  // the site of the other one.
   Operand<T> operand(const Pass& pass, const RowGroup& group, QuantSite site, Matrix<const T> matrix,
                      std::optional<QuantSite> second = {});
   RoundingKey key_of(const Pass& pass, const RowGroup& group, QuantSite site) const;
@@ -119,15 +121,15 @@ class GroupedExperts {
                      const ExpertForward<T>& values);
   void backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                       const ExpertBackward<T>& gradients);
-  // dw = dy^T x, added from an expert's second group on, and dx = dy w. wgrad_dy(rows) and x(rows): operands of the
-  // rows of a group.
+  // dw = dy^T x, added from an expert's second group on, and dx = dy w. wgrad_dy(rows) and x(rows) return operands of
+  // the rows of a group.
   void backward_products(const Pass& pass, const RowGroup& group, const auto& wgrad_dy, const auto& x,
                          const GradientProducts<T>& products);
 
   int experts_, first_, count_;
   Index dim_, inter_;
   std::vector<RowGroup> groups_;
-  std::vector<QuantSiteSums> task_sums_;  // added up in task order
+  std::vector<QuantSiteSums> task_sums_;  // added in task order
 };
 
 extern template class GroupedExperts<float>;

@@ -2,8 +2,8 @@
 // Kimi K3).
 //
 //   rows = h W_down^T -> dispatch -> experts -> combine = mixed;  y += (norm(mixed) or mixed) W_up^T
-// The projections run once for a token, not for each copy, and every rank has them whole; the router and the shared
-// experts read all of h. Legend: T tokens, D dim, Dl latent_dim.
+// The projections run once per token, not once per copy, and every rank has their whole weights; the router and the
+// shared experts read all of h. Legend: T tokens, D dim, Dl latent_dim.
 #pragma once
 
 #include "core/config/run_config.h"
@@ -13,7 +13,7 @@
 
 namespace moescope {
 
-// Nothing is planned without latent_dim, and no norm's values without latent_norm.
+// Memory is only allocated with latent_dim, that of `normed` and `inv` only with latent_norm.
 template <class T>
 struct LatentActivations {
   Matrix<T> rows, mixed;  // [T, Dl]
@@ -25,24 +25,24 @@ struct LatentActivations {
 template <class T>
 struct LatentWorkspace {
   Matrix<T> drows, dmixed, dnormed;  // [T, Dl]
-  Matrix<T> norm_partial;            // as NormGradient has it
+  Matrix<T> norm_partial;            // see NormGradient
   void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };
 
-// a.rows from h_TD.
+// Computes a.rows from h_TD.
 template <class T>
 void latent_down(const LayerView<T>& w, ConstMatrix<T> h, LatentActivations<T>& a,
                  const LinearPrecision& precision = {});
-// y_TD += a.mixed, projected back.
+// Adds the projection of a.mixed to y_TD.
 template <class T>
 void latent_up(const ModelConfig& config, const LayerView<T>& w, LatentActivations<T>& a, Matrix<T> y,
                const LinearPrecision& precision = {});
 
-// ws.dmixed and the weights' gradients from dy_TD.
+// Computes ws.dmixed and the weights' gradients from dy_TD.
 template <class T>
 void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, ConstMatrix<T> dy,
                         const LatentActivations<T>& a, LatentWorkspace<T>& ws, const LinearPrecision& precision = {});
-// dh_TD and the weights' gradient from ws.drows.
+// Computes dh_TD and the weights' gradient from ws.drows.
 template <class T>
 void latent_down_backward(const LayerView<T>& w, const LayerView<T>& g, ConstMatrix<T> h, const LatentWorkspace<T>& ws,
                           Matrix<T> dh, const LinearPrecision& precision = {});

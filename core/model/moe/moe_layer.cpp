@@ -26,7 +26,7 @@ void capture_rows(const LayerPrecision& precision, ModelOperand transfer, const 
   if (captures(precision, transfer)) precision.tap->take(Operand<T>{rows, format}, -1);
 }
 
-// Rounds the row of each copy of a token before it is sent.
+// Captures and rounds rows before they are sent.
 template <class T>
 void send(TokenPayload payload, ModelOperand transfer, const Matrix<T>& rows, const LayerPrecision& precision) {
   const OperandFormat format = transfer_format(payload, transfer);
@@ -34,7 +34,7 @@ void send(TokenPayload payload, ModelOperand transfer, const Matrix<T>& rows, co
   if (!is_plain(format)) round_rows(format, rows, sums_of(precision, transfer));
 }
 
-// Those that the experts here receive, of memory that has room for all.
+// Returns the rows that this rank's experts receive, in memory that has room for all.
 template <class T>
 Matrix<T> arrived(const DispatchPlan& at_experts, const Matrix<T>& all) {
   return all.row_block(0, at_experts.expert_offset.back());
@@ -44,7 +44,7 @@ FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
   return {precision.of(Gemm::shared_w1, 2), precision.of(Gemm::shared_w2)};
 }
 
-// Of products that no recipe names.
+// Precision of products that no recipe names.
 LinearPrecision unquantized(const LayerPrecision& precision) {
   return {.shard_rows = precision.shard_rows, .first_row = precision.first_row};
 }
@@ -202,13 +202,13 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
                      precision.of(Gemm::gate));
 }
 
-// On one process each task of the experts makes its own rows, unless they are rounded or captured as a whole.
+// On one process each task of the experts computes its own rows, unless they are rounded or captured as a whole.
 template <class T>
 SlotRows<T> MoeLayer<T>::gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy) {
   MoeActivations<T>& a = pass.a;
   MoeWorkspace<T>& ws = pass.ws;
   const TokenPayload payload = config_.precision.payload;
-  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // of what was dropped
+  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // gradients of dropped copies
   if (!part_.ranks && payload == TokenPayload::fp32 && !captures(pass.precision, kCombineGradient))
     return [dy, &a, &ws](SlotRange range, Matrix<T> space) {
       combine_backward<T>(a.plan, range, dy, a.router.mix, a.y, space, ws.dmix);

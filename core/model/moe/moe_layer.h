@@ -1,8 +1,8 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
-// Legend: T tokens here, D dim, R row_dim (D, or the width of latent experts), E experts, K top_k, N slots: T*K, less
-// those dropped; F expert hidden width. Where experts are spread over ranks, M is the number of rows that the experts
-// here receive, at most the slots of the whole batch; on one process M = N.
+// Legend: T tokens of this rank, D dim, R row_dim (D, or the width of latent experts), E experts, K top_k, N slots: T*K
+// minus the dropped ones; F expert hidden width. If experts are spread over ranks, M is the number of rows that this
+// rank's experts receive, at most the slots of the whole batch; on one process M = N.
 #pragma once
 
 #include <vector>
@@ -26,8 +26,8 @@ struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
   ExpertExchange exchange;  // between ranks
-  Matrix<T> sent;           // [T, R] tokens, rounded to the payload's format; FP32: none
-  Matrix<T> x;              // [M, R] rows that arrive, grouped by expert; between ranks only
+  Matrix<T> sent;           // [T, R] tokens, rounded to the payload's format; unused for FP32
+  Matrix<T> x;              // [M, R] rows that arrive, grouped by expert; only between ranks
   Matrix<T> h13, a;         // [M, 2F], [M, F], grouped by expert
   Matrix<T> y;              // [N, R], grouped by expert
   LatentActivations<T> latent;
@@ -41,7 +41,7 @@ struct MoeActivations {
 template <class T>
 struct MoeWorkspace {
   Matrix<T> dy, dx;                     // [N, R]
-  Matrix<T> row_experts, drow_experts;  // [M, R] rows at the experts here; between ranks only
+  Matrix<T> row_experts, drow_experts;  // [M, R] rows at this rank's experts; only between ranks
   T* dmix;                              // [T, K]
   Matrix<T> dlogits;                    // [T, E]
   LatentWorkspace<T> latent;
@@ -51,7 +51,7 @@ struct MoeWorkspace {
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
 
-// A layer's weights and values in one step.
+// Weights and values of a layer in one step.
 template <class T>
 struct MoePass {
   const LayerView<T>& w;
@@ -64,13 +64,13 @@ struct MoePass {
 template <class T>
 class MoeLayer {
  public:
-  // `config` is read at every step, so its live fields may change between two steps.
+  // `config` is read at every step, so that its live fields may change between two steps.
   MoeLayer(const RunConfig& config, const BatchPart& part);
 
   // y_TD = residual_TD + moe(h_TD).
   void forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias, Matrix<T> y,
                const RoutingLimits& limits = {});
-  // dh_TD = dL/dh from dy_TD; the weights' gradients go to `g`.
+  // Computes dh_TD = dL/dh from dy_TD; the weights' gradients go to `g`.
   void backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy, Matrix<T> dh);
 
  private:
@@ -79,7 +79,7 @@ class MoeLayer {
                        Matrix<T> dh);
   Matrix<const T> tokens_to_send(ConstMatrix<T> h, const MoeActivations<T>& a) const;
   Matrix<const T> sent_tokens(ConstMatrix<T> h,
-                              const MoeActivations<T>& a) const;  // the same, rounded as they are sent
+                              const MoeActivations<T>& a) const;  // rows of the tokens, rounded as they are sent
   void send_tokens(const MoePass<T>& pass, ConstMatrix<T> h);
   SlotRows<T> arrived_rows(ConstMatrix<T> h, const MoeActivations<T>& a) const;
   SlotRows<T> gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy);

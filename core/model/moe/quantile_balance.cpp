@@ -31,7 +31,7 @@ T mean_of_living(std::span<const T> values, const std::uint8_t* killed) {
   return static_cast<T>(sum / static_cast<double>(count_living(killed, values.size())));
 }
 
-// Where the counts have added up to `target`, in bins.
+// Returns the position, in bins, at which the counts add up to `target`.
 template <class T>
 T position_of(const std::uint32_t* counts, int bins, T target) {
   const auto whole = static_cast<std::uint64_t>(std::ceil(target));
@@ -94,13 +94,13 @@ void count_distances(const QuantileBins<T>& bins, const T* scores, const T* cuto
     for (std::size_t t = 0; t < tokens; ++t) {
       const T distance = cutoff[t] - scores[t * size(n_experts) + size(e)];
       const T bin = std::floor((distance - bins.lowest) / bins.width);
-      // A NaN, of a training that has diverged, goes to bin 0.
+      // A NaN, which occurs if training has diverged, goes to bin 0.
       ++of_expert[bin > 0 ? size(static_cast<int>(std::min(bin, static_cast<T>(bins.count - 1)))) : 0];
     }
   });
 }
 
-// The target is the product in T, as in TorchTitan: its rounding decides whether a whole number is met.
+// The target is the product in T, as in TorchTitan, because its rounding decides whether a whole number is reached.
 template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, const std::uint32_t* counts, int top_k, std::span<T> expert_bias,
                       const std::uint8_t* killed) {
@@ -130,7 +130,7 @@ void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, in
     if (!lives(killed, e)) continue;
     for (std::size_t t = 0; t < tokens; ++t) {
       const T distance = logits[t * experts + e] - cutoff[t];
-      // NaN, of a training that has diverged, has no place in an order.
+      // A NaN, which occurs if training has diverged, cannot be ordered.
       above[t] = std::isnan(distance) ? -std::numeric_limits<T>::infinity() : distance;
     }
     const auto next = above.begin() + static_cast<std::ptrdiff_t>(fair);

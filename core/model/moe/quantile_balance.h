@@ -1,13 +1,13 @@
-// Quantile balancing: biases by which every expert would have been the choice of its fair share of the tokens.
+// Quantile balancing: biases for which every expert would have been chosen by its fair share of the tokens.
 //
 // Legend: T tokens, E experts, K top_k, B bins. A token's cutoff is its (K+1)-th best choice value; it would have
 // chosen expert e if e's bias had been above r_te = cutoff_t - s_te. So the K/E quantile of r_te over the tokens is the
-// bias at which e gets its share. Biases that are shifted together choose alike, hence the mean over the experts is
-// taken off. Two algorithms bear the name:
-//   of the global batch   s are sigmoid scores, r is counted in a histogram, the old bias is forgotten (Kimi K3;
-//                         TorchTitan QuantileBalancer)
-//   of a microbatch       s are logits, the quantile is exact, the biases of the microbatches are averaged and followed
-//                         with a memory (Megatron-LM qb_dual_update, whose beta is minus the bias)
+// bias at which e gets its share. Adding one number to all biases does not change choices, so the mean over the experts
+// is subtracted. Two algorithms have this name:
+//   of the global batch: s are sigmoid scores, r is counted in a histogram, the old bias is forgotten (Kimi K3;
+//   TorchTitan QuantileBalancer)
+//   of a microbatch: s are logits, the quantile is exact, and the mean bias of the microbatches enters an exponential
+//   moving average (Megatron-LM qb_dual_update, whose beta is minus the bias)
 // Killed experts keep their bias and are in no mean; the others share the tokens.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace moescope {
 
 inline constexpr int kQuantileBins = 1000;
 
-// B equal bins from min(b) - 1 to max(b) + 1, between which r lies as long as scores are from 0 to 1; others go to the
-// ends.
+// B equal bins from min(b) - 1 to max(b) + 1, which contain r if scores are from 0 to 1; values outside go to the first
+// and last bin.
 template <class T>
 struct QuantileBins {
   T lowest = 0, width = 0;
@@ -35,25 +35,25 @@ template <class T>
 void count_distances(const QuantileBins<T>& bins, const T* scores, const T* cutoff, std::size_t tokens, int n_experts,
                      std::uint32_t* counts);
 
-// The biases from counts_EB, in which every living expert has all tokens of the batch, at least one. Within its bin a
-// quantile is interpolated.
+// Computes the biases from counts_EB, which must hold all tokens of the batch for every living expert, at least one.
+// Quantiles are interpolated within a bin.
 template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, const std::uint32_t* counts, int top_k, std::span<T> expert_bias,
                       const std::uint8_t* killed = nullptr);
 
-// The biases at which each expert would have got T K / E of these tokens (rounded down): minus the next largest of
-// logit - cutoff. Not centred. logits_TE, cutoff_T -> bias_E; those of killed experts are left alone.
+// Computes the biases at which each expert would have got T K / E of these tokens (rounded down): minus the next
+// largest of logit - cutoff. Not centred. logits_TE, cutoff_T -> bias_E; those of killed experts do not change.
 template <class T>
 void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, int top_k, std::span<T> bias,
                         const std::uint8_t* killed = nullptr);
 
-// b = ema b + (1 - ema) mean_bias, centred.
+// b = ema b + (1 - ema) mean_bias, then centred.
 template <class T>
 void follow_bias(std::span<const T> mean_bias, double ema, std::span<T> expert_bias,
                  const std::uint8_t* killed = nullptr);
 
-// The update after a step, by router.balance_rule; each sequence is a microbatch. Biases stay where a token has no
-// cutoff, because all that live are chosen. Collective.
+// The update after a step, by router.balance_rule; each sequence is a microbatch. Biases do not change if tokens have
+// no cutoff, because all living experts are chosen. Collective.
 template <class T>
 void balance_by_quantiles(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, const std::uint8_t* killed = nullptr);

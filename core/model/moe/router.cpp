@@ -17,9 +17,10 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kRouterTokens = 64;
-constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
+constexpr double kNormFloor = 1e-20;  // keeps a token finite whose scores are all zero
 
-// sqrt(ln(1 + e^x)). By way of double, whose rounding to float hides how a C library computes e^x.
+// sqrt(ln(1 + e^x)), computed in double and rounded to float, so that the result does not depend on the C library's
+// e^x.
 template <class T>
 void sqrtsoftplus_row(const T* in, std::size_t n, T* out) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -40,7 +41,7 @@ void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts
   }
 }
 
-// The best `count` of the values that `allowed` lets pass, best first; equal values keep index order.
+// Writes the best `count` of the values that `allowed` accepts to `best`, best first; equal values keep index order.
 // `best` has room for `count`; returns how many there are.
 template <class T, class Allowed>
 int best_indices(std::span<const T> values, int count, const Allowed& allowed, std::int32_t* best) {
@@ -56,7 +57,7 @@ int best_indices(std::span<const T> values, int count, const Allowed& allowed, s
   return found;
 }
 
-// Marks the groups that stay.
+// Marks the groups whose experts can be chosen.
 template <class T>
 void keep_best_groups(const RouterConfig& config, std::span<const T> choice, const std::uint8_t* killed,
                       std::vector<std::uint8_t>& keep) {
@@ -85,7 +86,7 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, con
   for (int i = 0; i < kept; ++i) keep[best[i]] = 1;
 }
 
-// A token's scores from logits with noise: the E numbers that belong to token `t` of the whole batch.
+// Returns a token's scores from logits with noise: the E random numbers that belong to token `t` of the whole batch.
 template <class T>
 const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
                       const RandomStream& noise) {
@@ -99,7 +100,7 @@ const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts
   return scores.data();
 }
 
-// Choice and mixing weights of token t.
+// Computes choice and mixing weights of token t.
 template <class T>
 void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
                  const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
@@ -116,7 +117,7 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
 }
 
-// Experts that somebody else chose, mixed by the token's own scores.
+// Uses experts chosen elsewhere, mixed by the token's own scores.
 template <class T>
 void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_experts, std::size_t t,
                   RouterActivations<T>& a) {
@@ -125,7 +126,7 @@ void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_
   mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
 }
 
-// The same where the experts are given.
+// Computes the values of token t if its experts are given.
 template <class T>
 void take_given(const RouterConfig& config, const std::int32_t* given, int n_experts, std::size_t t,
                 RouterActivations<T>& a) {
@@ -133,7 +134,7 @@ void take_given(const RouterConfig& config, const std::int32_t* given, int n_exp
   a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
 }
 
-// Over the whole batch, whichever ranks hold it.
+// Drops tokens of the whole batch, whichever ranks hold them.
 template <class T>
 void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
   const std::size_t here = a.ids.size(), all = part.all_tokens * size(config.top_k);
@@ -156,7 +157,7 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
     if (!kept[first + i]) a.not_dropped[i] = -1;
 }
 
-// [E] of the whole batch.
+// Counts the slots of each expert, [E], over the whole batch.
 void count_experts(const BatchPart& part, const std::vector<std::int32_t>& ids, std::vector<std::uint32_t>& counts) {
   std::fill(counts.begin(), counts.end(), 0u);
   for (const std::int32_t e : ids)
@@ -164,7 +165,7 @@ void count_experts(const BatchPart& part, const std::vector<std::int32_t>& ids, 
   sum_over_ranks(part.ranks, counts.data(), counts.size());
 }
 
-// Experts that can be chosen, ascending.
+// Returns the experts that can be chosen, ascending.
 std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* killed) {
   std::vector<std::int32_t> living;
   for (std::int32_t e = 0; e < n_experts; ++e)
@@ -172,7 +173,7 @@ std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* kill
   return living;
 }
 
-// The same for a token under forced balance: experts take turns.
+// Computes the values of a token under forced balance: experts take turns.
 template <class T>
 void assign_round_robin(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
                         const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
@@ -183,7 +184,7 @@ void assign_round_robin(const RouterConfig& config, const std::vector<std::int32
   mixing_weights(config, a.scores + t * size(n_experts), ids, a.mix + t * size(config.top_k));
 }
 
-// The share of each expert in a token's scores; for softmax they sum to 1 already.
+// Returns the number that turns a token's scores into shares of the experts; for softmax they sum to 1 already.
 template <class T>
 T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   if (config.score_func == ScoreFunc::softmax) return T{1};
@@ -192,12 +193,13 @@ T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   return sum;
 }
 
-// Sets of tokens whose shares are added up apart: sequences, or in batch mode shards, whose sums are then added.
+// Returns the number of sets of tokens whose shares are added separately: sequences, or in batch mode shards, whose
+// sums are added afterwards.
 int aux_groups(const RouterConfig& config, const BatchPart& part) {
   return config.aux_mode == AuxMode::batch ? part.shards : part.sequences;
 }
 
-// Of one set of tokens: counts of each expert's slots in `load`, sums of the shares in `share`, both [E].
+// Sums over one set of tokens: counts of each expert's slots in `load`, shares in `share`, both [E].
 template <class T>
 void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, std::size_t last,
                   const RouterActivations<T>& a, T* load, double* share) {
@@ -224,10 +226,10 @@ double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T*
   return loss;
 }
 
-// aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
-// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence). count_e is of the
-// experts that were chosen, bias and groups included, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and
-// Megatron-LM, count the top K of the scores alone.
+// aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e (DeepSeek-V3,
+// arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence). count_e counts the chosen experts,
+// with bias and groups, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and Megatron-LM, count the top K of
+// the scores alone.
 template <class T>
 double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
   const int groups = aux_groups(config, part);
@@ -268,8 +270,8 @@ double z_loss(const RouterConfig& config, const BatchPart& part, const T* lse) {
   return config.z_coeff * sum / static_cast<double>(part.all_tokens);
 }
 
-// ds_E of token t from its mixing weights.
-//   with route_norm, m_j = c s_j / (sum s + eps):  ds_j = (c dm_j - sum_i dm_i m_i) / (sum s + eps)
+// Computes ds_E of token t from its mixing weights.
+//     with route_norm, m_j = c s_j / (sum s + eps):  ds_j = (c dm_j - sum_i dm_i m_i) / (sum s + eps)
 template <class T>
 void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_t* ids, const T* mix, const T* dmix,
                   T* dscores) {
@@ -302,7 +304,7 @@ void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient)
     return;
   }
   if (func == ScoreFunc::sqrtsoftplus) {
-    // ds/dx = sigmoid(x) / (2 s), and sigmoid(x) = 1 - e^(-s^2), next to s^2 where s is small.
+    // ds/dx = sigmoid(x) / (2 s), and sigmoid(x) = 1 - e^(-s^2), which is close to s^2 if s is small.
     for (int e = 0; e < n_experts; ++e) {
       const double s = static_cast<double>(scores[e]);
       gradient[e] *= s > 0 ? static_cast<T>(-std::expm1(-s * s) / (2 * s)) : T{0};
@@ -448,7 +450,7 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
     ++experts;
     total += tokens_per_expert[e];
   }
-  // n_e E against the total: exact, where mean(n) may round.
+  // Compares n_e E with the total, which is exact, whereas mean(n) may be rounded.
   auto direction = [&](std::size_t e) {
     const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
     return static_cast<int>(load < total) - static_cast<int>(load > total);

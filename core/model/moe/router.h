@@ -1,10 +1,11 @@
 // The router of one MoE layer: scores, the choice of experts, mixing weights, auxiliary losses, expert_bias.
 //
-// Legend: T = B*S tokens here (B sequences of S), D dim, E experts, K top_k, G groups.
-// As TorchTitan (models/moe): s = sigmoid, softmax or (DeepSeek-V4) sqrt(softplus) of gate(h); experts are chosen by
-// s + expert_bias, tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by
-// gate(h) + expert_bias. With groups, a group counts the sum of its two best choice scores, and only the best groups
-// stay. With router.token_drop an expert takes no more than its capacity, and auxiliary losses count what it takes.
+// Legend: T = B*S tokens of this rank (B sequences of S), D dim, E experts, K top_k, G groups. As in TorchTitan
+// (models/moe): s = sigmoid, softmax or (DeepSeek-V4) sqrt(softplus) of gate(h); experts are chosen by s + expert_bias,
+// tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by gate(h) + expert_bias.
+// With groups, the score of a group is the sum of its two best choice scores, and only experts of the best groups can
+// be chosen. With router.token_drop an expert takes no more tokens than its capacity, and auxiliary losses count those
+// it takes.
 #pragma once
 
 #include <cstdint>
@@ -24,34 +25,34 @@ struct RouterActivations {
   T *logits, *scores;  // [T, E]
   T* lse;              // [T] log-sum-exp of the logits; only with softmax or z-loss
   T* mix;              // [T, K] mixing weights, in the order of `ids`
-  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
-  T* cutoff;           // [T] the (K+1)-th choice score; NaN likewise
+  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
+  T* cutoff;           // [T] the (K+1)-th choice score; NaN if there is none
   T* load;             // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
-  // [T, K] chosen experts, ascending (in turn where balance is forced, in the table's order where one routes).
+  // [T, K] chosen experts, ascending; in turn if balance is forced, in the table's order if a table routes.
   std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> not_dropped;  // [T, K] the same with -1 where the copy is dropped; empty: none can be
-  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch, dropped ones as well
-  std::vector<std::uint32_t> rows_per_expert;    // [E] without them
-  double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
+  std::vector<std::int32_t> not_dropped;  // [T, K] ids with -1 for dropped copies; empty if no copy can be dropped
+  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch, including dropped copies
+  std::vector<std::uint32_t> rows_per_expert;    // [E] without dropped copies
+  double aux_loss = 0, z_loss = 0;               // losses of the whole batch, times their coefficients
 
   void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
-  // [T, K] where copies go; -1: nowhere.
+  // [T, K] experts that receive the copies; -1 if not sent.
   const std::vector<std::int32_t>& sent() const { return not_dropped.empty() ? ids : not_dropped; }
 };
 
-// What else determines which experts a layer's tokens get.
+// Other inputs that determine the experts of a layer's tokens.
 struct RoutingLimits {
-  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
-  std::uint64_t noise_seed = 0;            // of router.gate_noise: one for each layer and step
-  const std::int32_t* given = nullptr;     // [T, K] experts of the tokens here, in place of the router's choice
-  const std::int32_t* replayed = nullptr;  // [T, K] another run's: as `given`, but margins are the router's own
+  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k must remain.
+  std::uint64_t noise_seed = 0;            // for router.gate_noise; one for each layer and step
+  const std::int32_t* given = nullptr;     // [T, K] experts of this rank's tokens, in place of the router's choice
+  const std::int32_t* replayed = nullptr;  // [T, K] another run's experts, as `given`; margins are the router's own
 };
 
 template <class T>
 struct RouterInputs {
   Matrix<const T> gate;  // [E, D]
   Matrix<const T> h;     // [T, D]
-  const T* expert_bias;  // [E]; of the forward pass
+  const T* expert_bias;  // [E], that of the forward pass
 };
 // Fills everything in `a`.
 template <class T>
@@ -60,25 +61,25 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
 
 template <class T>
 struct RouterGradients {
-  const T* dmix;      // [T, K], from which the others follow
+  const T* dmix;      // [T, K], the other gradients follow from it
   Matrix<T> dlogits;  // [T, E]
   Matrix<T> dgate;    // [E, D]
   Matrix<T> dh;       // [T, D], through the scores
-  bool adds_dh;       // to what it holds
+  bool adds_dh;       // add to the contents
 };
 template <class T>
 void router_backward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
                      const RouterActivations<T>& a, const RouterGradients<T>& gradients,
                      const LinearPrecision& precision = {});
 
-// Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin. A group
-// with one living expert counts by that one, a group with none is never chosen. `cutoff`, if asked for, becomes the
-// (K+1)-th value.
+// Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` are ascending. Returns the margin. A
+// group with one living expert counts with this one alone, a group without is never chosen. `cutoff`, unless nullptr,
+// receives the (K+1)-th value.
 template <class T>
 T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids,
                  const std::uint8_t* killed = nullptr, T* cutoff = nullptr);
 
-// mix_K of the experts ids_K, whoever chose them, from a token's scores_E: s, or s / (sum over the K + 1e-20), times
+// Computes mix_K of the given experts ids_K from a token's scores_E: s, or s / (sum over the K + 1e-20), times
 // route_scale.
 template <class T>
 void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix);

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kCodedRows = 64;  // rows
+constexpr Index kCodedRows = 64;  // rows per task
 
 Index bytes_of_row(const OperandFormat& format, Index dim) {
   if (format.scheme == QuantScheme::bf16) return 2 * dim;

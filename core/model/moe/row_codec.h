@@ -1,9 +1,9 @@
-// Encodes token rows for the transfer between ranks, in the bytes of the format that they were rounded to.
+// Encodes token rows for the transfer between ranks, as bytes of the format to which they were rounded.
 //
-// Legend: D values a row. fp32: 4 D bytes; bf16: 2 D; mx with E4M3 and blocks of 32: D codes, then D / 32 scale bytes
-// (the last block of a row may be shorter). So a row takes the bytes that bytes_per_token() of parallel/volumes.h
-// gives. Rows that were rounded to the format are decoded to the same bits, except for the payload of NaNs; others come
-// back rounded. Values of type double are sent as they are: they are for gradient checks.
+// Legend: D values per row. fp32: 4 D bytes; bf16: 2 D; mx with E4M3 and blocks of 32: D codes, then D / 32 scale bytes
+// (the last block of a row may be shorter). A row has the number of bytes that bytes_per_token() of parallel/volumes.h
+// returns. Rows that were rounded to the format are decoded to equal bits, except for the payload of NaNs; other rows
+// are rounded. Values of type double are sent unchanged: they are for gradient checks.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace moescope {
 template <class T>
 class RowCodec {
  public:
-  // `format` is plain, bf16 or mx without rotation.
+  // `format` must be plain, bf16 or mx without rotation.
   RowCodec(const OperandFormat& format, Index dim);
 
   Index row_bytes() const { return row_bytes_; }
-  bool copies() const { return copies_; }  // rows are sent as they are in memory
-  // Rows without gaps.
+  bool copies() const { return copies_; }  // true if rows are sent as they are in memory
+  // Rows must have no gaps.
   void encode(ConstMatrix<T> rows, std::uint8_t* bytes) const;
   void decode(const std::uint8_t* bytes, Matrix<T> rows) const;
 
