@@ -12,7 +12,7 @@ namespace moescope {
 
 struct Placement {
   int ranks = 0;
-  std::vector<std::int32_t> first_replica;  // [E + 1]: expert e has replicas first_replica[e] .. first_replica[e + 1]
+  std::vector<std::int32_t> first_replica;  // [E + 1]: replicas of e: [first_replica[e], first_replica[e + 1])
   std::vector<std::int32_t> replica_rank;   // [replicas] rank of each
 
   int n_experts() const { return static_cast<int>(first_replica.size()) - 1; }

@@ -1,10 +1,10 @@
-// Compares what a checkpoint computes with what transformers computes from it: golden_checkpoint FOLDER, with
-// config.json, its .safetensors and expected.safetensors.
+// Compares the results of a checkpoint with those of transformers: golden_checkpoint FOLDER, with config.json, its
+// .safetensors and expected.safetensors.
 //
-// Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T];
-// Plogits [B, S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L
-// [T, K] of layer L; dequantized.TENSOR, equal to the bit. What is not there is not compared; what is there and not
-// known is an error. Exit status: 0 all is as expected, 1 something differs, 2 a file cannot be read.
+// Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T]; Plogits [B,
+// S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L [T, K] of layer
+// L; dequantized.TENSOR, equal to the bit. Absent keys are not compared; unknown keys are errors. Exit status: 0 if all
+// agree, 1 if something differs, 2 if a file cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,7 +27,7 @@ using namespace moescope;
 constexpr double kLogits = 1e-4, kLoss = 1e-5;
 constexpr double kHidden = 1e-4, kWeights = 1e-5;  // of values above 1 their share
 
-// Keeps all that a pass shows.
+// Keeps everything that a pass reports.
 class Everything : public PassWatch {
  public:
   void hidden(int index, ConstMatrix<float> x) override { hidden_[index].assign(x.data, x.data + x.size()); }
@@ -48,7 +48,7 @@ struct Texts {
   Index sequences = 1, length = 0;
 };
 
-// Mean over the next tokens of all sequences.
+// Returns the mean loss of the next tokens of all sequences.
 double loss_of(const Everything& pass, const Texts& texts) {
   double sum = 0;
   Index count = 0;
@@ -81,7 +81,7 @@ void compare_ids(const std::string& what, const std::vector<std::int32_t>& got, 
   for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.integer(i, got[i], want[i]);
 }
 
-// Values as FP32, those of packed experts turned as transformers has them: [E, in, out].
+// Returns values as FP32; those of packed experts are transposed as in transformers: [E, in, out].
 std::vector<float> dequantized(const TensorFile& file, const std::string& name, const LostPages& lost) {
   const TensorView* packed = file.find(name + "_blocks");
   const TensorView& tensor = packed ? *packed : file.at(name);
@@ -116,7 +116,7 @@ Texts texts_of(const TensorView& ids) {
   return texts;
 }
 
-// The expectation `key`, without its prefix. False: it is none that is known.
+// Compares the expectation `key`, without its prefix. Returns false if the key is unknown.
 bool compare_key(const Everything& pass, const Texts& texts, const std::string& key, const TensorView& expected) {
   const auto number = [&](const char* before) { return std::stoi(key.substr(std::string(before).size())); };
   if (key == "logits") {

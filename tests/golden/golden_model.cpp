@@ -1,9 +1,9 @@
 // Checks the model against reference data: golden_model PREFIX, the path up to ".json".
 //
-// Reads PREFIX.json (settings), PREFIX.input.safetensors (weights, starting bias, tokens) and the expected results in
-// PREFIX.expected.safetensors and, when there, PREFIX.mxfp8.safetensors. Prints the largest error of each kind beside
-// its limit, for our float model and for the same code in double, and exits with 1 past a limit, with 2 on bad input.
-// Tensors that the files do not hold are not checked. Layout and meaning: golden/model/README.md.
+// Reads PREFIX.json (settings), PREFIX.input.safetensors (weights, initial bias, tokens) and the expected results in
+// PREFIX.expected.safetensors and, if it exists, PREFIX.mxfp8.safetensors. Prints the largest error of each kind beside
+// its limit, for our float model and for the same code in double. Exits with 1 if a limit is exceeded, with 2 on bad
+// input. Tensors that the files do not hold are not checked. Layout and meaning: golden/model/README.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,20 +24,20 @@
 namespace moescope {
 namespace {
 
-// Limits on the difference from the float64 reference. For float: ten times what a float32 run of the reference itself
-// shows over all sets, per kind.
+// Limits on the difference from the float64 reference. For float: per kind, ten times the difference of a float32 run
+// of the reference itself over all sets.
 struct Limits {
   double logits, first_loss, scores, mix, gradient_entry, gradient_length, loss, aux, grad_norm, lr, bias, final_norm;
   double first_counts;   // expert choices of the first step that may differ
-  double counts_tokens;  // and of a whole run
+  double counts_tokens;  // token counts of the whole run that may differ
 };
 constexpr Limits kFloatExact{
     .logits = 1.3e-5,          // absolute
     .first_loss = 5e-6,        // absolute
     .scores = 2.6e-6,          // absolute
     .mix = 6.5e-6,             // absolute, times route_scale up to 2.5
-    .gradient_entry = 1.2e-5,  // of the tensor's largest entry
-    .gradient_length = 8e-6,   // length of the difference, of the tensor's length
+    .gradient_entry = 1.2e-5,  // relative to the tensor's largest entry
+    .gradient_length = 8e-6,   // norm of the difference, relative to the norm of the tensor
     .loss = 2.5e-5,            // absolute, every step
     .aux = 2.5e-5,             // absolute
     .grad_norm = 2.6e-5,       // relative
@@ -47,7 +47,7 @@ constexpr Limits kFloatExact{
     .first_counts = 0,
     .counts_tokens = 0,
 };
-// Double holds what the files hold: logits and gradients are stored rounded to float32.
+// Limits for double, because the files store logits and gradients rounded to float32.
 constexpr Limits kDoubleExact{
     .logits = 5e-7,
     .first_loss = 1e-11,
@@ -64,9 +64,9 @@ constexpr Limits kDoubleExact{
     .first_counts = 0,
     .counts_tokens = 0,
 };
-// MXFP8 rounds in steps: a last-bit difference may move an element by one step of E4M3, so a run in float goes ways of
-// its own after some steps and is judged only loosely, and which tokens go where not at all. These limits still tell a
-// wrong scale rule, axis or missing operand.
+// MXFP8 rounds in steps: a last-bit difference may move an element by one step of E4M3, so that a run in float deviates
+// after some steps. It is judged only loosely, and its choices of experts not at all. These limits still detect a wrong
+// scale rule, axis or missing operand.
 constexpr Limits kMxfp8{
     .logits = 1e-2,
     .first_loss = 1e-5,
@@ -74,8 +74,8 @@ constexpr Limits kMxfp8{
     .mix = 1e-1,
     .gradient_entry = 5e-2,
     .gradient_length = 1e-2,
-    // Sums in another order give other roundings, with which tokens choose other experts: 0.018 with OpenBLAS's kernels
-    // for Haswell, 0.034 with those for Skylake.
+    // Sums in another order round differently, and then tokens choose other experts: 0.018 with OpenBLAS's kernels for
+    // Haswell, 0.034 with those for Skylake.
     .loss = 5e-2,
     .aux = 1e-2,
     .grad_norm = 5e-2,
@@ -85,7 +85,7 @@ constexpr Limits kMxfp8{
     .first_counts = 4,
     .counts_tokens = INFINITY,
 };
-// Between two sums in double such differences are so small that hardly an element ever meets them.
+// Between two sums in double such differences are so small that they hardly ever move an element.
 constexpr Limits kDoubleMxfp8{
     .logits = 1e-4,
     .first_loss = 1e-6,
@@ -102,8 +102,8 @@ constexpr Limits kDoubleMxfp8{
     .first_counts = 1,
     .counts_tokens = 16,
 };
-// A token whose chosen and rejected experts lie closer than this may go either way in float32; from that step on a
-// few tokens may differ and the loss follows.
+// If a token's chosen and rejected experts are closer than this, float32 may choose either; from that step on a few
+// tokens may differ, and the loss with them.
 constexpr double kUnsafeMargin = 2e-6;
 constexpr double kLossAfterUnsafe = 1e-3;
 constexpr double kTokensAfterUnsafe = 0.005;  // share of all expert choices of the run
@@ -201,7 +201,7 @@ std::vector<Batch> read_batches(const SafetensorsFile& input, const RunConfig& c
   return batches;
 }
 
-// The largest error of each kind, and where it was.
+// The largest error of each kind, and its place.
 class Report {
  public:
   void add(const std::string& kind, double error, double limit, const std::string& where = {}) {
@@ -210,7 +210,7 @@ class Report {
       if (known.kind == kind) row = &known;
     if (!row) row = &rows_.emplace_back(Row{kind, -1, limit, {}, 0, false});
     ++row->checked;
-    // A NaN error is the worst of all.
+    // A NaN error is worse than any number.
     const bool worse = std::isnan(error) || row->error < 0 ||
                        (std::isinf(limit) ? error > row->error : error / limit > row->error / row->limit);
     if (worse && !std::isnan(row->error)) *row = {kind, error, limit, where, row->checked, row->failed};
@@ -338,7 +338,7 @@ class Checker {
     if (const TensorView* view = expected_.find(prefix + "counts"))
       report_.add("first tokens_per_expert", largest_difference(router.tokens_per_expert, view->doubles()),
                   limits_.first_counts, where);
-    // Compared in ascending order of expert; our choices are already, except with forced balance.
+    // Compared in ascending order of experts, which our choices have except with forced balance.
     std::vector<std::int32_t> ids = router.ids;
     std::vector<T> mix(router.mix, router.mix + ids.size());
     sort_choices(ids, mix);
@@ -373,7 +373,7 @@ class Checker {
         largest = std::max(largest, std::fabs(want.at(i)));
         difference[i] = static_cast<double>(ours[i]) - want[i];
       }
-      // A tensor without any gradient (an unused expert's) must be exactly zero.
+      // A tensor without a gradient (an unused expert's) must be exactly zero.
       report_.add("gradient, worst entry", over(largest_difference(ours, want), largest), limits_.gradient_entry,
                   tensor.name);
       report_.add("gradient, length of difference", over(length(difference), length(want)), limits_.gradient_length,
@@ -418,7 +418,7 @@ class Checker {
           const std::size_t at = s * per_step + i * learner_.expert_bias[i].size() + e;
           const std::uint32_t n = learner_.model().moe()[i].router.tokens_per_expert[e];
           if (at < counts.size()) {
-            tokens_differ += std::fabs(n - counts[at]) / 2;  // a moved token is missed once and extra once
+            tokens_differ += std::fabs(n - counts[at]) / 2;  // a moved token is counted twice: missing and extra
             choices += counts[at];
           }
           if (at < bias.size() && !unsafe)

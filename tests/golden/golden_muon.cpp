@@ -1,7 +1,7 @@
 // golden_muon DIR: checks the Muon optimizer against reference data made by running TorchTitan's.
 //
-// DIR holds muon.safetensors; tests/golden/muon/README.md describes it and says how exact each comparison is. Exits
-// with 0 when all agrees, 1 when something differs, 2 when there is nothing to compare or a file cannot be read.
+// DIR holds muon.safetensors; tests/golden/muon/README.md describes it and how exact each comparison is. Exits with 0
+// if all agree, 1 if something differs, 2 if there is nothing to compare or a file cannot be read.
 #include <cmath>
 #include <stdexcept>
 #include <vector>
@@ -18,14 +18,14 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// The reference got its settings in double; they are stored in float32: 0.95, not 0.949999988.
+// The reference got its settings in double, but the file stores them in float32: 0.95, not 0.949999988.
 double as_given(float stored) {
   char digits[32];
   std::snprintf(digits, sizeof digits, "%.7g", static_cast<double>(stored));
   return std::strtod(digits, nullptr);
 }
 
-// The tensors NAME.* of one case: stacked matrices, and what they are after each step.
+// The tensors NAME.* of one case: stacked matrices, and their values after each step.
 class Case {
  public:
   Case(const SafetensorsFile& file, std::string name) : file_(file), name_(std::move(name)) {
@@ -87,8 +87,8 @@ std::vector<T> directions(const Case& c, bool in_bf16, const Floats& prepared) {
   return out;
 }
 
-// Singular values of a matrix, largest first: rows (or columns, whichever are fewer) are turned in pairs until all are
-// at right angles (one-sided Jacobi).
+// Returns the singular values of a matrix, largest first: rows (or columns, whichever are fewer) are rotated in pairs
+// until all are orthogonal (one-sided Jacobi).
 std::vector<double> singular_values(const float* m, std::size_t rows, std::size_t cols) {
   const bool wide = rows <= cols;
   const std::size_t n = std::min(rows, cols), length = std::max(rows, cols);

@@ -1,9 +1,9 @@
 // golden_mx DIR: checks the number formats against reference data, bit for bit.
 //
 // DIR holds any of elements.safetensors, blocks_<format>_<rule>.safetensors, gemm_mxfp8.safetensors;
-// tests/golden/mx/README.md describes them. Free are: the element codes of a block whose scale is 255, and the sign
-// and payload of a NaN. Exits with 0 when all that is there agrees, 1 when something differs, 2 when there is nothing
-// to compare or a file cannot be read.
+// tests/golden/mx/README.md describes them. Not compared are the element codes of a block whose scale is 255, and the
+// sign and payload of a NaN. Exits with 0 if all files in DIR agree, 1 if something differs, 2 if there is nothing to
+// compare or a file cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in another order
 
-// The reference leaves it not finite where it has no meaning.
+// The reference is not finite where the value has no meaning.
 void decibel(Tally& tally, std::size_t index, double got, float want) {
   if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
 }
@@ -129,7 +129,7 @@ double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& 
   return 10 * std::log10(signal / noise);
 }
 
-// Over the rows of each distribution, from the statistics of the quantizer itself.
+// Checks the SQNR over the rows of each distribution, from the statistics of the quantizer itself.
 void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const TestMatrix& input) {
   const TensorView* expected = file.find("sqnr_db");
   if (!expected || !file.find("row_dist")) return;

@@ -2,8 +2,8 @@
 //
 // DIR holds any of nvfp4.safetensors, nvfp4_4over6.safetensors, nvfp4_gemm.safetensors; tests/golden/nvfp4/README.md
 // describes them. Codes and scales are compared bit for bit, and decoded values with those that training multiplies.
-// Free are the sign of a zero and the codes of blocks whose scale is 0. Exits with 0 when all that is there agrees, 1
-// when something differs, 2 when there is nothing to compare or a file cannot be read.
+// Not compared are the sign of a zero and the codes of blocks whose scale is 0. Exits with 0 if all files in DIR agree,
+// 1 if something differs, 2 if there is nothing to compare or a file cannot be read.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ using namespace moescope;
 
 namespace {
 
-// Blocks of 16 along rows, or squares of 16x16, by TransformerEngine's arithmetic.
+// Blocks of 16 along rows, or squares of 16x16, by TransformerEngine's rule.
 OperandFormat te_format(bool square, FourOverSix choice = FourOverSix::off, int scale_bound = 448) {
   OperandFormat format = kNvfp4Format;
   format.nvfp4 = {Nvfp4Rule::transformer_engine, square, choice, scale_bound};
@@ -46,7 +46,7 @@ Stored stored(const OperandFormat& format, const TestMatrix& m) {
   return q;
 }
 
-// As training quantizes it.
+// Returns the values that training multiplies.
 TestMatrix trained(const OperandFormat& format, const TestMatrix& m, BlockAxis axis = BlockAxis::row) {
   TestMatrix out(m.rows, m.cols);
   quantize_operand({m.view(), format, axis, {}}, out.view());
@@ -64,7 +64,7 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
   if (scales.size() < got.scales.size() || scales.size() % got.per_row)
     require_size(file, name + ".scales", scales.size(), got.scales.size());
   Tally scale_tally(name + ".scales"), code_tally(name + ".codes");
-  for (std::size_t i = 0; i < scales.size(); ++i) {  // squares at the end have a byte for rows that are not there
+  for (std::size_t i = 0; i < scales.size(); ++i) {  // squares at the end have a byte for rows outside of the matrix
     const std::size_t row = std::min(i / got.per_row, input.rows - 1);
     scale_tally.code(i, got.scales[row * got.per_row + i % got.per_row], scales[i]);
   }
@@ -75,7 +75,7 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
   }
 }
 
-// What training multiplies is what is stored, along rows and down columns.
+// Training must multiply the stored values, along rows and down columns.
 void compare_with_trained(const OperandFormat& format, const std::string& name, const TestMatrix& input,
                           const Stored& got) {
   TestMatrix decoded(input.rows, input.cols);
@@ -89,16 +89,16 @@ void compare_with_trained(const OperandFormat& format, const std::string& name, 
   }
 }
 
-// The distance from a float32 to the next.
+// Returns the distance from a float32 to the next.
 double unit_of(float value) {
   const float magnitude = std::fabs(value);
   return static_cast<double>(std::nextafter(magnitude, std::numeric_limits<float>::infinity())) -
          static_cast<double>(magnitude);
 }
 
-// The program multiplies an element by the rounded value of its block's scale: two roundings, which are one unit apart
-// from one at most. A subnormal scale has less precision than the element times it: half a unit of it, up to six times,
-// and half a unit.
+// The program multiplies an element by the rounded value of its block's scale. That is two roundings, which differ from
+// one rounding by at most one unit. A subnormal scale is less precise than its product with the element: half a unit of
+// the scale, up to six times, and half a unit of the product.
 void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
                      const TestMatrix& input) {
   const TensorView* expected = file.find(name + ".dequant");
@@ -143,7 +143,7 @@ TestMatrix rotated(const TestMatrix& m, RotationForm form, BlockAxis axis) {
   return out;
 }
 
-// One quantization of rotated columns, and the same by quantize_operand, which rotates itself.
+// Compares one quantization of rotated columns with quantize_operand, which rotates itself.
 void check_rotated(const SafetensorsFile& file, const std::string& name, const std::string& values,
                    const TestMatrix& input, RotationForm form) {
   const TestMatrix turned = transposed(rotated(input, form, BlockAxis::column));

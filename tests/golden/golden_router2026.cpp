@@ -1,8 +1,9 @@
-// golden_router2026 DIR: checks routers and balancers against reference data made by running others' code.
+// golden_router2026 DIR: checks routers and balancers against reference data made by running the code of other
+// projects.
 //
 // DIR holds any of quantile.safetensors, deepseek_v4.safetensors, token_drop.safetensors, eplb.safetensors;
-// tests/golden/router2026/README.md describes them and says how exact each is. Exits with 0 when all that is there
-// agrees, 1 when something differs, 2 when there is nothing to compare or a file cannot be read.
+// tests/golden/router2026/README.md describes them and how exact each is. Exits with 0 if all files in DIR agree, 1 if
+// something differs, 2 if there is nothing to compare or a file cannot be read.
 #include <functional>
 #include <set>
 #include <stdexcept>
@@ -21,13 +22,13 @@ using namespace moescope;
 
 namespace {
 
-// A gate is s times the reciprocal of a sum in the order of ids: a rounding more than in the reference, and another
-// order, on top of the 2e-7 between the references.
+// A gate is s times the reciprocal of a sum in the order of ids, which adds one rounding and another order to the 2e-7
+// between the references.
 constexpr double kGates = 3e-7;
-// Where softplus is subnormal its last bit is worth up to this in its root.
+// If softplus is subnormal, its last bit changes its root by up to this value.
 constexpr double kRootOfSubnormal = 2e-23;
 
-// The tensors NAME.* of one case, whole or a part of their first axes.
+// The tensors NAME.* of one case, as a whole or as parts of their first axes.
 class Case {
  public:
   Case(const SafetensorsFile& file, std::string name) : file_(file), name_(std::move(name)) {
@@ -37,7 +38,7 @@ class Case {
   int meta(std::size_t i) const { return meta_.at(i); }
   std::string named(const char* tensor) const { return name_ + '.' + tensor; }
   bool has(const char* tensor) const { return file_.find(named(tensor)) != nullptr; }
-  // Part `index` of `parts` equal ones.
+  // Returns part `index` of `parts` equal parts.
   std::vector<float> floats(const std::string& tensor, std::size_t index = 0, std::size_t parts = 1) const {
     const TensorView& view = file_.at(name_ + '.' + tensor);
     const std::size_t count = share(view, index, parts);
@@ -88,7 +89,7 @@ void all_same(Tally& tally, const std::vector<float>& got, const std::vector<flo
   for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, got[i], want[i]);
 }
 
-// At most `absolute` + `relative` |want| apart.
+// Checks |got - want| <= `absolute` + `relative` |want|.
 void all_within(Tally& tally, const std::vector<float>& got, const std::vector<float>& want, double absolute,
                 double relative) {
   require_size(got, want);
@@ -97,13 +98,13 @@ void all_within(Tally& tally, const std::vector<float>& got, const std::vector<f
                  absolute + relative * std::fabs(static_cast<double>(want[i])));
 }
 
-// What a router makes of given logits.
+// Results of a router for given logits.
 struct Routed {
   std::vector<std::int32_t> ids, load;
   std::vector<float> scores, gates, cutoff, margin;
 };
 
-// The trainer's router behind a gate of ones on the diagonal, whose outputs are its inputs, exactly.
+// Uses the trainer's router with a gate of ones on the diagonal, whose outputs equal its inputs exactly.
 Routed route(const RouterConfig& config, const std::vector<float>& logits, const std::vector<float>& bias) {
   const std::size_t experts = bias.size(), tokens = logits.size() / experts;
   std::vector<float> gate(experts * experts);
@@ -123,7 +124,7 @@ Routed route(const RouterConfig& config, const std::vector<float>& logits, const
           {a.margin, a.margin + tokens}};
 }
 
-// Choice and gates of stored scores.
+// Returns choice and gates for stored scores.
 Routed route_scores(const RouterConfig& config, const std::vector<float>& scores, const std::vector<float>& bias) {
   const std::size_t experts = bias.size(), tokens = scores.size() / experts, top_k = size(config.top_k);
   Routed r;
@@ -143,7 +144,7 @@ Routed route_scores(const RouterConfig& config, const std::vector<float>& scores
 
 // Quantiles of the global batch ---------------------------------------------------------------------------------------
 
-// The rows of a microbatch that are no padding.
+// Returns the rows of a microbatch that are not padding.
 std::vector<float> without_padding(const Case& c, std::size_t microbatch, std::size_t microbatches,
                                    const std::vector<float>& rows, std::size_t width) {
   if (!c.has("padding_mask")) return rows;
@@ -169,7 +170,7 @@ struct GlobalBatchTallies {
   Tally ids, cutoff, gates, histogram, load, bias, scores, from_logits;
 };
 
-// Ids of rows whose last chosen and first rejected value are not next to each other.
+// Compares ids of rows whose last chosen and first rejected value are clearly apart.
 void compare_clear_ids(Tally& tally, const Routed& got, const std::vector<std::int32_t>& want, std::size_t top_k) {
   for (std::size_t t = 0; t < got.margin.size(); ++t)
     if (got.margin[t] > 1e-6f)
@@ -238,7 +239,7 @@ void check_microbatches(const Case& c) {
   config.top_k = c.meta(1);
   config.balance_rule = BalanceRule::quantile_microbatch;
   config.score_func = c.meta(5) == 0 ? ScoreFunc::softmax : ScoreFunc::sigmoid;
-  config.route_norm = c.meta(6) == 0;  // a softmax of the chosen logits is the softmax of all, normalised
+  config.route_norm = c.meta(6) == 0;  // a softmax of the chosen logits equals the normalised softmax of all
   MicrobatchTallies tally(c);
   for (std::size_t s = 0; s < steps; ++s) {
     const std::vector<float> bias = negated(c.floats("beta", s, steps + 1));
@@ -287,7 +288,7 @@ void check_sign(const Case& c) {
 
 // DeepSeek-V4 ---------------------------------------------------------------------------------------------------------
 
-// Gates of the experts that a table gives each token, in the table's order.
+// Checks the gates of the experts that a table gives each token, in the table's order.
 void check_table(const Case& c, const RouterConfig& config, const std::string& table) {
   const std::vector<float> scores = c.floats("scores");
   const std::vector<std::int32_t> tokens = c.integers("token_ids"), rows = c.integers("hash." + table + ".table");
@@ -320,7 +321,7 @@ void check_deepseek_v4(const Case& c) {
 
 // Dropping ------------------------------------------------------------------------------------------------------------
 
-// Dense rows [T, E] with K chosen in each, as lists [T, K].
+// Turns dense rows [T, E] with K chosen in each into lists [T, K].
 std::vector<std::int32_t> chosen_in(const std::vector<std::int32_t>& map, std::size_t experts) {
   std::vector<std::int32_t> ids;
   for (std::size_t i = 0; i < map.size(); ++i)
@@ -354,7 +355,7 @@ void check_drop(const Case& c) {
 
 // EPLB ----------------------------------------------------------------------------------------------------------------
 
-// Slots that hold each expert; the reference lists them in no promised order, padded with -1.
+// Returns the slots that hold each expert; the reference lists them in unspecified order, padded with -1.
 std::vector<std::multiset<std::int32_t>> slots_by_expert(const std::vector<std::int32_t>& log2phy,
                                                          std::size_t experts) {
   std::vector<std::multiset<std::int32_t>> slots(experts);

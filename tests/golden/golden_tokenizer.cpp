@@ -1,7 +1,7 @@
 // golden_tokenizer DIR: checks token ids and decoded texts against those of the `tokenizers` package.
 //
-// DIR holds NAME.json, a tokenizer each, and expected.json as tests/golden/make_tokenizers.js writes them. Exits with 0
-// when all agrees, 1 when something differs, 2 when there is nothing to compare or a file cannot be read.
+// DIR holds tokenizers, NAME.json, and expected.json as tests/golden/make_tokenizers.js writes it. Exits with 0 if all
+// agree, 1 if something differs, 2 if there is nothing to compare or a file cannot be read.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
-// Counts the texts of which everything agrees, and shows the first that does not.
+// Counts the texts whose results all agree, and shows the first that differs.
 struct Texts {
   int equal = 0, all = 0;
 

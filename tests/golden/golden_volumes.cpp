@@ -1,7 +1,7 @@
 // golden_volumes FILE...: counts the all-to-all volumes of a routing and compares with counts in the same file.
 //
-// tests/golden/volumes/README.md describes the files. All counts must agree exactly. Exits with 0 when they do, 1 when
-// something differs, 2 when a file cannot be read or does not have the form.
+// tests/golden/volumes/README.md describes the files. All counts must agree exactly. Exits with 0 if they do, 1 if
+// something differs, 2 if a file cannot be read or has another form.
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
@@ -22,7 +22,7 @@ const TensorView& tensor_of_shape(const SafetensorsFile& file, const char* name,
   return tensor;
 }
 
-// Reads the routing [ranks, tokens of a rank, top_k] as the [T, K] that it is, ranks being contiguous shards.
+// Reads the routing [ranks, tokens of a rank, top_k] as [T, K], because ranks are contiguous shards.
 std::vector<std::int32_t> read_routing(const SafetensorsFile& file, int n_experts) {
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : file.at("topk_idx").integers()) {
@@ -35,7 +35,7 @@ std::vector<std::int32_t> read_routing(const SafetensorsFile& file, int n_expert
   return topk_TK;
 }
 
-// True: equal.
+// Returns true if the counts are equal.
 bool compare(const char* what, const std::vector<std::uint32_t>& counted, const std::vector<std::int64_t>& wanted) {
   std::size_t differ = 0;
   std::int64_t largest = 0;
@@ -50,7 +50,7 @@ bool compare(const char* what, const std::vector<std::uint32_t>& counted, const 
   return differ == 0;
 }
 
-// Copies per rank out of the file's copies per expert.
+// Returns copies per rank from the file's copies per expert.
 std::vector<std::int64_t> by_rank(const std::vector<std::int64_t>& tokens_to_expert, int ranks, int n_experts) {
   std::vector<std::int64_t> copies(static_cast<std::size_t>(ranks) * ranks);
   for (int source = 0; source < ranks; ++source) {

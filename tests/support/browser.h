@@ -1,5 +1,5 @@
-// A headless Chromium, driven through the DevTools protocol over its pipe: what a user does with a page, and what the
-// page then holds. Every failure throws std::runtime_error.
+// A headless Chromium, controlled through the DevTools protocol over its pipe: user actions on a page, and the contents
+// of the page. Every failure throws std::runtime_error.
 #pragma once
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ class Browser {
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
-  // Until `ready`, an expression in the page, is true.
+  // Opens the page and waits until `ready`, an expression in it, is true.
   void open(const std::filesystem::path& file, int width, int height, bool dark, const std::string& ready) {
     call("Emulation.setDeviceMetricsOverride",
          {{"width", width}, {"height", height}, {"deviceScaleFactor", 1}, {"mobile", width < 500}});
@@ -74,7 +74,7 @@ class Browser {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
-  // `name` and `code` as in KeyboardEvent; of characters the text, too.
+  // `name` and `code` are those of KeyboardEvent; characters also send their text.
   void press(const std::string& name, const std::string& code, int virtual_key) {
     Json event = {{"key", name}, {"code", code}, {"windowsVirtualKeyCode", virtual_key}, {"type", "rawKeyDown"}};
     if (name.size() == 1) event.update({{"type", "keyDown"}, {"text", name}});
@@ -89,7 +89,7 @@ class Browser {
     mouse("mousePressed", x, y, 1);
     mouse("mouseReleased", x, y, 1);
   }
-  const std::vector<std::string>& problems() const { return problems_; }  // uncaught errors of the page, since open()
+  const std::vector<std::string>& problems() const { return problems_; }  // uncaught errors of the page since open()
 
  private:
   static constexpr std::chrono::seconds kPatience{60};
@@ -97,7 +97,7 @@ class Browser {
   void start(std::string profile) {
     std::array<int, 2> in{}, out{};
     if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    // Away from 3 and 4, where Chromium expects them.
+    // Moved away from 3 and 4, where Chromium expects its ends.
     const int its_in = fcntl(in[0], F_DUPFD_CLOEXEC, 10), its_out = fcntl(out[1], F_DUPFD_CLOEXEC, 10);
     close(in[0]);
     close(out[1]);

@@ -1,4 +1,4 @@
-// The real moescope-cli binary, as a user would call it, in a folder of the test's own.
+// Runs the real moescope-cli binary, as a user would, in a folder of the test's own.
 #pragma once
 
 #include <fcntl.h>
@@ -55,7 +55,7 @@ class Cli : public testing::Test {
     return names;
   }
 
-  // `prepare` is called in the new process: limits, signals, another standard output.
+  // `prepare` is called in the new process, for limits, signals, or another standard output.
   pid_t start(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) {
     arguments.insert(arguments.begin(), MOESCOPE_CLI);
     std::vector<char*> argv;
@@ -87,20 +87,20 @@ class Cli : public testing::Test {
     return finish(start(std::move(arguments), prepare));
   }
 
-  // train on the nano config of this test, with more arguments
+  // Arguments to train on the nano config of this test, with more arguments.
   std::vector<std::string> train(std::vector<std::string> more) const {
     std::vector<std::string> arguments{"train", "--config", path("nano.toml")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
 
-  // Everything of JSON lines but the times, one string per step.
+  // Returns everything in JSON lines except times, one string per step.
   std::vector<std::string> steps_of(const std::string& text) const {
     std::vector<std::string> steps;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       auto json = nlohmann::json::parse(line);
-      if (!json.contains("step")) continue;  // what the run is
+      if (!json.contains("step")) continue;  // facts about the run
       for (const char* key : {"wall_s", "tokens_per_s", "phase_ms"}) json.erase(key);
       steps.push_back(json.dump());
     }

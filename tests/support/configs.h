@@ -1,4 +1,4 @@
-// What tests of configs share.
+// Functions for tests of configs.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace moescope {
 
-// A line each.
+// One line per problem.
 inline std::string all_text(const std::vector<ConfigProblem>& problems) {
   std::string text;
   for (const ConfigProblem& problem : problems) text += problem.text() + '\n';
   return text;
 }
 
-// A value of the field's type and range, other than the default.
+// Returns a value of the field's type and range that differs from the default.
 inline ConfigValue other_value(const ConfigField& field) {
   const ConfigValue usual = field.get(RunConfig{});
   if (const bool* flag = std::get_if<bool>(&usual)) return !*flag;

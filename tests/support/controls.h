@@ -1,4 +1,4 @@
-// The controls of a panel or window as a user finds them: by their name or by the text on them.
+// Finds the controls of a panel or window as a user does: by their name or by their text.
 #pragma once
 
 #include <QAbstractButton>
@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// By accessible name; ends the program if there is none.
+// Finds a control by its accessible name; ends the program if there is none.
 template <class Control>
 Control* control(const QWidget* in, const QString& name) {
   for (Control* each : in->findChildren<Control*>())
@@ -14,7 +14,7 @@ Control* control(const QWidget* in, const QString& name) {
   qFatal("no control is named %s", qPrintable(name));
 }
 
-// By the text on it up to a colon, which may be followed by a value; ends the program if there is none.
+// Finds a button by its text up to a colon, which may be followed by a value; ends the program if there is none.
 inline QAbstractButton* button(const QWidget* in, const QString& text) {
   for (QAbstractButton* each : in->findChildren<QAbstractButton*>())
     if (each->text().section(QLatin1Char(':'), 0, 0) == text) return each;

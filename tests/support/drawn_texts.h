@@ -1,4 +1,4 @@
-// The texts that a widget draws and where: it is painted into a device that keeps only them.
+// The texts that a widget draws and their places: the widget is painted on a device that keeps only texts.
 #pragma once
 
 #include <QPaintDevice>
@@ -14,7 +14,7 @@ namespace moescope {
 
 struct DrawnText {
   QString text;
-  QRectF place;  // in the widget
+  QRectF place;  // place in the widget
 };
 
 class TextRecorder : public QPaintDevice {
@@ -78,7 +78,7 @@ class TextRecorder : public QPaintDevice {
     void drawEllipse(const QRect&) override {}
     void drawPoints(const QPointF*, int) override {}
     void drawPoints(const QPoint*, int) override {}
-    // Pieces of one line, as where its font changes, are one text.
+    // Pieces of one line, for example with different fonts, form one text.
     void drawTextItem(const QPointF& at, const QTextItem& item) override {
       const QRectF place =
           transform_.mapRect(QRectF(at.x(), at.y() - item.ascent(), item.width(), item.ascent() + item.descent()));
@@ -107,10 +107,11 @@ inline std::vector<DrawnText> textsPaintedBy(QWidget* widget) {
   return recorder.texts;
 }
 
-// Without those of its children. Of a plot all but what follows the mouse, which textsPaintedBy() has.
+// Leaves out the texts of its children. For a plot, returns all texts except those that follow the mouse, which
+// textsPaintedBy() returns.
 inline std::vector<DrawnText> textsDrawnBy(QWidget* widget) {
   auto* plot = qobject_cast<PlotFrame*>(widget);
-  if (plot) plot->setPrinted(true);  // paints anew instead of showing a cached picture
+  if (plot) plot->setPrinted(true);  // paints without a cached picture
   const std::vector<DrawnText> texts = textsPaintedBy(widget);
   if (plot) {
     plot->setPrinted(false);

@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-/// Takes one step with every run that is at it; the frames in the order of the runs.
+// Takes one step with every run that is training and returns the frames in the order of the runs.
 inline std::vector<TelemetryFrame> step_frames(Engine& engine) {
   struct Kept : EngineObserver {
     std::vector<TelemetryFrame> frames;

@@ -1,4 +1,4 @@
-// Records of TensorBoard's event files, as tensorboard/compat/proto has them.
+// Records of TensorBoard's event files, as in tensorboard/compat/proto.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace moescope {
 inline std::string tb_event(std::int64_t step, double wall, const std::string& what) {
   return framed_record(pb_double(1, wall) + pb_number(2, static_cast<std::uint64_t>(step)) + what);
 }
-// `values`: of tb_scalar(), ...
+// `values` are results of tb_scalar(), ...
 inline std::string tb_summary(std::int64_t step, double wall, const std::string& values) {
   return tb_event(step, wall, pb_bytes(5, values));
 }
@@ -33,7 +33,7 @@ inline std::string tb_shape(const std::vector<std::uint64_t>& shape) {
 inline std::string tb_plugin(const std::string& name) {
   return pb_bytes(9, pb_bytes(1, pb_bytes(1, name)));
 }
-// Of floats; a single one stands for all.
+// A tensor of floats; a single float stands for all elements.
 inline std::string tb_tensor(const std::string& tag, const std::vector<std::uint64_t>& shape,
                              const std::vector<float>& values, const std::string& plugin = {}) {
   std::string list;

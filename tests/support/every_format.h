@@ -1,4 +1,4 @@
-// Every element format and scale rule, and values that tests try with each.
+// Every element format and scale rule, and values for tests of each.
 #pragma once
 
 #include <limits>

@@ -4,7 +4,7 @@
 #include "app/program/kernel_restart.h"
 #include "core/numerics/threads.h"
 
-// The C library of Linux gives arguments to constructors, too; main() belongs to the test frameworks.
+// The C library of Linux also passes arguments to constructors. main() belongs to the test frameworks.
 __attribute__((constructor)) static void choose_kernels_and_threads(int, char** argv, char**) {
   moescope::start_with_fast_kernels(argv);
   moescope::set_num_threads(1);

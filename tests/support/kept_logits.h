@@ -1,4 +1,4 @@
-// Keeps the logits of a checkpoint's passes, one after the other.
+// Keeps the logits of a checkpoint's passes in order.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Waiting for a lab, which trains on a thread of its own.
+// Waits for a lab, which trains on a thread of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-/// Whether `condition` came true within 30 seconds.
+// Returns true if `condition` becomes true within 30 seconds.
 template <class Condition>
 bool eventually(const Condition& condition) {
   for (int i = 0; i < 3000; ++i) {

@@ -62,7 +62,7 @@ class LocalRanks : public Ranks {
   int rank_;
 };
 
-// body(ranks) on `size` threads.
+// Calls body(ranks) on `size` threads.
 inline void run_local_ranks(int size, int ranks_per_node, bool over_nodes, const std::function<void(Ranks&)>& body) {
   LocalRanks::Board board(size);
   std::vector<std::thread> threads;

@@ -1,6 +1,6 @@
-// A run of a million steps without training, and its use of memory.
+// A run of a million steps without training, and measurements of its memory.
 //
-// Its frames are those of a made-up run (synthetic_run.h), over and over: a copy costs microseconds.
+// Its frames repeat those of a made-up run (synthetic_run.h), because a copy takes only microseconds.
 #pragma once
 
 #include <malloc.h>
@@ -20,7 +20,7 @@ namespace moescope {
 
 class LongRun {
  public:
-  static constexpr std::int64_t kFrames = 97;  // not a multiple of any cadence that readers use
+  static constexpr std::int64_t kFrames = 97;  // not a multiple of any interval that readers use
 
   LongRun() {
     SyntheticRun run(shape());
@@ -44,7 +44,8 @@ class LongRun {
   std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
 };
 
-// The program's resident memory, and how much of it is allocated (0: the allocator of this build does not say).
+// Returns the program's resident memory, and how much of it is allocated (0 if the allocator of this build does not
+// say).
 inline std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t all = 0, resident = 0;
@@ -80,19 +81,19 @@ class LongTraining {
   std::shared_ptr<History> history_;
 };
 
-// A history's figures are kept up to 256 MiB and its arrays up to 512 MiB (history.h): a LongRun has both full after
-// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). Nothing may grow after
+// A history keeps up to 256 MiB of figures and up to 512 MiB of arrays (history.h): both of a LongRun are full after
+// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). Memory must not grow after
 // kPlateau.
 inline constexpr std::int64_t kPlateau = 600000;
-// Allocated memory goes up and down as budgets are halved, and the allocator keeps free blocks: the maximum after the
-// plateau is compared with the maximum before it.
+// Allocated memory varies as budgets are halved, and the allocator keeps free blocks, so the maximum after the plateau
+// is compared with the maximum before it.
 inline constexpr double kMaxGrowth = 1.05;
 
 inline double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-// Resident memory on the way to that many steps. Returns the exit status: 1 where it grew after kPlateau by more than
+// Prints resident memory during that many steps. Returns the exit status: 1 if memory grew after kPlateau by more than
 // the factor kMaxGrowth.
 template <class Long>
 int measure(Long& run, std::int64_t steps) {

@@ -1,4 +1,4 @@
-// The window on a run of a million steps: every workspace is shown in turn, so that all panels draw.
+// The window on a run of a million steps. Every workspace is shown in turn, so that all panels draw.
 #pragma once
 
 #include <QApplication>
@@ -13,7 +13,7 @@ namespace moescope {
 
 class LongWindow {
  public:
-  // Another workspace every `shown_for` steps.
+  // Shows another workspace every `shown_for` steps.
   explicit LongWindow(std::int64_t shown_for = 2500, std::size_t array_budget = std::size_t{512} << 20)
       : shown_for_(shown_for), history_(std::make_shared<History>(run_.info(), array_budget)) {
     append_to(1);
@@ -42,7 +42,7 @@ class LongWindow {
   void append_to(std::int64_t step) {
     for (; step_ < step; ++step_) history_->append(std::make_shared<const TelemetryFrame>(run_.frame(step_)));
   }
-  // As the frame clock, without waiting for it.
+  // Draws as the frame clock does, without waiting for it.
   void draw() {
     window_.selection()->refresh();
     QApplication::processEvents();
@@ -55,11 +55,11 @@ class LongWindow {
     settle();
     window_.selection()->setFollowing(true);
   }
-  // Waits until the workers of the panels and of the findings are done.
+  // Waits until the workers of the panels and of the findings have finished.
   void settle() {
     QElapsedTimer waited;
     for (waited.start(); waited.elapsed() < 300;) QApplication::processEvents(QEventLoop::AllEvents, 50);
-    // As the loop of a program does: what was animated is deleted.
+    // Deletes finished animations, as the event loop of a program does.
     QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
   }
 

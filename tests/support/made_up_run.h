@@ -1,4 +1,4 @@
-// Runs for tests of findings: one that the test makes up, and one that is trained.
+// Runs for tests of findings: a made-up run and a trained run.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline std::string all_text(const std::vector<Finding>& findings) {
   return to_text(findings, {});
 }
 
-// A made-up run: T = 1024 tokens, K = 2 of E = 16 experts in layers 1 and 2; loads are shares that the test chooses.
+// A made-up run: T = 1024 tokens, K = 2 of E = 16 experts in layers 1 and 2; the test chooses the shares of the load.
 class MadeUp {
  public:
   static constexpr int kExperts = 16, kTopK = 2, kTokens = 1024;
@@ -61,7 +61,7 @@ class MadeUp {
     shares.fill(1);
     return shares;
   }
-  // With the noise of chance: counts of random picks by share.
+  // With sampling noise: counts of random picks by share.
   RouterFrame router(int layer, const Shares& shares) {
     RouterFrame router;
     router.layer = layer;

@@ -1,4 +1,4 @@
-// A shown window with a paused run, and settings and files of its own for each test.
+// A shown window with a paused run, with its own settings and files for each test.
 #pragma once
 
 #include <QAction>
@@ -28,7 +28,7 @@ inline RunConfig nano() {
 
 inline RunConfig nanoInMxfp8() {
   RunConfig config = nano();
-  config.precision.experts = Recipe::mxfp8_rceil;  // so that the number formats' panels have something to show
+  config.precision.experts = Recipe::mxfp8_rceil;  // the panels of number formats need quantization
   return config;
 }
 
@@ -45,7 +45,7 @@ struct OpenWindow {
     window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs))
       qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
-    QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // would take the keys with it when it goes
+    QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // would take the keyboard focus with it when it closes
     QVERIFY(takesKeys(&window));
   }
   LiveRuns* live() { return window.session()->live(); }
@@ -78,7 +78,7 @@ inline QAction* menuAction(MainWindow& window, const QString& text) {
   return nullptr;
 }
 
-// Nothing that the person keeps is read or written.
+// Prevents reading and writing the user's own settings and files.
 inline void useFolderOfTest(const QTemporaryDir& home) {
   qputenv("XDG_DATA_HOME", home.path().toUtf8());
   QCoreApplication::setApplicationName("moescope");

@@ -1,4 +1,4 @@
-// How much memory a function needs at most, for tests of readers of hostile files.
+// Measures the peak memory of a function, for tests of readers of hostile files.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// A figure of /proc/self/status, "VmRSS:" or "VmHWM:", in bytes.
+// Returns a figure of /proc/self/status, "VmRSS:" or "VmHWM:", in bytes.
 inline std::size_t memory_figure(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -17,10 +17,10 @@ inline std::size_t memory_figure(const std::string& name) {
   return 0;
 }
 
-// By how many bytes the resident memory grew while `work` ran.
+// Returns the bytes by which the resident memory grew while `work` ran.
 template <class Work>
 std::size_t peak_growth(Work work) {
-  std::ofstream("/proc/self/clear_refs") << 5;  // the peak is counted from now on
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const std::size_t before = memory_figure("VmRSS:");
   work();
   const std::size_t peak = memory_figure("VmHWM:");

@@ -1,4 +1,4 @@
-// What an action complains about.
+// The error message of an action.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// "": about nothing.
+// Returns "" if the action throws nothing.
 template <class Action>
 std::string problem_of(Action action) {
   try {

@@ -1,4 +1,4 @@
-// What a function gives with each set of vector instructions that this processor has, the scalar baseline too.
+// Results of a function with each set of vector instructions of this processor, including the scalar baseline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace moescope {
 
 using Bits = std::vector<std::uint32_t>;
 
-// NaN of any kind counts as one.
+// Every NaN counts as equal.
 inline void append(Bits& bits, const std::vector<float>& values) {
   for (const float v : values) bits.push_back(std::isnan(v) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(v));
 }

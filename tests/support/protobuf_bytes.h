@@ -1,4 +1,4 @@
-// Messages of protobuf, written field by field: what other programs' logs are made of.
+// Messages of protobuf, written field by field, for logs of other programs.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// What torchtitan's MFU counts of a token, forward and backward: 6 x (active parameters without embedding) + 6 L H
-// (qk + v head dim) seq, attention in full although it is causal. A second formula beside core/training/run_cost.
+// FLOPs of a token that torchtitan's MFU counts, forward and backward: 6 x (active parameters without embedding) + 6 L
+// H (qk + v head dim) seq, with full attention although it is causal. A second formula besides core/training/run_cost.
 #pragma once
 
 #include <cstdint>

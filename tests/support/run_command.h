@@ -9,7 +9,7 @@
 namespace moescope {
 
 struct Ended {
-  int status;  // -1: by a signal
+  int status;  // -1 if a signal ended it
   std::string output;
 };
 

@@ -1,4 +1,4 @@
-// Frames with every field filled with something random, and their exact comparison.
+// Frames with random values in every field, and their exact comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct SampleShape {
   int n_experts = 8;
   int ranks = 4;
   int ranks_per_node = 2;
-  int operands = 6;  // quantized operands a layer
+  int operands = 6;  // quantized operands per layer
 };
 
 inline RunInfo sample_info(SampleShape shape) {
@@ -147,7 +147,7 @@ inline void add_specialisation_and_texts(TelemetryFrame& frame, SampleShape shap
   if (frame.step % 2 == 0) frame.texts.push_back(sample_text(TextKind::sample, shape, rng));
 }
 
-// Bits, so that NaN equals itself and kNoValue differs from other NaN.
+// Compares bits, so that NaN equals itself and kNoValue differs from other NaNs.
 inline bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }

@@ -1,4 +1,4 @@
-// The logs that come with the program.
+// The logs that are delivered with the program.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Matrices of known values, formats, and the results of quantizing one with the other.
+// Matrices of known values, formats, and results of quantizing one with the other.
 #pragma once
 
 #include <gtest/gtest.h>

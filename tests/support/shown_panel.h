@@ -1,4 +1,4 @@
-// Panels on the screen of a test, and the mouse over them.
+// Panels on the screen of a test, and mouse moves over them.
 #pragma once
 
 #include <QApplication>
@@ -15,13 +15,14 @@ inline void show(QWidget* widget, QSize size = {600, 320}) {
   QApplication::processEvents();
 }
 
-// Sent straight to the widget: QTest::mouseMove does nothing where the cursor already is, and carries no buttons.
+// Sends the event straight to the widget, because QTest::mouseMove does nothing if the cursor is already there, and
+// carries no buttons.
 inline void move(QWidget* widget, QPoint at) {
   QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
   QApplication::sendEvent(widget, &event);
 }
 
-// Of a table that a panel saves, its header first.
+// Lines of a table that a panel saves, its header first.
 inline QStringList lines(const QString& csv) {
   return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
 }

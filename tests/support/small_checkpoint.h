@@ -1,4 +1,5 @@
-// A checkpoint of random weights as transformers writes Mixtral, in a folder of its own: two layers, four experts.
+// A checkpoint of random weights in the form in which transformers writes Mixtral, in a folder of its own: two layers,
+// four experts.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +22,7 @@ class SmallCheckpoint {
  public:
   static constexpr std::size_t kVocab = 40, kDim = 16, kHeads = 4, kKeyHeads = 2, kWidth = 24, kExperts = 4,
                                kLayers = 2;
-  using Tensors = std::map<std::string, std::vector<std::size_t>>;  // shapes
+  using Tensors = std::map<std::string, std::vector<std::size_t>>;  // names and shapes
 
   explicit SmallCheckpoint(const std::string& name)
       : folder_(std::filesystem::temp_directory_path() / ("moescope_" + name + '_' + std::to_string(::getpid()))) {
@@ -37,7 +38,7 @@ class SmallCheckpoint {
   std::string path() const { return folder_.string(); }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
-  // `changes` over what the weights are.
+  // `changes` override the settings that fit the weights.
   void write_config(const nlohmann::json& changes) const {
     nlohmann::json config{
         {"model_type", "mixtral"},      {"vocab_size", kVocab},          {"hidden_size", kDim},
@@ -67,7 +68,7 @@ class SmallCheckpoint {
     return tensors;
   }
 
-  // `change` may add, remove and reshape.
+  // `change` may add, remove and reshape tensors.
   void write_tensors(const std::function<void(Tensors&)>& change = {}) const {
     Tensors tensors = shapes();
     if (change) change(tensors);

@@ -1,5 +1,5 @@
-// The smallest run that has everything: one dense and two MoE layers, 8 experts, top-2. Tests change what they are
-// about.
+// The smallest run with all kinds of parts: one dense and two MoE layers, 8 experts, top-2. Tests change the settings
+// that they are about.
 #pragma once
 
 #include "core/config/run_config.h"

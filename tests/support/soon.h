@@ -1,4 +1,4 @@
-// Waits for what another thread does.
+// Waits for results of another thread.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// Whether it holds within ten seconds.
+// Returns true if `holds` becomes true within ten seconds.
 inline bool soon(const auto& holds) {
   for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     if (holds()) return true;

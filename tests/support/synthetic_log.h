@@ -1,5 +1,5 @@
-// Logs whose truth is known: made up from the shares of a router's experts, with the chance of their tokens. Who makes
-// one says how the shares change over the steps.
+// Logs with known properties: made up from the shares of a router's experts, with the sampling noise of their tokens.
+// The test says how the shares change over the steps.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace moescope {
 
 struct LogShape {
   int layers = 3, experts = 64, top_k = 6;
-  std::int64_t tokens = 4096;  // of a batch
-  std::int64_t steps = 1000;   // taken
-  std::int64_t every = 1;      // of which the log has one
-  double lasting = 0.1;        // how far the experts' lasting shares spread: deviation of their logarithm
-  double by_batch = 0.06;      // and those of a batch around them
+  std::int64_t tokens = 4096;  // tokens of a batch
+  std::int64_t steps = 1000;   // number of steps
+  std::int64_t every = 1;      // interval of the logged steps
+  double lasting = 0.1;        // spread of the experts' lasting shares: standard deviation of their logarithm
+  double by_batch = 0.06;      // spread of a batch's shares around these
 };
 
-// Shares of one layer's experts, 1 each where they are even; what a batch has is scaled to that sum.
+// Shares of one layer's experts, 1 each if they are even; the shares of a batch are scaled to that sum.
 using Shares = std::vector<double>;
 
 class SyntheticLog {
@@ -36,14 +36,14 @@ class SyntheticLog {
     }
   }
 
-  // What happens, each by the step; all may be left out.
+  // Events by step; each function may be empty.
   std::function<void(std::int64_t step, int layer, Shares& shares)> change;
   std::function<std::int64_t(std::int64_t step)> tokens;
   std::function<bool(std::int64_t step)> has_load, has_loss;
   std::function<float(std::int64_t step)> loss;
-  std::function<void(std::int64_t step, RouterFrame& router)> add;  // further columns
-  std::function<std::int64_t(std::int64_t step)> number;            // that the log gives to a step
-  bool tokens_are_stated = false;                                   // by the log's first line
+  std::function<void(std::int64_t step, RouterFrame& router)> add;  // adds further columns
+  std::function<std::int64_t(std::int64_t step)> number;            // number that the log gives to a step
+  bool tokens_are_stated = false;                                   // the log's first line states the tokens
 
   double uniform() { return std::uniform_real_distribution<double>(0, 1)(rng_); }
   double normal() { return std::normal_distribution<double>(0, 1)(rng_); }
@@ -62,7 +62,7 @@ class SyntheticLog {
     for (std::int64_t step = 0; step < shape_.steps; step += shape_.every) append(step, *history);
     return history;
   }
-  // The steps from `from` on again, as a run that is started once more from a checkpoint logs them.
+  // Appends the steps from `from` on again, as a run logs them that is restarted from a checkpoint.
   void append_again(std::int64_t from, std::int64_t to, History& history) {
     for (std::int64_t step = from; step < to; step += shape_.every) append(step, history);
   }
@@ -96,7 +96,7 @@ class SyntheticLog {
     return router;
   }
 
-  // Of so many tokens, those that choose an expert with this probability.
+  // Draws how many of `tokens` tokens choose an expert with this probability.
   std::uint32_t count(std::int64_t tokens, double probability) {
     const double mean = static_cast<double>(tokens) * probability, variance = mean * (1 - probability);
     if (variance < 25) {

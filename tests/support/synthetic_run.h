@@ -1,5 +1,5 @@
-// A made-up run for tests and benchmarks of the screen: plausible shapes, no training behind it. Every number follows
-// from the seed. The program itself never shows it.
+// A made-up run for tests and benchmarks of the screen, with plausible shapes but without training. Every number
+// follows from the seed. The program itself never shows it.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class SyntheticRun {
     for (std::int64_t i = 0; i < steps; ++i) history_->append(next());
   }
 
-  void restartAt(std::int64_t step) { next_ = step; }  // a step seen before replaces what followed
+  void restartAt(std::int64_t step) { next_ = step; }  // a repeated step replaces all later ones
 
  private:
   RunInfo info() const {
@@ -67,9 +67,9 @@ class SyntheticRun {
     state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
     return static_cast<double>(state_ >> 11) * 0x1p-53;
   }
-  double noise() { return uniform() + uniform() + uniform() - 1.5; }  // about normal, standard deviation 1/2
+  double noise() { return uniform() + uniform() + uniform() - 1.5; }  // roughly normal, standard deviation 1/2
 
-  // Popularity that starts uneven, is evened out by a bias, and drifts.
+  // Popularity starts uneven, is evened out by a bias, and drifts.
   RouterFrame router(int layer, std::int64_t step) {
     const int experts = shape_.experts;
     RouterFrame router;

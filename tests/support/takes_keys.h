@@ -1,5 +1,5 @@
-// Waits until a window has keyboard focus. While a run is opened a progress bar may have it, and without a window
-// manager focus does not return by itself.
+// Waits until a window has the keyboard focus. While a run is opened a progress bar may have it, and without a window
+// manager the focus does not return by itself.
 #pragma once
 
 #include <QTest>

@@ -1,4 +1,4 @@
-// One look of widgets in tests and benchmarks, whatever the desktop's is.
+// One look of widgets for tests and benchmarks, independent of the desktop's.
 #pragma once
 
 #include <QApplication>

@@ -1,5 +1,5 @@
-// Starts the tests of one file of a program that holds those of a whole room:
-//   tests_of_ROOM [test_NAME.cpp] [GoogleTest's own options]
+// Runs the tests of one file of a program that holds those of a whole room:
+//     tests_of_ROOM [test_NAME.cpp] [GoogleTest's own options]
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// GoogleTest's filter of all tests that stand in `file`; empty where there are none.
+// Returns GoogleTest's filter for all tests in `file`; empty if it has none.
 std::string tests_in(const std::string& file) {
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   std::string filter;

@@ -1,4 +1,4 @@
-// A short run that tests step by step.
+// A short run that tests train step by step.
 #pragma once
 
 #include <gtest/gtest.h>
