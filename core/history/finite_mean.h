@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// Mean of the finite values; NaN if there is none.
+// Returns the mean of the finite values; NaN if no value is finite.
 inline double mean_of_finite(std::span<const float> values) {
   double sum = 0;
   int count = 0;

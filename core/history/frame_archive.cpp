@@ -10,12 +10,12 @@ constexpr std::size_t index_of(FramePart part) {
   return static_cast<std::size_t>(part);
 }
 
-// Of parts that are unpacked together; the others are large and come alone.
+// True for parts that are unpacked together; the other parts are large and are unpacked alone.
 constexpr bool is_light(FramePart part) {
   return part < FramePart::specialisation;
 }
 
-// Where the frame last unpacked for it is remembered.
+// Returns the index in remembered_ of the frame that was last unpacked for `part`.
 constexpr std::size_t place_of(FramePart part) {
   return is_light(part) ? 0 : index_of(part);
 }

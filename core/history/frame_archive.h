@@ -1,7 +1,7 @@
-// The frames of a run with their arrays, in memory: packed (frame_pack.h), in parts that come at cadences of their own,
-// each thinned by itself (kept_frames.h).
+// The frames of a run with their arrays, in memory. Each part of a frame (frame_pack.h) is packed on its own and has
+// its own cadence; each part is thinned separately (kept_frames.h).
 //
-// Not locked: History does that. Frames are handed out packed, so that they are unpacked without the lock.
+// Not thread-safe: History locks it. find() returns packed parts, so that the caller can unpack them without the lock.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace moescope {
 
-// By part; nothing where the frame has no such arrays.
+// Indexed by part; nullopt if the frame has no arrays of that part.
 using PackedParts = std::array<std::optional<PackedFrame>, kNumFrameParts>;
 PackedParts pack_parts(const TelemetryFrame& frame);
 
@@ -27,27 +27,27 @@ class FrameArchive {
   using FramePtr = std::shared_ptr<const TelemetryFrame>;
   using PackedPart = std::pair<FramePart, std::shared_ptr<const PackedFrame>>;
   struct Found {
-    FramePtr frame;                  // unpacked already; else nullptr, and
-    std::vector<PackedPart> packed;  // what to unpack; empty: no frame was found
+    FramePtr frame;                  // already unpacked; nullptr if `packed` must be unpacked
+    std::vector<PackedPart> packed;  // parts to unpack; empty, with frame == nullptr: no frame found
   };
 
-  void append(const FramePtr& frame, PackedParts parts);  // of that frame; steps rise
-  void truncate(std::int64_t step);                       // forgets `step` and later
-  // The newest frame at or before `step` that has `part`. Large parts (specialisation and texts) come alone, the others
-  // with each other.
+  void append(const FramePtr& frame, PackedParts parts);  // steps must rise; `parts` belong to `frame`
+  void truncate(std::int64_t step);                       // forgets `step` and later steps
+  // Returns the newest frame at or before `step` that has `part`. Large parts (specialisation and texts) come alone;
+  // the other parts of that frame come together.
   Found find(FramePart part, std::int64_t step) const;
   static FramePtr unpack(const std::vector<PackedPart>& packed);
-  void remember(FramePart part, FramePtr frame);  // as the last one that was unpacked for `part`
+  void remember(FramePart part, FramePtr frame);  // keeps `frame` as the one unpacked last for `part`
 
   const KeptFrames& kept(FramePart part) const { return kept_[static_cast<std::size_t>(part)]; }
-  KeptFrames& largest();  // the part that takes the most room
+  KeptFrames& largest();  // the part that takes the most memory
   std::size_t bytes() const;
 
  private:
   std::array<KeptFrames, kNumFrameParts> kept_;
-  // Unpacked frames, for the cursor: the newest of each part, and the last one read.
+  // Unpacked frames for the cursor: the newest frame of each part, and the frame that was read last.
   std::array<FramePtr, kNumFrameParts> newest_;
-  std::array<FramePtr, kNumFrameParts> remembered_;  // parts that come together share the first
+  std::array<FramePtr, kNumFrameParts> remembered_;  // parts that come together use the first entry
 };
 
 }  // namespace moescope

@@ -16,12 +16,11 @@ static_assert(std::endian::native == std::endian::little, "wide counts are copie
 
 namespace {
 
-// Large rows come with their size, so that one can be found without unpacking those before it.
+// Large rows begin with their size, so that a row can be found without unpacking those before it.
 template <class Row>
 constexpr bool kHasSize = std::is_same_v<Row, RouterFrame> || std::is_same_v<Row, SpecialisationFrame>;
 
-// Packer and Unpacker have the same functions: what is said of a row below, and by describe(), both writes and reads
-// it.
+// Packer and Unpacker have the same functions, so that transfer() and describe() both write and read a row.
 class Packer {
  public:
   Packer() { bytes_.reserve(std::size_t{64} << 10); }
@@ -50,7 +49,7 @@ class Packer {
     else
       std::memcpy(out, counts.data(), counts.size_bytes());
   }
-  // Of a matrix [n, n] the upper triangle; or empty.
+  // Stores the upper triangle of `matrix` [n, n], or nothing if it is empty.
   void symmetric(const std::vector<std::uint32_t>& matrix, std::size_t n) {
     std::vector<std::uint32_t> upper;
     for (std::size_t i = 0; i < n && !matrix.empty(); ++i)
@@ -69,7 +68,7 @@ class Packer {
       if (kHasSize<Row>) std::memcpy(bytes_.data() + begin, &size, sizeof size);
     }
   }
-  // Of describe().
+  // Called by describe().
   void layer(int layer, LayerColumn) { value(layer); }
   template <class Frame, std::size_t N>
   void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -90,7 +89,7 @@ class Packer {
     counts(
         std::span(e8m0_blocks).subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count)));
   }
-  PackedFrame packed() const { return {bytes_.begin(), bytes_.end()}; }  // without the room that was reserved
+  PackedFrame packed() const { return {bytes_.begin(), bytes_.end()}; }  // without reserved memory
 
  private:
   std::uint8_t* grow(std::size_t size) {
@@ -139,7 +138,7 @@ class Unpacker {
       transfer(*this, row);
     }
   }
-  // The first of a list of rows, which begin with their layer, that is of `layer` and `is_it`.
+  // Returns the first row of `layer` in a list of rows for which `is_it` holds. Rows begin with their layer.
   template <class Row, class Is>
   std::optional<Row> find(int layer, Is is_it) {
     for (auto rows = get<std::uint32_t>(); rows > 0; --rows) {
@@ -157,7 +156,7 @@ class Unpacker {
     }
     return std::nullopt;
   }
-  // Of describe().
+  // Called by describe().
   void layer(int& layer, LayerColumn) { value(layer); }
   template <class Frame, std::size_t N>
   void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -250,7 +249,7 @@ TextKind kind_of(FramePart text) {
   return static_cast<TextKind>(static_cast<int>(text) - static_cast<int>(FramePart::probe));
 }
 
-// To pack, or to unpack into.
+// The text to pack, or a new text to unpack into.
 const TokenFrame& text_of(const TelemetryFrame& frame, TextKind kind) {
   return *find_text(frame, kind);
 }

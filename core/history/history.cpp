@@ -30,27 +30,27 @@ struct History::State {
   State(const RunInfo& info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
       : array_budget(array_budget_bytes), scalars(info, scalar_budget_bytes), load(info.n_experts), settings(info) {}
 
-  const std::size_t array_budget;  // of `load` and `frames` together
+  const std::size_t array_budget;  // for `load` and `frames` together
   mutable std::mutex mutex;
   std::atomic<std::uint64_t> sequence{0}, truncations{0};
-  // Of the readers; taken before `mutex`, so that the writer never waits while an average is computed.
+  // Locked by readers, before `mutex`, so that the writer never waits for the computation of an average.
   std::mutex smoothed_mutex;
   SmoothedColumns smoothed;
 
-  // All below under the mutex; the one writer may read its own writes without.
+  // `mutex` protects the members below; the one writer may read them without it.
   ScalarColumns scalars;
   LoadRows load;
   FrameArchive frames;
-  std::vector<Marker> markers;                   // a note that was removed has no text
-  std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
-  std::int64_t last_marker = INT64_MIN;          // the largest step that one has had
+  std::vector<Marker> markers;                   // a removed note has an empty text
+  std::map<std::int64_t, std::size_t> notes_at;  // step -> index of its note in markers
+  std::int64_t last_marker = INT64_MIN;          // largest step of a marker so far
   SettingsTrack settings;
 
   void append(Marker marker);
   void truncate(std::int64_t step);
   std::size_t array_bytes() const { return load.bytes() + frames.bytes(); }
   bool thin_largest();
-  // What to read from without the lock: of each bin the newest kept frame, nullptr: none.
+  // Returns the newest kept frame of each bin, to be unpacked without the lock; nullptr for a bin without frames.
   std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
   bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
   LoadRows::View load_view(int layer, std::span<const std::int64_t> edges) const;
@@ -72,7 +72,7 @@ void History::State::truncate(std::int64_t step) {
     if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
 }
 
-// A step has one note.
+// A step has at most one note, so a later note replaces it.
 void History::State::append(Marker marker) {
   last_marker = std::max(last_marker, marker.step);
   settings.add(marker);
@@ -86,7 +86,7 @@ void History::State::append(Marker marker) {
   markers.push_back(std::move(marker));
 }
 
-// For the writer only: it rebuilds outside of the lock.
+// For the writer only: rebuilds rows without holding the lock.
 bool History::State::thin_largest() {
   KeptFrames& larger = frames.largest();
   if (load.bytes() >= larger.bytes()) {
@@ -111,7 +111,7 @@ std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FrameP
   return newest;
 }
 
-// Of the frames of `first` to `last`; false: none has one.
+// Searches the frames of `first` to `last`, newest first; false if none has a bias.
 bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
   for (std::int64_t step = last;;) {
     std::shared_ptr<const PackedFrame> packed;
@@ -140,7 +140,7 @@ int History::State::experts() const {
   return load.n_experts();
 }
 
-// Unpacks without the lock.
+// Unpacks without holding the lock.
 FramePtr History::State::frame_with(FramePart part, std::int64_t step) {
   std::unique_lock lock(mutex);
   const FrameArchive::Found found = frames.find(part, step);
@@ -376,9 +376,9 @@ std::vector<float> History::smoothed(Metric metric, int layer, std::span<const s
   if (out.empty()) return out;
   const std::lock_guard smoothed_lock(state_->smoothed_mutex);
   SmoothedColumn& kept = state_->smoothed.of(metric, layer, factor);
-  SmoothedColumn older{metric, layer, factor};  // where the kept rows begin too late
+  SmoothedColumn older{metric, layer, factor};  // used if the kept rows begin too late
   SmoothedColumn* averages = &kept;
-  std::vector<std::size_t> edges(steps.size());  // rows
+  std::vector<std::size_t> edges(steps.size());  // row numbers
   std::vector<float> values;
   {
     const std::lock_guard lock(state_->mutex);
@@ -434,7 +434,7 @@ std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t>
   const auto newest = state_->newest_of(FramePart::routers, edges);
   const auto experts = static_cast<std::size_t>(state_->experts());
   std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> known;  // of a log that has it on some steps only, the last known one goes on
+  std::vector<float> known;  // last known bias, if a log has it on some steps only
   std::int64_t known_at = edges.empty() ? 0 : edges.front() - 1;
   for (std::size_t b = 0; b < newest.size(); ++b) {
     if (!newest[b]) continue;

@@ -1,12 +1,12 @@
-// The past of one run in memory: what every panel draws from, live, paused, replayed or imported.
+// The history of one run in memory. Every panel draws from it, whether the run is live, paused, replayed or imported.
 //
 // One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only while they
-// copy out what they draw, so the writer waits microseconds; the trainer never touches this class. Scalars keep every
-// step in a min/max/mean pyramid up to a budget (a metric of a layer takes 6 bytes a step): beyond it the oldest single
-// values are reduced to min, max and mean of every 16, then those to 256. Arrays keep whole frames up to a byte budget;
-// beyond it the older half is thinned by two, and kept_every() grows. Where that half is thinned unevenly its densest
-// part is thinned first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit counts; thinned,
-// two of its rows merge into one that holds the value farther from 1 and the mean (load_rows.h).
+// copy what they draw, so the writer waits microseconds; the trainer never touches this class. Scalars keep every step
+// in a min/max/mean pyramid up to a budget (6 bytes a step for a metric of a layer); beyond it the oldest single values
+// are reduced to min, max and mean of every 16, then of every 256. Arrays keep whole frames up to a byte budget; beyond
+// it every second frame of the older half is dropped, and kept_every() grows. The densest part of that half is thinned
+// first, so that a long run stays evenly covered. Utilisation is kept separately as 16-bit counts; thinning merges two
+// rows into one that holds the value farthest from 1 and the mean (load_rows.h).
 #pragma once
 
 #include <cstddef>
@@ -25,90 +25,93 @@
 
 namespace moescope {
 
-enum class Summary { farthest, mean };  // of the steps that share a pixel
+enum class Summary { farthest, mean };  // how the steps of one pixel are summarised
 
 class History {
  public:
-  // Without a budget no arrays are kept.
+  // An array budget of 0 keeps no arrays.
   explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20,
                    std::size_t scalar_budget_bytes = std::size_t{256} << 20);
   ~History();
 
-  void append(
-      std::shared_ptr<const TelemetryFrame> frame);  // steps must rise; a step seen before replaces what follows
-  // The same in two parts, of which any thread may do the first.
+  // Steps must rise; appending an earlier step replaces it and later ones.
+  void append(std::shared_ptr<const TelemetryFrame> frame);
+  // append() in two calls: pack() may run in any thread.
   struct Packed;
   static std::shared_ptr<Packed> pack(std::shared_ptr<const TelemetryFrame> frame);
   void append(std::shared_ptr<Packed> packed);
   void append(Marker marker);
-  void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
+  void forget_from(std::int64_t step);  // rewinds: forgets frames at or after `step` and later markers
 
   const RunInfo& info() const { return info_; }
   std::uint64_t sequence() const;     // rises with every append, to notice new data
-  std::uint64_t truncations() const;  // rises with every append that took steps back
+  std::uint64_t truncations() const;  // rises with every append that rewinds
   StepRange steps() const;
-  // Steps may be far apart: of tokens seen, a billion numbers for a thousand steps. What walks over a run walks over
-  // the steps that it has, not over their numbers.
-  std::int64_t count() const;                                                 // of steps that it has
-  std::vector<std::int64_t> steps_in(StepRange range) const;                  // those that it has, rising
-  StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // that the newest n up to `upto` span
+  // Step numbers may be far apart: if they count tokens, a thousand steps span a billion numbers. Loops over a run must
+  // go over its steps, not over step numbers.
+  std::int64_t count() const;                                                 // number of steps of the run
+  std::vector<std::int64_t> steps_in(StepRange range) const;                  // steps of the run in `range`, rising
+  StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // range of the newest n up to `upto`
   std::vector<Marker> markers() const;
-  // Never nullptr. Read from the config once, and changed by markers of live changes as they are appended.
+  // Never nullptr. The config is parsed once; appended markers of live changes update the settings.
   std::shared_ptr<const RunSettings> settings_at(std::int64_t step) const;
   std::shared_ptr<const RunSettings> settings_at_start() const;  // before any change
   SettingsTrack settings() const;
 
-  // The newest frame at or before `step` that has arrays (routers), nullptr: none.
+  // Returns the newest frame at or before `step` that has arrays (routers); nullptr if there is no such frame.
   std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;
-  // The newest at or before `step` that has quantization statistics, nullptr: none.
+  // Returns the newest frame at or before `step` that has quantization statistics; nullptr if there is no such frame.
   std::shared_ptr<const TelemetryFrame> quant_frame_at(std::int64_t step) const;
-  // The newest at or before `step` that has flips (gradients), nullptr: none.
+  // Return the newest frame at or before `step` that has flips, or gradients; nullptr if there is no such frame.
   std::shared_ptr<const TelemetryFrame> flip_frame_at(std::int64_t step) const;
   std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
-  // The newest at or before `step` that has specialisation, nullptr: none. Its other arrays may be missing.
+  // Returns the newest frame at or before `step` that has specialisation; nullptr if there is no such frame. Other
+  // arrays of the frame may be missing.
   std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
-  // One layer of it, without unpacking the others; nothing: it is not there.
+  // Returns one layer of that frame without unpacking the others; nullopt if the frame does not have the layer.
   std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
-  // The same frame with this layer only; with all layers if this one is missing.
+  // Returns that frame with only this layer; with all layers if this one is missing.
   std::shared_ptr<const TelemetryFrame> specialisation_layer_at(int layer, std::int64_t step) const;
-  // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
+  // Returns the newest text of `kind` at or before `step` and sets `step` to its step; nullptr if there is no such
+  // text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
-  std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising
-  // The scalar at `step` or the nearest earlier one, NaN: none.
+  std::vector<std::int64_t> text_steps(TextKind kind) const;  // steps of the texts in memory, rising
+  // Returns the scalar at `step` or at the nearest earlier step that has one; NaN if no step has one.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 
-  // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken. For a few
-  // steps: a range of all may be a billion.
+  // Returns the values of every step number of `range`, [range.size()]; kNoValue if the run does not have the step or
+  // the step has no value. For short ranges only: the range of a whole run may hold a billion numbers.
   std::vector<float> values(Metric metric, int layer, StepRange range) const;
-  // Of these rising steps, [steps.size()]; kNoValue likewise.
+  // Returns the values of these rising steps, [steps.size()]; kNoValue if the run does not have the step or no value.
   std::vector<float> values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const;
-  // Of the steps that it has in `range`, as steps_in() lists them.
+  // Returns the values of the steps that steps_in(range) lists.
   std::vector<float> values_in(Metric metric, int layer, StepRange range) const;
-  bool has_layer(int layer, StepRange steps) const;  // whether a frame of these steps speaks of it
-  // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
+  bool has_layer(int layer, StepRange steps) const;  // true if a frame of `steps` has the layer
+  // Returns min, max, mean and count of the steps in each of `bins` equal slices of `range`.
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
-  // Bin b holds the steps [edges[b], edges[b + 1]).
+  // Returns min, max, mean and count by bin; bin b holds the steps [edges[b], edges[b + 1]).
   std::vector<PyramidBin> series(Metric metric, int layer, std::span<const std::int64_t> edges) const;
-  // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
-  // last step of each bin; NaN where the bin has none. Kept for the next call: only new steps cost.
+  // Returns an exponential moving average (bias-corrected, factor 0..1 exclusive) over every step, read at the last
+  // step of each bin; NaN for an empty bin. The average is kept, so that the next call computes only new steps.
   std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
   std::vector<float> smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor) const;
 
-  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value
-  // farthest from 1 (in log2) or their mean; NaN where the bin has none.
+  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major. Each bin shows the value
+  // farthest from 1 (in log2) of its steps, or their mean; NaN for an empty bin.
   std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const;
   std::vector<float> utilisation(int layer, std::span<const std::int64_t> edges,
                                  Summary summary = Summary::farthest) const;
-  // The same of one expert; min and max reach from the mean to the value farthest from 1.
+  // Utilisation of one expert; min and max reach from the mean to the value farthest from 1.
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const;
-  // Assignments to the experts of one layer, T K, of the newest step in the bin [edges[b], edges[b + 1]); kNoValue: no
-  // step in it has a load.
+  // Assignments to the experts of one layer, T K, of the newest step in the bin [edges[b], edges[b + 1]); kNoValue if
+  // no step of the bin has a load.
   std::vector<float> assignments(std::span<const std::int64_t> edges) const;
-  // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
+  // expert_bias of one MoE layer in the newest kept frame of each bin, bins x E; NaN for a bin without frames.
   std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
   std::vector<float> expert_bias(int layer, std::span<const std::int64_t> edges) const;
-  // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
+  // Number of blocks for each E8M0 byte of one operand in the newest kept frame of each bin, bins x 256; all zero for a
+  // bin without frames.
   std::vector<std::uint32_t> scale_waterfall(const OperandPlace& place, StepRange range, int bins) const;
 
   int kept_every() const;  // 1: every frame with arrays is still in memory

@@ -1,4 +1,4 @@
-// Whole frames in memory: packed, found by step, thinned when they take too much room.
+// Whole frames in memory: packed, found by step, and thinned if they take too much memory.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class KeptFrames {
     return true;
   }
 
-  // The newest entry at or before `step`, nullptr: none.
+  // Returns the newest entry at or before `step`; nullptr if there is no such entry.
   const Entry* find(std::int64_t step) const {
     const auto after = std::upper_bound(entries_.begin(), entries_.end(), step,
                                         [](std::int64_t s, const Entry& entry) { return s < entry.step; });

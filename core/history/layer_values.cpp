@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// Mean of the finite values; if none is finite, what they are.
+// Mean of the finite values; the last value if none is finite.
 class Mean {
  public:
   void add(float value) {
@@ -26,7 +26,7 @@ class Mean {
   float last_ = kNoValue;
 };
 
-// Of a layer, or of the whole run.
+// Derived figures of a layer, or of the whole run.
 struct Derived {
   Mean flip_rate, sqnr_db, ranks_per_token, nodes_per_token, rank_overload, rounding_flip_rate;
   const GradientFrame* gradient = nullptr;
@@ -43,7 +43,7 @@ struct Derived {
   }
 };
 
-// By layer, in order. A frame's rows mostly follow each other as the layers do.
+// Derived figures by layer. Rows of a frame mostly have the order of the layers, so the next layer is tried first.
 class DerivedByLayer {
  public:
   explicit DerivedByLayer(std::span<const int> layers) : layers_(layers), derived_(layers.size() + 1) {}
@@ -90,7 +90,7 @@ std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span
   for (const FlipFrame& flip : frame.rounding_flips)
     derived.add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
   for (const QuantFrame& quant : frame.quants) {
-    if (quant.gemm_class() == GemmClass::payload) continue;  // no operand: a round trip over the wire
+    if (quant.gemm_class() == GemmClass::payload) continue;  // a round trip over the wire, not an operand
     derived.add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);
   }
   for (const GradientFrame& gradient : frame.gradients) {

@@ -12,11 +12,11 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kChunkRows = 64;
-constexpr std::size_t kAroundChunk = 96;  // bytes: its reference and what allocations add
+constexpr std::size_t kAroundChunk = 96;  // bytes of its reference and of allocation overhead
 constexpr float kGreatestCode = 65535;
 
-// Codes of one row and their unit: `exact`, or another one if that is 0 or the largest value does not fit. What is not
-// zero does not become zero.
+// Writes the codes of one row and returns their unit: `exact`, or a larger one if the largest value does not fit. A
+// value above zero never gets the code 0.
 template <class Number>
 float encode(std::span<const Number> values, float exact, std::uint16_t* codes) {
   const auto largest = static_cast<float>(std::ranges::max(values));
@@ -30,7 +30,7 @@ float encode(std::span<const Number> values, float exact, std::uint16_t* codes) 
 
 float encode_counts(std::span<const std::uint32_t> counts, std::uint32_t bits, std::uint16_t* codes) {
   if (bits > std::numeric_limits<std::uint16_t>::max()) return encode(counts, 1.0f, codes);
-  std::ranges::copy(counts, codes);  // as they are, which takes a fraction of the time
+  std::ranges::copy(counts, codes);  // copied unchanged, which is several times faster
   return 1;
 }
 
@@ -38,7 +38,7 @@ float farther_from_one(float lower, float higher) {
   return lower * higher >= 1 ? higher : lower;
 }
 
-// Rows of one or two neighbouring chunks, in pairs; an odd last one stays as it is.
+// Merges the rows of one or two neighbouring chunks in pairs; an odd last row is unchanged.
 class MergeRows {
  public:
   MergeRows(const LoadRows::ChunkRef& first, const LoadRows::ChunkRef* second) : first_(first), second_(second) {}
@@ -77,7 +77,8 @@ class MergeRows {
     const std::size_t at = r * to.n_experts;
     to.rows[r] = a.row;
     if (&a.row != &b.row) to.rows[r].steps += b.row.steps;
-    // With one unit, farthest values stay as they are, and a mean of two is a half.
+    // If both rows have the same unit, farthest values keep their codes, and the mean of two is a multiple of half a
+    // unit.
     const float exact = a.row.unit == b.row.unit ? a.row.unit : 0;
     const bool halves = a.row.mean_unit == b.row.mean_unit && a.row.steps == b.row.steps;
     to.rows[r].unit = encode(std::span<const float>(farthest_), exact, to.codes.get() + at);
@@ -94,7 +95,7 @@ bool reach(std::span<const std::int64_t> edges, const LoadRows::ChunkRef& ref) {
   return ref.last_step() >= edges.front() && ref.first_step() < edges.back();
 }
 
-// Calls visit(bin, chunk, row in it) for every row between the edges, in order.
+// Calls visit(bin, chunk, index of the row in the chunk) for every row between the edges, in order.
 template <class Visit>
 void each_row(std::span<const LoadRows::ChunkRef> chunks, std::span<const std::int64_t> edges, Visit visit) {
   std::size_t bin = 0;
@@ -139,7 +140,7 @@ void LoadRows::count_bytes(Layer& layer) {
   bytes_ += layer.bytes;
 }
 
-// The first chunk of a layer grows with its rows: a log may have many layers of which each has few.
+// The first chunk of a layer starts small and grows, because a log may have many layers with few rows each.
 LoadRows::ChunkRef& LoadRows::chunk_for_next_row(Layer& layer) {
   const std::size_t before = layer.chunks.empty() ? 0 : layer.chunks.back().chunk->bytes();
   const bool fresh = layer.chunks.empty() || layer.chunks.back().rows == kChunkRows || layer.chunks.back().chunk->means;
@@ -169,7 +170,7 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
   }
 }
 
-// A View may still read the rows behind those that stay.
+// Copies the chunk, because a View may still read the rows that are removed.
 void LoadRows::truncate(std::int64_t step) {
   for (auto& [number, layer] : layers_) {
     std::vector<ChunkRef>& chunks = layer.chunks;
@@ -183,8 +184,8 @@ void LoadRows::truncate(std::int64_t step) {
   }
 }
 
-// The first of the least merged chunks, with the one behind it if that is merged as little. Merging for the first time
-// saves nothing: it makes rows of two values.
+// Merges the first of the least merged chunks, together with the next one if that has been merged as often. Merging a
+// chunk for the first time saves no memory: a merged row has two values for each expert.
 std::optional<LoadRows::Thinned> LoadRows::thinned() const {
   const auto largest = std::ranges::max_element(layers_, {}, [](const auto& layer) { return layer.second.bytes; });
   if (largest == layers_.end()) return std::nullopt;
@@ -213,7 +214,7 @@ LoadRows::View LoadRows::view(int layer, std::span<const std::int64_t> edges) co
   return view;
 }
 
-// Of the first layer that has rows there: all layers have as many, but for copies that were dropped.
+// Uses the first layer that has rows in the bin: all layers have the same assignments, except for dropped copies.
 std::vector<float> LoadRows::assignments(std::span<const std::int64_t> edges) const {
   std::vector<float> of_bins(edges.size() - 1, kNoValue);
   std::vector<int> of_layer(of_bins.size(), -1);

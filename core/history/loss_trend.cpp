@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kTrendSpan = 200, kTrendWindow = 50;
-constexpr double kTrendErrors = 2;  // standard errors within which a difference is noise
+constexpr double kTrendErrors = 2;  // a difference within this many standard errors is noise
 
 struct StepLoss {
   std::int64_t step = 0;
@@ -17,7 +17,7 @@ struct StepLoss {
 };
 
 struct LossMean {
-  double value = 0, error = 0;  // the standard error
+  double value = 0, error = 0;  // `error`: standard error of the mean
 };
 
 LossMean mean_of_losses(std::span<const StepLoss> values) {
@@ -29,7 +29,7 @@ LossMean mean_of_losses(std::span<const StepLoss> values) {
   return {mean, std::sqrt(squares / std::max(1.0, n - 1) / n)};
 }
 
-// The newest n steps up to `step`, without those that have no loss.
+// Returns the losses of the newest n steps up to `step`; steps without a loss are left out.
 std::vector<StepLoss> newest_losses(const History& history, std::int64_t step, std::int64_t n) {
   const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(n, step));
   const std::vector<float> values = history.values_at(Metric::ce_loss, kWholeRun, steps);

@@ -1,4 +1,4 @@
-// Whether the loss of a run falls: the mean of its newest steps against that of as many steps some time before.
+// Decides whether the loss of a run falls: compares the mean of its newest steps with that of as many earlier steps.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ inline constexpr std::int64_t kTrendLeastSteps = 40;
 struct LossTrend {
   enum Direction { too_early, falling, flat, rising, lost };
   Direction direction = too_early;
-  std::int64_t steps = 0;  // of the run, up to the step
-  std::int64_t span = 0;   // in which it changed
-  double change = 0;       // how much; where it is flat, what would have been seen
+  std::int64_t steps = 0;  // steps of the run up to `step`
+  std::int64_t span = 0;   // steps over which `change` was measured
+  double change = 0;       // change of the loss; flat: smallest change that would have been detected
 };
 LossTrend loss_trend(const History& history, std::int64_t step);
 

@@ -35,7 +35,7 @@ void PyramidBin::add(const PyramidBin& other) {
 
 namespace {
 
-// Grows by an eighth: a history of a thousand columns that all double at once would overrun its budget.
+// Grows by an eighth: if a thousand columns doubled at once, the history would exceed its budget.
 template <class T>
 void push(std::vector<T>& entries, const T& entry) {
   if (entries.size() == entries.capacity()) entries.reserve(entries.size() + entries.size() / 8 + 16);
@@ -72,7 +72,7 @@ void Pyramid::store(float value) {
   }
 }
 
-// For values that were dropped, the entries that the next bin needs are made from the means above them.
+// If the values at the new end were dropped, builds the entries of the next bin from the means above them.
 void Pyramid::truncate(std::size_t size) {
   if (size >= size_) return;
   if (is_blank()) {
@@ -112,7 +112,7 @@ PyramidBin Pyramid::entry(std::size_t level, std::size_t i) const {
     return bin;
   }
   bin = entry(level + 1, i / kFanOut);
-  const auto part = [i](std::uint32_t& count) {  // as evenly as whole numbers go
+  const auto part = [i](std::uint32_t& count) {  // in proportion, as whole numbers
     const std::size_t k = i % kFanOut;
     count = static_cast<std::uint32_t>((k + 1) * count / kFanOut - k * count / kFanOut);
   };
@@ -181,7 +181,7 @@ PyramidBin Pyramid::slice(std::size_t first, std::size_t last) const {
 std::size_t Pyramid::last_present(std::size_t end) const {
   if (is_blank()) return kNone;
   while (end > 0) {
-    // The largest full bin that ends here and holds nothing is passed over at once.
+    // Skips the largest full bin that ends here and holds no values.
     std::size_t skip = 0;
     std::size_t span = kFanOut;
     for (std::size_t level = 1; level <= levels_.size() && end % span == 0; ++level, span *= kFanOut) {
@@ -212,7 +212,7 @@ bool Pyramid::forget_older_half() {
   forgotten_.resize(std::max(forgotten_.size(), levels_.size() + 1));
   const std::size_t kept = largest == 0 ? values_.size() : levels_[largest - 1].size();
   const std::size_t target = forgotten_[largest] + kept / 2 / kFanOut * kFanOut;
-  // What is finer than the level goes at least as far.
+  // Finer levels drop at least the same values.
   for (std::size_t level = 0; level <= largest; ++level) {
     const auto halve = [&](auto& entries, std::size_t until) {
       if (until <= forgotten_[level]) return;

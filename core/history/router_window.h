@@ -1,5 +1,5 @@
-// How the last 50 steps together spread their tokens over the experts: the figures of the verdict, of the tiles beside
-// it and of the bars of the expert load are these, so that they agree.
+// Load of the experts over the last 50 steps together. The verdict, the tiles beside it and the bars of the expert load
+// all use these figures, so that they agree.
 #pragma once
 
 #include <cstdint>
@@ -11,47 +11,48 @@ namespace moescope {
 
 inline constexpr std::int64_t kWindowSteps = 50;
 
-// The load of one MoE layer. Legend: E experts, u_e the mean utilisation of the window, 1 = fair.
+// Load of one MoE layer over the window. Legend: E experts, u_e mean utilisation of expert e, 1 = fair share.
 struct LayerWindow {
   int layer = -1;
   std::vector<float> utilisation;  // [E]
-  int fullest = 0;                 // expert
+  int fullest = 0;                 // expert with the largest u_e
   double max_vio = 0;              // max u_e - 1
   double cv = 0;                   // standard deviation of u_e
-  double entropy = 0;              // of u_e / E, against ln E: 1 is even
+  double entropy = 0;              // of u_e / E, divided by ln E; 1: even load
   int silent = 0;                  // experts without a token
 };
-LayerWindow layer_window(int layer, std::vector<float> utilisation);  // without NaN, not empty
+LayerWindow layer_window(int layer, std::vector<float> utilisation);  // `utilisation`: not empty, without NaN
 
 struct RouterWindow {
   StepRange steps;
-  std::vector<LayerWindow> layers;                          // those that have a load
+  std::vector<LayerWindow> layers;                          // layers that have a load
   double chance_max_vio = 0, chance_cv = 0;                 // of an even router with as many tokens; NaN: not known
-  const LayerWindow* of(int layer) const;                   // nullptr: none
-  const LayerWindow* worst(double LayerWindow::*by) const;  // with the largest value; nullptr: no layer
+  const LayerWindow* of(int layer) const;                   // nullptr if the layer has no load
+  const LayerWindow* worst(double LayerWindow::*by) const;  // largest value; nullptr: no layers
 };
-// Up to `step`; costs as much as reading 50 loads of every layer.
+// Returns the window that ends at `step`; reads 50 loads of every layer.
 RouterWindow router_window(const History& history, std::int64_t step);
-// One layer only; without utilisation: it has no load there.
+// Returns one layer of that window; `utilisation` is empty if the layer has no load in it.
 LayerWindow layer_window(const History& history, int layer, std::int64_t step);
 
-// The last step at which a figure was at or above a limit; -1: none.
+// Returns the last step at which the figure was at or above `limit`; -1 if there is no such step.
 std::int64_t last_step_at_least(const History& history, Metric metric, int layer, float limit);
 
-// The figures of one layer over the run, at most kPoints windows evenly apart, to draw a small curve: only windows that
-// are new cost anything.
+// Figures of one layer over the run at no more than kPoints evenly spaced windows, for a small curve. Only new windows
+// are computed.
 class WindowTrack {
  public:
   static constexpr std::size_t kPoints = 96;
-  // Up to `step`, of another history or layer from its beginning.
+  // Returns the points up to `step`. Another history or layer starts again from the beginning of the run.
   const std::vector<LayerWindow>& upto(const History& history, int layer, std::int64_t step);
 
  private:
-  const History* history_ = nullptr;  // only compared
+  const History* history_ = nullptr;  // compared only, never dereferenced
   std::uint64_t truncations_ = 0;
   int layer_ = -1;
   std::int64_t first_ = 0, stride_ = 1;
-  std::vector<LayerWindow> points_, shown_;  // without their utilisation; at first_ + i * stride_; a layer -1: no load
+  // Without utilisation; window i ends at first_ + i * stride_; layer -1: no load.
+  std::vector<LayerWindow> points_, shown_;
 };
 
 }  // namespace moescope

@@ -9,10 +9,10 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kRowsBetweenChecks = 256;  // of the memory that the columns take
+constexpr std::size_t kRowsBetweenChecks = 256;  // rows between two checks of the memory
 static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFigures.size()));
 
-// Those that a frame speaks of, in order.
+// Returns the layers that a frame has, rising.
 std::vector<int> layers_of(const TelemetryFrame& frame) {
   std::vector<int> layers;
   for (const RouterFrame& router : frame.routers) layers.push_back(router.layer);
@@ -41,7 +41,7 @@ std::optional<ScalarColumns::Column> ScalarColumns::column(Metric metric, int la
   return Column{&found->second.scalars[index - kFirstRouterMetric], &found->second.rows};
 }
 
-// Of a figure over the layers: to the columns `first` (p50), p90 and max.
+// Appends percentiles of a figure over the layers to the columns `first` (p50), first + 1 (p90) and first + 2 (max).
 void ScalarColumns::append_percentiles(const std::vector<RouterFrame>& routers, Metric first,
                                        float RouterFrame::*member) {
   std::vector<float> values;
@@ -63,7 +63,7 @@ void ScalarColumns::append(const TelemetryFrame& frame) {
   }
 }
 
-// Those of each layer, and of the whole run what they are together.
+// Appends the figures of each layer, and their means to the columns of the whole run.
 void ScalarColumns::append_layer_metrics(const TelemetryFrame& frame) {
   for (int i = 0; i < kNumRouterMetrics; ++i) {
     whole_[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
@@ -110,7 +110,7 @@ std::size_t ScalarColumns::bytes() const {
   return bytes;
 }
 
-// False: nothing is long enough.
+// Returns false if no column is long enough.
 bool ScalarColumns::forget_older_half() {
   bool any = false;
   for (Pyramid& column : whole_) any |= column.forget_older_half();

@@ -1,8 +1,8 @@
-// The scalars of a run in memory: a row for each step, a column for each metric, of the whole run and of each layer.
+// The scalars of a run in memory: a row for each step, and a column for each metric of the whole run and of each layer.
 //
-// The columns of a layer have a row for each step whose frame speaks of the layer, so that a frame takes the time and
-// the room of what it holds, however many layers the run has. A column is a pyramid (pyramid.h); beyond a budget the
-// oldest single values are reduced to min, max and mean of every 16, then those to 256. Not locked: History does that.
+// The columns of a layer have rows only for steps whose frame has the layer, so that a frame takes time and memory for
+// the layers that it has, however many the run has. A column is a pyramid (pyramid.h); beyond a budget the oldest
+// single values are reduced to min, max and mean of every 16, then of every 256. Not thread-safe: History locks it.
 #pragma once
 
 #include <algorithm>
@@ -25,36 +25,36 @@ namespace moescope {
 
 class ScalarColumns {
  public:
-  // Layers beyond those of `info` are added when a frame has them.
+  // Layers that `info` does not list are added when a frame has them.
   ScalarColumns(const RunInfo& info, std::size_t budget_bytes);
-  void append(const TelemetryFrame& frame);  // steps rise
-  void truncate(std::int64_t step);          // forgets the rows of `step` and later
+  void append(const TelemetryFrame& frame);  // steps must rise
+  void truncate(std::int64_t step);          // forgets the rows at and after `step`
 
-  StepRange steps() const;  // empty: there is no row
+  StepRange steps() const;  // empty if there are no rows
   std::size_t bytes() const;
 
-  // As History's methods of these names; filled in place, since memory is not allocated under History's lock. A layer
-  // or metric without a column leaves them as they are.
+  // These functions implement the functions of History with these names. They fill a span, because memory is not
+  // allocated under History's lock. If the layer or the metric has no column, the span is unchanged.
   float value_at(Metric metric, int layer, std::int64_t step) const;
   void values(Metric metric, int layer, StepRange range, std::span<float> values) const;  // [range.size()]
   void values_at(Metric metric, int layer, std::span<const std::int64_t> steps, std::span<float> values) const;
   void series(Metric metric, int layer, std::span<const std::int64_t> edges, std::span<PyramidBin> bins) const;
 
   std::size_t size() const { return steps_.size(); }                           // rows
-  std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // the first at or after `step`
+  std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // first row at or after `step`
   std::int64_t step_of(std::size_t row) const { return steps_[row]; }
   bool has(Metric metric, int layer) const { return column(metric, layer).has_value(); }
-  // Whether a frame of these steps speaks of the layer.
+  // Returns true if a frame of these steps has the layer.
   bool has_rows(int layer, StepRange steps) const;
-  // Values of the rows [first, last) of a column that is there; kNoValue where a row has none.
+  // Returns rows [first, last) of an existing column; kNoValue for a row without a value.
   std::vector<float> rows(Metric metric, int layer, std::size_t first, std::size_t last) const;
 
  private:
   struct LayerColumns {
-    StepRows rows;  // of the run, in which this layer has one
+    StepRows rows;  // rows of the run that this layer has
     std::array<Pyramid, kNumLayerMetrics> scalars;
   };
-  // A column, and the rows of the run that it has; nullptr: all.
+  // A column and the rows of the run for which it has values; rows == nullptr: all rows.
   struct Column {
     const Pyramid* values;
     const StepRows* rows;

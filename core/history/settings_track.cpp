@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-// Of a marker that an import wrote; empty: it is none of these.
+// Returns the settings in the text of a marker that an import wrote; empty if the text has none.
 LogSettings settings_in(const std::string& text) {
   LogSettings settings;
   try {

@@ -1,4 +1,4 @@
-// The settings of a run over its steps: those at its start, and what live changes have made of them since.
+// The settings of a run over its steps: the settings at its start, then each live change.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@ namespace moescope {
 class SettingsTrack {
  public:
   SettingsTrack() : SettingsTrack(RunInfo{}) {}
-  // Reads the config of `info`; without one, or if it is no TOML, no setting is known.
+  // Reads the config of `info`. If there is no config or it is not valid TOML, no setting is known.
   explicit SettingsTrack(const RunInfo& info);
 
-  void add(const Marker& marker);      // a live change, or the settings of a log; other markers are ignored
+  void add(const Marker& marker);      // a live change or the settings of a log; ignores other markers
   void keep_until(std::int64_t step);  // forgets later changes
 
   std::shared_ptr<const RunSettings> at_start() const { return at_start_; }  // before any change
-  std::shared_ptr<const RunSettings> at(std::int64_t step) const;            // with the changes up to it
+  std::shared_ptr<const RunSettings> at(std::int64_t step) const;            // with the changes up to `step`
 
  private:
   struct Change {
     std::int64_t step;
     Setting setting;
     std::string text;
-    std::shared_ptr<const RunSettings> settings;  // from this change on
+    std::shared_ptr<const RunSettings> settings;  // valid from this change on
   };
   void recompute(std::size_t from);
 
   int run_ = 0;
   std::shared_ptr<const RunSettings> at_start_;
-  std::vector<Change> changes_;  // by step
+  std::vector<Change> changes_;  // rising by step
 };
 
 }  // namespace moescope

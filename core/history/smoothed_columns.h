@@ -12,7 +12,7 @@
 
 namespace moescope {
 
-// An exponential moving average of a column at each of its newest rows, kNoValue where the row has no finite value.
+// Exponential moving average of a column at each of its newest rows; kNoValue if the row has no finite value.
 struct SmoothedColumn {
   static constexpr std::size_t kMaxRows = std::size_t{1} << 19;
 
@@ -22,7 +22,7 @@ struct SmoothedColumn {
   std::uint64_t truncations = 0, used = 0;
   std::size_t first_row = 0;
   double sum = 0, weight = 0;
-  std::vector<float> averages{};  // from first_row on
+  std::vector<float> averages{};  // index 0 is first_row
 
   std::size_t end_row() const { return first_row + averages.size(); }
   void add(float value) {
@@ -31,13 +31,14 @@ struct SmoothedColumn {
     weight = factor * weight + (1 - factor);
     averages.push_back(static_cast<float>(sum / weight));
   }
-  // Of the newest row of [first, last) that has one, kNoValue: none has. first_row <= first, last <= end_row().
+  // Returns the average of the newest row of [first, last) that has one, else kNoValue. Requires first_row <= first and
+  // last <= end_row().
   float newest(std::size_t first, std::size_t last) const {
     for (std::size_t row = last; row-- > first;)
       if (!is_missing(averages[row - first_row])) return averages[row - first_row];
     return kNoValue;
   }
-  // Where to begin, for averages from `row` on: of rows before that they keep less than 1e-12.
+  // Returns the row at which to start so that averages are right from `row` on: earlier rows weigh less than 1e-12.
   std::size_t first_needed(std::size_t row) const {
     const auto reach = static_cast<std::size_t>(std::ceil(std::log(1e-12) / std::log(factor)));
     return row > reach ? row - reach : 0;
@@ -50,10 +51,10 @@ struct SmoothedColumn {
   }
 };
 
-// The columns of averages that were used last.
+// The columns of averages that were used most recently.
 class SmoothedColumns {
  public:
-  // The requested one, or a new one in place of the least recently used.
+  // Returns the requested column; replaces the least recently used one if it does not exist.
   SmoothedColumn& of(Metric metric, int layer, double factor) {
     auto found = std::ranges::find_if(columns_, [&](const SmoothedColumn& column) {
       return column.metric == metric && column.layer == layer && column.factor == factor;
@@ -68,7 +69,7 @@ class SmoothedColumns {
   }
 
  private:
-  static constexpr std::size_t kMost = 24;  // a window shows some ten
+  static constexpr std::size_t kMost = 24;  // a window shows about ten
   std::vector<SmoothedColumn> columns_;
   std::uint64_t uses_ = 0;
 };

@@ -1,8 +1,8 @@
-// How the steps of a run are counted where something is said to last: "hot for 400 steps".
+// Counts the steps of a run where the program says how long something lasts: "hot for 400 steps".
 //
-// By their numbers, as a rule: of a log with a line every tenth step, 400 steps are 40 lines. Where the numbers are far
-// apart, a step number is no step of the optimizer (it counts tokens, say) or far more than one lies between two lines,
-// and 400 of them would be over with the next line: there the lines are counted.
+// Usually counts step numbers: in a log with a line for every tenth step, 400 steps are 40 lines. If the numbers are
+// far apart, they either do not count optimizer steps (but tokens, for example) or many steps pass between two lines,
+// and 400 numbers would pass with the next line. In that case lines are counted.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 
 namespace moescope {
 
-// Numbers for each step that the run has, on average, up to which numbers are counted.
+// Step numbers are counted if they are, on average, at most this far apart.
 inline constexpr std::int64_t kFarApart = 100;
 
-// Of a run in which steps are counted by their numbers, all of them from the first to the last.
+// Returns the number of steps from the first to the last of the run; the number of lines if they are far apart.
 std::int64_t counted_steps(const History& history);
-// Those up to the step `upto` of a run that may have been read from its middle on: the first has the number 0.
+// Returns the number of steps from step 0 to `upto`, even if the history begins later; the number of lines up to `upto`
+// if they are far apart.
 std::int64_t steps_taken(const History& history, std::int64_t upto);
-// Positions, one after the other, for steps that may be far apart.
+// Consecutive positions for steps that may be far apart.
 class StepAxis {
  public:
-  // Takes in the steps that are new. False: they are counted in another way now, so that positions have changed.
+  // Adds the new steps. Returns false if the way of counting changed, so that positions changed.
   bool update(const History& history);
   void restart();
 
   StepRange positions() const { return positions_; }
-  std::int64_t position(std::int64_t step) const;  // of the newest step at or before it
+  std::int64_t position(std::int64_t step) const;  // of the newest step at or before `step`
   std::int64_t step(std::int64_t position) const;
   StepRange steps(StepRange positions) const { return {step(positions.first), step(positions.last)}; }
   std::vector<std::int64_t> list(StepRange positions) const;
@@ -39,7 +40,7 @@ class StepAxis {
  private:
   StepRange positions_;
   bool far_apart_ = false;
-  std::vector<std::int64_t> steps_;  // by position, where they are far apart
+  std::vector<std::int64_t> steps_;  // by position, if they are far apart
 };
 
 }  // namespace moescope

@@ -15,20 +15,20 @@ struct StepRange {
   bool operator==(const StepRange&) const = default;
 };
 
-// First step of one of `bins` equal slices; of slice `bins`, the step after the range.
+// Returns the first step of slice `bin` of `bins` equal slices; for bin == bins, the step after the range.
 inline std::int64_t slice_begin(StepRange range, int bins, int bin) {
-  const std::int64_t size = range.size();  // in two parts, so that huge ranges do not overflow
+  const std::int64_t size = range.size();  // split into quotient and remainder, so that huge ranges do not overflow
   return range.first + size / bins * bin + size % bins * bin / bins;
 }
 
-// All of them, [bins + 1]: slice b holds the steps [edges[b], edges[b + 1]).
+// Returns the edges of all slices, [bins + 1]: slice b holds the steps [edges[b], edges[b + 1]).
 inline std::vector<std::int64_t> slice_edges(StepRange range, int bins) {
   std::vector<std::int64_t> edges(static_cast<std::size_t>(bins) + 1);
   for (int b = 0; b <= bins; ++b) edges[b] = slice_begin(range, bins, b);
   return edges;
 }
 
-// For a bin for each of these rising steps.
+// Returns edges that give each of these rising steps its own bin.
 inline std::vector<std::int64_t> edges_of(std::vector<std::int64_t> steps) {
   if (!steps.empty()) steps.push_back(steps.back() + 1);
   return steps;

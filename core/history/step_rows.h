@@ -1,5 +1,5 @@
-// The steps that a history has, one row each, in runs of equal spacing: a row
-// of a run that is recorded at one cadence costs nothing.
+// The steps of a history, one row each, stored as runs of equal spacing: a row of a run that is recorded at one cadence
+// takes no memory.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class StepRows {
     return run.step + static_cast<std::int64_t>(row - run.row) * run.stride;
   }
 
-  // Steps rise.
+  // Steps must rise.
   void push_back(std::int64_t step) {
     assert(empty() || step > back());
     if (!empty()) {
@@ -43,7 +43,7 @@ class StepRows {
     while (!runs_.empty() && runs_.back().row >= size_) runs_.pop_back();
   }
 
-  // First row whose step is at or after `step`.
+  // Returns the first row whose step is at or after `step`.
   std::size_t row_of(std::int64_t step) const {
     if (empty() || step <= front()) return 0;
     if (step > back()) return size_;

@@ -1,8 +1,8 @@
-// Decides which rows to drop when a history outgrows its budget.
+// Decides which rows to drop when a history exceeds its budget.
 //
-// Rows are numbered in the order of their arrival (ordinal). Keeping ordinals divisible by 2^k keeps every 2^k-th row.
-// Each time, the older half loses only the odd multiples of its smallest such spacing, so that after many times the
-// whole past is still covered evenly (to a factor of four) instead of thinning out towards the oldest end.
+// Rows are numbered in the order of arrival (ordinal). Keeping ordinals divisible by 2^k keeps every 2^k-th row. Each
+// time, the older half loses only the odd multiples of its smallest such spacing. The whole past therefore stays evenly
+// covered (to a factor of four), rather than becoming sparser towards the oldest rows.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline bool is_dropped(std::uint64_t ordinal, int level) {
   return std::countr_zero(ordinal) == level;
 }
 
-// The level to drop from `older`; -1: nothing there can be dropped.
+// Returns the level to drop from `older`; -1 if no row can be dropped.
 template <class Row>
 int finest_level(std::span<const Row> older) {
   int level = kNeverDropped;

@@ -1,4 +1,4 @@
-// Which MoE layer of a run is the worst by a figure: a mean over layers hides one that is far from the others.
+// Finds the MoE layer with the worst value of a figure, because a mean over layers hides one bad layer.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct LayerValue {
 
 enum class Worst { largest, smallest };
 
-// At `step`, or the nearest earlier step at which a layer has a value.
+// Compares the layers at `step`, or at the nearest earlier step at which a layer has a value.
 LayerValue worst_layer(const History& history, Metric metric, std::int64_t step, Worst worst = Worst::largest);
 
-// By the MaxVio of the window, which single batches hardly move; by that of the batch where there is no window.
+// Compares MaxVio over the window, which single batches hardly change; MaxVio of the batch if there is no window.
 LayerValue least_even_layer(const History& history, std::int64_t step);
 
 }  // namespace moescope
