@@ -27,7 +27,7 @@ std::vector<T> array_of(std::span<const std::uint8_t> blob, std::size_t size, co
   return values;
 }
 
-// As integers of `width` bytes each.
+// Reads integers of `width` bytes each.
 std::vector<std::uint32_t> counts_of(std::span<const std::uint8_t> blob, std::size_t size, int width,
                                      const char* what) {
   if (width == 4) return array_of<std::uint32_t>(blob, size, what);
@@ -41,7 +41,7 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
-// With the nan_mask after them.
+// Reads the figures and the nan_mask after them.
 template <class Frame, std::size_t N>
 void get_figures(Statement& row, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
   for (const auto& figure : table) frame.*figure.member = get_float(row);
@@ -61,7 +61,7 @@ bool is_sought_by_id(Connection& connection, const char* table) {
   return key.bind(table).next() && key.get_integer() != 0;
 }
 
-// A row of a table, as a visitor of describe().
+// A row of a table, read as a visitor of describe().
 class RowReader {
  public:
   RowReader(Statement& row, const RunInfo& info) : row_(row), info_(info) {}
@@ -143,7 +143,7 @@ void read_wire(Statement& row, WireFrame& wire) {
   wire.all_to_all_ms_R = array_of<float>(row.get_blob(), ranks, "all_to_all_ms");
 }
 
-// Into the frame's list that it belongs to.
+// Adds the flips to the list of the frame that their reference selects.
 void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
   const std::string reference = row.get_text();
   if (reference != kRun0Reference && reference != kFp32Reference)
@@ -203,7 +203,7 @@ FrameRows::FrameRows(Connection& connection, const char* table, int run)
       run_(run) {}
 
 void FrameRows::seek(std::int64_t first_frame, std::int64_t last_frame) {
-  constexpr std::int64_t kLastFrame = INT64_MAX >> 16;  // that has rows
+  constexpr std::int64_t kLastFrame = INT64_MAX >> 16;  // largest frame id that can have rows in other tables
   id_ = -1;
   if (first_frame > kLastFrame) return;
   rows_.reset();

@@ -1,4 +1,4 @@
-// Frames of a run out of the tables of a recording of unknown origin.
+// Reads the frames of a run from the tables of an untrusted recording.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace moescope {
 
-// A table read along with `frame`: rows in the order of their id, each belonging to frame id >> 16.
+// A table that is read together with `frame`: rows in the order of their id; a row belongs to frame id >> 16.
 class FrameRows {
  public:
   FrameRows(Connection& connection, const char* table, int run);
-  // Whether seek() costs nothing. A table copied by another program may have lost its key, and each would scan all of
-  // it.
+  // True if seek() takes no time. A table that another program copied may have lost its key; each seek would then scan
+  // the whole table.
   bool seeks() const { return seeks_; }
-  void seek(std::int64_t first_frame, std::int64_t last_frame);  // ids
-  // Calls `read` with each row of that frame, at its fourth column, and with the row's id.
+  void seek(std::int64_t first_frame, std::int64_t last_frame);  // ids of frames
+  // Calls `read` with each row of that frame, at its fourth column, and with the id of the row.
   template <class Read>
   void of_frame(std::int64_t frame_id, Read read) {
     while (id_ >= 0 && id_ >> 16 < frame_id) advance();
@@ -43,14 +43,16 @@ class FrameRows {
   std::int64_t id_ = -1;
 };
 
-// In the order written; all but the figures of the step itself only of every `every`th frame.
+// Reads the frames in the order written. Only every `every`th frame has its layers and arrays; every frame has the
+// figures of the step.
 class FrameReader {
  public:
   FrameReader(Connection& connection, const RunInfo& info, std::int64_t every);
-  bool seeks();  // whether seek() costs nothing
-  // Goes to the frames with ids from `first` to `last`, by default all that follow.
+  bool seeks();  // true if seek() takes no time
+  // Goes to the frames with ids from `first` to `last`, by default to the end.
   void seek(std::int64_t first, std::int64_t last = INT64_MAX);
-  // nullptr: no more. Sets `id`. Throws std::runtime_error "damaged: table TABLE, id ID: WHY".
+  // Returns the next frame and sets `id`; nullptr after the last frame. Throws std::runtime_error "damaged: table
+  // TABLE, id ID: WHY".
   std::shared_ptr<const TelemetryFrame> next(std::int64_t& id);
 
  private:

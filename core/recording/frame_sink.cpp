@@ -42,16 +42,16 @@ struct FrameSink::State {
   const std::size_t array_budget_bytes;
   std::mutex mutex;
   std::condition_variable pushed;
-  std::vector<Task> tasks;  // under the mutex; an empty one ends the thread
+  std::vector<Task> tasks;  // protected by the mutex; an empty task ends the thread
 
-  // The history thread's.
+  // The members below belong to the history thread.
   std::map<int, std::shared_ptr<History>> histories;
   std::unique_ptr<RecordingWriter> writer;
-  std::vector<FramePtr> batch;  // appended, not yet written
+  std::vector<FramePtr> batch;  // appended, but not yet written
 
   mutable std::mutex error_mutex;
   std::string error;
-  std::thread thread;  // last: starts when all else is there
+  std::thread thread;  // last member, because the thread uses the members above
 };
 
 void FrameSink::State::push(Task task) {
@@ -91,7 +91,7 @@ void FrameSink::State::take(FramePtr frame) {
 }
 
 void FrameSink::State::take(const Marker& marker) {
-  write_batch();  // a rewind forgets later markers: the order must stay
+  write_batch();  // a rewind forgets later markers, so the order must be kept
   if (const auto history = history_of(marker.run)) history->append(marker);
   record([&] { writer->write(marker); });
 }
@@ -107,7 +107,7 @@ void FrameSink::State::write_batch() {
   batch.clear();
 }
 
-// A disk that fails ends the recording, never the training.
+// A disk error ends the recording, but not the training.
 template <class Write>
 void FrameSink::State::record(Write write) {
   if (!writer) return;
@@ -150,7 +150,7 @@ void FrameSink::publish(Marker marker) {
 }
 
 void FrameSink::flush() {
-  const auto flushed = std::make_shared<std::promise<void>>();  // which this call may leave before set_value() has
+  const auto flushed = std::make_shared<std::promise<void>>();  // shared: this call may return before set_value() has
   state_->push([flushed](State& state) {
     state.write_batch();
     flushed->set_value();

@@ -1,7 +1,7 @@
 // Passes frames from the training thread to the histories and the recording; the trainer never waits for either.
 //
-// publish() puts the frame into a list and returns; one light history thread takes what is there, appends to the
-// histories and writes the recording, in one transaction.
+// publish() puts a frame into a list and returns. A history thread takes the frames of the list, appends them to the
+// histories and writes them to the recording in one transaction.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@ namespace moescope {
 
 class FrameSink {
  public:
-  // Empty path: keep in memory only. Throws std::runtime_error when the recording cannot be made.
+  // An empty path keeps frames in memory only. Throws std::runtime_error if the recording cannot be created.
   explicit FrameSink(std::string recording_path, std::size_t array_budget_bytes = std::size_t{512} << 20);
-  ~FrameSink();  // drains, then closes the recording
+  ~FrameSink();  // writes what was published, then closes the recording
 
-  // Any thread; the order within one thread is kept. A frame is appended to the history of its run, which must have
-  // been added before.
+  // Callable from any thread; the order within a thread is kept. A frame is appended to the history of its run, which
+  // must be added first.
   std::shared_ptr<History> add_run(const RunInfo& info);
-  void remove_run(int run);  // no more frames of it will come; what is recorded stays
+  void remove_run(int run);  // no more frames of the run may follow; recorded frames stay
   void publish(TelemetryFrame frame);
   void publish(Marker marker);
-  // Rewinds the run to before `step`: its history drops `step` and later ones at once, the recording with the next
-  // frame.
+  // Rewinds the run to before `step`: its history drops `step` and later steps at once; the recording drops them with
+  // the next frame.
   void rewind(int run, std::int64_t step);
-  void flush();               // returns once everything published before is appended and written
-  std::string error() const;  // why the recording failed (disk full), while training goes on; empty: it did not
+  void flush();               // returns when everything published so far is appended and written
+  std::string error() const;  // why the recording failed (a full disk) while training continues; else empty
 
  private:
   struct State;

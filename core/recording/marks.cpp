@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNamedEntries = 3, kLongestTitle = 24;
 
-// "1:5, 2:*" by place; of a list of biases "2:2=1" is the bias of place 2:2.
+// Parses "1:5, 2:*" or a list of biases ("2:2=1"); maps each place to its bias, or to an empty text.
 std::map<std::string, std::string> places_in(std::string_view list) {
   std::map<std::string, std::string> entries;
   while (!list.empty()) {
@@ -35,7 +35,7 @@ std::string with_places(const char* action, const std::vector<std::string>& plac
   return text;
 }
 
-// What a list of experts got and lost.
+// Returns the title of a change of a list of experts: the experts that were added and removed.
 std::string list_title(std::string_view before, std::string_view after, const char* got, const char* lost) {
   const auto had = places_in(before), has = places_in(after);
   std::vector<std::string> added, removed;
@@ -68,7 +68,7 @@ std::vector<Mark> marks_of(const History& history) {
   std::erase_if(markers, [](const Marker& marker) { return marker.kind == kSettingsMarker; });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
-  std::map<Setting, std::string> now;  // values of the settings that change
+  std::map<Setting, std::string> now;  // values of the changed settings so far
   std::vector<Mark> marks;
   for (const Marker& marker : markers) {
     std::string title = marker.text;

@@ -1,4 +1,4 @@
-// The markers of a run as time axes show them: each with a short name of what was done at its step.
+// The markers of a run as time axes show them: each with a short title of the action at its step.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace moescope {
 
 struct Mark {
   std::int64_t step = 0;
-  std::string kind;   // of the marker
-  std::string title;  // "kill 1:5", "pin 2:2 = 1", "bias_update_rate = 0.01"; of notes and events their text
-  std::string text;   // the marker's, whole
+  std::string kind;   // kind of the marker
+  std::string title;  // "kill 1:5", "pin 2:2 = 1", "bias_update_rate = 0.01"; text of notes and events
+  std::string text;   // complete text of the marker
 };
 
-// In the order in which they happened; without the settings of an imported run, which are not of a step.
+// Returns the marks in the order of the markers, without the settings of an imported run, which belong to no step.
 std::vector<Mark> marks_of(const History& history);
 
 }  // namespace moescope

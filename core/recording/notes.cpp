@@ -28,15 +28,15 @@ void replace_note(Connection& connection, const Marker& note) {
 }
 
 void write_note(const std::string& recording, const Marker& note) {
-  // Closing takes in the log of a program that was killed: nothing is missing then. One that still writes says so
-  // again.
+  // Closing moves the log of a killed program into the file, so that nothing is missing any more. A program that still
+  // writes sets its state again.
   const bool takes_in_log = RecordingFile(recording).has_log_of_unclosed();
   Connection connection(recording, SQLITE_OPEN_READWRITE);
   sqlite3_busy_timeout(connection.handle(), kPatienceMs);
   connection.execute("BEGIN IMMEDIATE");
   replace_note(connection, note);
   if (takes_in_log) Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kLogTakenIn).run();
-  connection.execute("COMMIT");  // or, if it is never reached, undone with the connection
+  connection.execute("COMMIT");  // if COMMIT is never reached, closing the connection rolls back
 }
 
 }  // namespace moescope

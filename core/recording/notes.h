@@ -1,5 +1,5 @@
-// Notes that a user pins to steps: markers of the kind "note". A step of a run has at most one; a later one replaces
-// it, and one without text deletes it.
+// Notes that a user pins to steps: markers of the kind "note". A step of a run has at most one note; a later note
+// replaces it, and a note without text deletes it.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace moescope {
 
 class Connection;
 
-std::string note_at(const History& history, std::int64_t step);  // empty: none
+std::string note_at(const History& history, std::int64_t step);  // empty if the step has no note
 
-// Writes a note into a recording; another program may be writing it, too. Throws
-// std::runtime_error with the path: it cannot be written, or is no recording. note.run is its number in the file.
+// Writes a note into a recording, even while another program writes to it; note.run is the run's number in the file.
+// Throws std::runtime_error with the path if the file cannot be written or is not a recording.
 void write_note(const std::string& recording, const Marker& note);
 
-// The same over a connection that is open for writing.
+// Writes a note over a connection that is open for writing.
 void replace_note(Connection& connection, const Marker& note);
 
 }  // namespace moescope

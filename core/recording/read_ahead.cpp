@@ -7,7 +7,7 @@ namespace moescope {
 
 namespace {
 
-// Few, since a frame may have megabytes; many, since each chunk starts a thread.
+// Small, since a frame may have megabytes; not too small, since each chunk starts a thread.
 constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A run on disk: SQLite in WAL mode, one transaction per drained batch of frames, so that a killed process loses at
-// most the step in flight. The format, column by column: schema.h.
+// A run on disk: SQLite in WAL mode, one transaction for each batch of frames, so that a killed process loses at most
+// the current step. schema.h describes the columns.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,24 @@
 
 namespace moescope {
 
-// What a killed program leaves: all that was written so far, or nothing of use, which takes half the time.
+// Contents of the file if the program is killed. always: everything written so far; when_finished: nothing usable, but
+// writing takes half the time.
 enum class Durable { always, when_finished };
 
 // Every failure throws std::runtime_error with the path and SQLite's message.
 class RecordingWriter {
  public:
-  // Creates the file. Replaces an earlier recording of that name, unless another program has it open; refuses any other
-  // file.
+  // Creates the file. Replaces an existing recording of that name unless another program has it open; refuses to
+  // replace any other file.
   explicit RecordingWriter(const std::string& path, Durable durable = Durable::always);
-  ~RecordingWriter();  // finishes, as far as the disk permits
-  void finish();       // the file is complete and on the disk; nothing can be written to it any more
+  ~RecordingWriter();  // calls finish(); ignores errors of the disk
+  void finish();       // completes and syncs the file; no writes may follow
   void add_run(const RunInfo& info);
-  // One transaction: all or nothing. A frame at or before the newest step of its run replaces what followed.
+  // Writes all frames in one transaction, or none. A frame at or before the newest step of its run replaces that step
+  // and later ones.
   void write(std::span<const std::shared_ptr<const TelemetryFrame>> frames);
   void write(const Marker& marker);
-  void write(std::span<const Marker> markers);  // one transaction
+  void write(std::span<const Marker> markers);  // in one transaction
 
  private:
   struct Database;
@@ -38,32 +40,33 @@ class RecordingWriter {
   std::unique_ptr<Database> db_;
 };
 
-// May open a recording that is still being written: load() then reads what there is, and load_new() what follows.
+// Reads a recording that may still be written: load() reads what is complete, load_new() what was written since.
 class RecordingReader {
  public:
-  // Throws std::runtime_error: no such file, not a recording, another format version, damaged. The file is not trusted,
-  // and never written to. `go_on` is called every few milliseconds; false ends opening with an error.
+  // Throws std::runtime_error if there is no such file, or if it is not a recording, has another format version or is
+  // damaged. The file is untrusted and never written to. `go_on` is called every few milliseconds; false stops opening
+  // with an error.
   explicit RecordingReader(const std::string& path, const std::function<bool()>& go_on = {});
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;
-  // What is known to be missing, as text for the user: recording_file.h. Empty: nothing.
+  // Parts known to be missing, as text for the user (recording_file.h); empty if no part is known to be missing.
   const std::string& missing() const;
-  // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr. `as_run` is its
-  // number where it is opened beside runs of other files; -1: the recording's.
-  // Throws std::runtime_error on a damaged file, naming the row.
+  // Fills a history of `run`. `progress` is called with 0..1 and returns false to cancel; load() then returns nullptr.
+  // `as_run`: number of the run beside runs of other files; -1: its number in the recording. Throws std::runtime_error
+  // that names the row if the file is damaged.
   std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
                                 std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
-  // Whether load() of that run would take long; glance() takes less than a second.
+  // True if load() of that run would take long; glance() takes less than a second.
   bool is_large(int run) const;
-  // Like load(), with the scalars of every step, but layers and arrays of only kGlanceRows evenly spread steps.
+  // Like load(), but only kGlanceRows evenly spaced steps have layers and arrays. All steps have their scalars.
   static constexpr std::int64_t kGlanceRows = 30000;
   std::shared_ptr<History> glance(int run, const std::function<bool(double)>& progress = {},
                                   std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
-  // Appends what was written since then to the histories that load() returned; returns the number of steps and markers.
-  // Costs next to nothing if there is nothing new. One thread at a time. Throws std::runtime_error as load() does.
+  // Appends what was written since then to the histories of load(); returns the number of steps and markers. Fast if
+  // there is nothing new. Must not run in two threads at once. Throws std::runtime_error like load().
   std::size_t load_new() const;
-  // Calls `take` with every complete frame of `run` in the order written, and the share of the file read so far; `take`
-  // returns false to stop. Throws as load().
+  // Calls `take` with every complete frame of `run` in the order written, and with the share of the file read so far;
+  // `take` returns false to stop. Throws std::runtime_error like load().
   void read(int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const;
   std::vector<Marker> markers(int run) const;
 

@@ -24,7 +24,7 @@ std::string hex(std::int64_t value) {
   return text;
 }
 
-// file: URI of an immutable file: SQLite then creates no files beside it and takes no locks.
+// URI of an immutable file, for which SQLite creates no files beside it and takes no locks.
 std::string immutable_uri(const std::string& path) {
   std::string uri = "file:";
   for (const unsigned char c : path) {
@@ -46,7 +46,8 @@ std::unique_ptr<Connection> open_immutable(const std::string& path) {
 constexpr const char* kTables[] = {"meta", "run",      "frame",          "router", "volume",     "quant", "flip",
                                    "text", "gradient", "specialisation", "wire",   "text_layer", "marker"};
 
-// Reading a view runs its query, which may never end; a virtual table runs code, and a computed column its expression.
+// Only ordinary tables are read: a view runs its query, which may never end, a virtual table runs code, and a computed
+// column runs its expression.
 void require_table(Connection& connection, const char* name) {
   const std::string where = connection.path() + ": damaged: ";
   Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
@@ -69,7 +70,7 @@ std::string state_of(Connection& connection) {
   return row.next() ? row.get_text("meta.state", 64) : std::string();
 }
 
-// The log begins with a header, and its first frame repeats the header's salts, unless the log was cut off or damaged.
+// The first frame of a complete log repeats the salts of the log's header.
 bool is_complete_log_now(const std::string& path) {
   InputFile file(path);
   std::array<unsigned char, 56> bytes{};
@@ -78,7 +79,7 @@ bool is_complete_log_now(const std::string& path) {
   return magic && std::memcmp(bytes.data() + 16, bytes.data() + 32 + 8, 8) == 0;
 }
 
-// A writing program changes header and frame one after the other, so a mismatch is checked again.
+// A program that writes changes header and frame one after the other, so a mismatch is checked again.
 bool is_complete_log(const std::string& path) {
   for (int look = 0; look < 3; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -111,7 +112,7 @@ void require_recording(Connection& connection) {
 RecordingFile::RecordingFile(const std::string& path, const std::function<bool()>& go_on) : path_(path) {
   require_regular_file(path);
   opened_ = state();
-  // A log of either kind beside the file: a program is writing, or was killed while writing.
+  // A log of either kind beside the file means that a program is writing, or was killed while writing.
   if (opened_.log_bytes >= 0 || std::filesystem::exists(path + "-journal"))
     open_with_locks();
   else
@@ -151,7 +152,7 @@ void RecordingFile::open_with_locks() {
     default:
       connection_->fail("");
   }
-  // On a read-only medium the index of the log cannot be created beside the file: it is kept in memory instead.
+  // On a read-only medium the index of the log cannot be created beside the file, so it is kept in memory.
   connection_ = std::make_unique<Connection>(path_, SQLITE_OPEN_READONLY, "unix-none");
   connection_->execute("PRAGMA locking_mode = EXCLUSIVE");
   if (code() != SQLITE_OK) connection_->fail("its log " + log_of(path_) + " cannot be read");
@@ -160,7 +161,7 @@ void RecordingFile::open_with_locks() {
 std::unique_ptr<Connection> RecordingFile::another_connection() const {
   if (locks_) return nullptr;
   auto another = open_immutable(path_);
-  return state() == opened_ ? std::move(another) : nullptr;  // else it may be another file of that name
+  return state() == opened_ ? std::move(another) : nullptr;  // a changed state may be another file of that name
 }
 
 void RecordingFile::reopen() {
@@ -185,7 +186,7 @@ RecordingFile::State RecordingFile::state() const {
 bool RecordingFile::changed_unseen() const {
   if (locks_) return false;
   const State now = state();
-  // Another file of that name is another recording; this one has not changed.
+  // Another file of that name is another recording, so this one is unchanged.
   return now.device == opened_.device && now.inode == opened_.inode && !(now == opened_);
 }
 

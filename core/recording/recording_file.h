@@ -1,5 +1,5 @@
-// Opens a recording of unknown origin for reading, and never writes to it: checks that its tables are ordinary tables,
-// works without write permission in its folder, and reports what is missing.
+// Opens an untrusted recording for reading and never writes to it. Checks that its tables are ordinary tables, works
+// without write permission in its folder, and reports missing parts.
 #pragma once
 
 #include <sys/types.h>
@@ -15,26 +15,27 @@ namespace moescope {
 
 class RecordingFile {
  public:
-  // `go_on` as in Connection::on_progress, during opening. Throws std::runtime_error with the path: no such file, not a
-  // recording, another format version, views or virtual tables, a log that cannot be read.
+  // `go_on`: see Connection::on_progress; called during opening. Throws std::runtime_error with the path if there is no
+  // such file, or if it is not a recording, has another format version, has views or virtual tables, or its log cannot
+  // be read.
   explicit RecordingFile(const std::string& path, const std::function<bool()>& go_on = {});
 
   Connection& connection() const { return *connection_; }
-  // Whether the file was written to since, unseen by `connection`; call reopen() then. A file that nobody is writing is
-  // opened without locks, since these would leave files beside it.
+  // True if the file was changed and `connection` cannot see it; call reopen() then. A file that no program is writing
+  // is opened without locks, because lock files would stay beside it.
   bool changed_unseen() const;
   void reopen();
-  // The same file for another thread; nullptr: somebody may be writing to it, and each connection would see another
-  // state.
+  // Returns a connection to the same file for another thread; nullptr if a program may be writing to the file, since
+  // each connection would then see another state.
   std::unique_ptr<Connection> another_connection() const;
-  // What is missing, as text for the user, with the file and what to do: a program that was killed leaves its log
-  // beside the recording, and it was not copied along. Empty: nothing is known to be missing.
+  // Returns text for the user with the file and what to do, if the recording of a killed program was copied without the
+  // log beside it; empty if no part is known to be missing.
   std::string missing() const;
-  // Whether the recording was not closed and its log is there.
+  // True if the recording was not closed and its log exists.
   bool has_log_of_unclosed() const;
 
  private:
-  struct State {  // of the file and its log
+  struct State {  // state of the file and of its log
     dev_t device = 0;
     ino_t inode = 0;
     off_t bytes = -1, log_bytes = -1;  // -1: no such file
@@ -52,14 +53,14 @@ class RecordingFile {
   State opened_;
 };
 
-// meta.state: whether the log beside the file may hold what the file does not.
-inline constexpr const char* kBeingWritten = "being written";  // or the program was killed
+// Values of meta.state, which says whether the log beside the file may hold newer data than the file.
+inline constexpr const char* kBeingWritten = "being written";  // also after the program was killed
 inline constexpr const char* kClosed = "closed";
 inline constexpr const char* kLogTakenIn = "killed, log taken in";  // by a later writer
 
 std::string log_of(const std::string& recording);  // PATH-wal
 
-// Throws std::runtime_error with the path: another application's file, or another format version.
+// Throws std::runtime_error with the path if the file belongs to another application or has another format version.
 void require_recording(Connection& connection);
 
 }  // namespace moescope

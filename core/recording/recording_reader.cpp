@@ -22,10 +22,10 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxRuns = 256;
-constexpr std::int64_t kFewRows = 3000;  // layers of frames: read in some 10 ms
+constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in about 10 ms
 constexpr std::size_t kMaxThreads = 4;
 constexpr std::chrono::milliseconds kAskAfter{20};
-constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
+constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // maximum bytes of a text
 
 // That this process may use.
 std::size_t usable_processors() {
@@ -47,7 +47,7 @@ RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
-  info.name = printable(row.get_text((where + "name").c_str()));  // one line, wherever it is shown
+  info.name = printable(row.get_text((where + "name").c_str()));  // becomes one line
   info.source = row.get_text((where + "source").c_str());
   info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
@@ -78,7 +78,7 @@ RunInfo read_run(Statement& row, const std::string& path) {
   return info;
 }
 
-// With an id beyond `after`, which becomes that of the last one.
+// Returns the markers with an id beyond `after` and sets `after` to the id of the last one.
 std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& after) {
   std::vector<Marker> markers;
   Statement rows(connection,
@@ -97,7 +97,7 @@ std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& 
   return markers;
 }
 
-// One state of the file, however far a writer gets meanwhile.
+// Read transaction: all reads see one state of the file, even while a program writes.
 class Snapshot {
  public:
   explicit Snapshot(Connection& connection) : connection_(connection) { connection.execute("BEGIN"); }
@@ -108,7 +108,7 @@ class Snapshot {
   Connection& connection_;
 };
 
-// While it lives, the connection's statements ask whether to go on.
+// Makes the connection's statements call `go_on` during the lifetime of this object.
 class Asking {
  public:
   Asking(Connection& connection, std::function<bool()> go_on) : connection_(connection) {
@@ -151,10 +151,10 @@ struct RecordingReader::Database {
     return *info;
   }
   std::int64_t rows_of(int run) const;
-  // One state of the file, read once: nullptr where it was cancelled.
+  // Reads one state of the file; returns nullptr if cancelled.
   std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
                                      std::size_t array_budget_bytes, int as_run);
-  // Appends what lies behind the last rows that were read, arrays of every `every`th frame; false: cancelled.
+  // Appends the rows that follow those read so far, with arrays of every `every`th frame; returns false if cancelled.
   bool read_on(Loaded& loaded, std::int64_t every, const ReaderProgress& progress) const;
   bool read_frames(Loaded& loaded, std::int64_t every, const std::function<bool()>& go_on) const;
   bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;
@@ -164,10 +164,10 @@ struct RecordingReader::Database {
   std::string missing;
   std::vector<RunInfo> runs;
   std::vector<Loaded> loaded;
-  std::int64_t version_seen = -1;  // of the data, as SQLite numbers what others write
+  std::int64_t version_seen = -1;  // SQLite's number of the data version, which changes when another connection writes
 };
 
-// nullptr: one thread is enough, or only one can read the file.
+// Returns nullptr if one thread is enough, or if only one thread can read the file.
 std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
   const auto threads = std::min(usable_processors(), kMaxThreads);
   if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
@@ -211,7 +211,7 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
   const auto last_id =
       static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
   const int run = of.info.run, as_run = of.history->info().run;
-  // Asked within a statement, too: one may pass over any number of rows before it finds the next of this run.
+  // Called within a statement as well, because a statement may skip many rows before it finds the next of this run.
   bool cancelled = false;
   const auto go_on = [&] {
     cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(of.last_frame) / last_id)));
@@ -232,7 +232,8 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
   return true;
 }
 
-// Layers of all frames of a run. Frames are counted without reading them: ids are dense but for a rewind.
+// Returns the number of layers in all frames of a run. Frames are counted by their ids, which have gaps only after a
+// rewind.
 std::int64_t RecordingReader::Database::rows_of(int run) const {
   const auto info = std::find_if(runs.begin(), runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == runs.end()) return 0;
@@ -292,7 +293,7 @@ std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every
   } catch (const std::runtime_error&) {
     if (!db_->file.changed_unseen()) throw;
   }
-  if (db_->file.changed_unseen()) {  // while it was read: what was read may be of two states
+  if (db_->file.changed_unseen()) {  // changed during reading: the frames may belong to two states
     std::erase_if(db_->loaded, [&](const Database::Loaded& one) { return one.history == history; });
     db_->file.reopen();
     history = load();

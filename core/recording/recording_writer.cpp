@@ -32,7 +32,7 @@ static_assert(std::endian::native == std::endian::little, "blobs are written in 
 
 namespace {
 
-// Into all columns of a table, whatever they are.
+// Returns an INSERT for all columns of a table.
 std::string insert_sql(Connection& connection, const std::string& table) {
   const std::int64_t columns = connection.integer(("SELECT count(*) FROM pragma_table_info('" + table + "')").c_str());
   std::string sql = "INSERT INTO " + table + " VALUES (?";
@@ -40,14 +40,14 @@ std::string insert_sql(Connection& connection, const std::string& table) {
   return sql + ")";
 }
 
-// Binds the columns of a row, as a visitor of describe(). The row must live until the statement has run.
+// Binds the columns of a row as a visitor of describe(). The row must live until the statement has run.
 class RowBinder {
  public:
-  // Narrow counts are kept in `narrow`, which must live as long.
+  // Narrow counts are stored in `narrow`, which must live until the statement has run.
   RowBinder(Statement& statement, std::vector<std::uint16_t>& narrow) : statement_(statement), narrow_(narrow) {}
 
   void layer(int layer, LayerColumn) { statement_.bind(layer); }
-  // And the nan_mask after them.
+  // Binds the figures and the nan_mask after them.
   template <class Frame, std::size_t N>
   void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     std::int64_t nan_mask = 0;
@@ -100,7 +100,7 @@ std::string utc_now() {
   return text;
 }
 
-// An SQLite file says whose it is at byte 68.
+// The application id of an SQLite file is at byte 68.
 bool is_recording(const std::string& path) {
   char header[72] = {};
   const bool whole = InputFile(path).read(header, sizeof header) == sizeof header;
@@ -116,7 +116,8 @@ void remove_old_recording(const std::string& path) {
   {
     Connection old(path, SQLITE_OPEN_READWRITE);
     sqlite3_busy_timeout(old.handle(), 0);
-    // Leaving WAL mode takes the file for ourselves alone. A damaged file fails otherwise and may go.
+    // Leaving WAL mode needs exclusive access, which shows that no other program uses the file. For a damaged file this
+    // fails in another way; such a file may be replaced.
     sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
     if ((old.last_code() & 0xff) == SQLITE_BUSY) {
       throw std::runtime_error(path + ": another program has this recording open");
@@ -125,7 +126,7 @@ void remove_old_recording(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }
 
-// SQLite would follow a link, or open a file that was placed there after our check.
+// Creates the file here, because SQLite would follow a link or open a file placed there after the check.
 void make_new_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
@@ -137,8 +138,8 @@ void use_log(Connection& file) {
   file.execute("PRAGMA journal_mode = WAL");
 }
 
-// Pages go straight to their place; what they replace is kept in memory until the transaction ends. They are large:
-// nothing is written twice, as every page that changes is to a log.
+// Writes pages directly to the file and keeps replaced pages in memory until the transaction ends. A recording is
+// large; with a log every changed page would be written twice.
 void use_no_log(Connection& file) {
   file.execute("PRAGMA page_size = 16384");
   file.execute("PRAGMA synchronous = OFF");
@@ -166,7 +167,8 @@ std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable 
   meta.bind_all("created", now).run();
   meta.bind_all("state", kBeingWritten).run();
   file->execute("COMMIT");
-  // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
+  // Writes the new tables into the file at once, so that a killed process leaves a recording even if its WAL is not
+  // copied.
   if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
   return file;
 }
@@ -184,13 +186,13 @@ std::unique_ptr<Connection> create_recording(const std::string& path, Durable du
   make_new_file(path);
   try {
     return open_new_recording(path, durable);
-  } catch (...) {  // what is there of it is no recording, and would be in the way of the next one
+  } catch (...) {  // an incomplete file is not a recording and would block the next one
     remove_recording_files(path);
     throw;
   }
 }
 
-// Counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
+// Stores counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
 class NarrowCounts {
  public:
   explicit NarrowCounts(const VolumeFrame& volume) {
@@ -213,7 +215,7 @@ class NarrowCounts {
 
  private:
   int width_;
-  std::vector<std::uint8_t> bytes_;  // reserved in full: never moves
+  std::vector<std::uint8_t> bytes_;  // capacity is reserved in advance, so the data never moves
 };
 
 }  // namespace
@@ -227,7 +229,7 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
   void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
-  // The columns that all rows of a frame begin with, and those of describe().
+  // Binds the columns that all rows of a frame begin with, then those of describe().
   template <class Row>
   void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
     statement.bind_all(row_id, frame.run, frame.step);
@@ -276,10 +278,11 @@ struct RecordingWriter::Database {
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection,
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
-  std::vector<std::uint16_t> narrow_counts;  // that a statement is about to insert
+  std::vector<std::uint16_t> narrow_counts;  // for the next insertion
   std::int64_t next_id = 1;
-  std::map<int, std::int64_t> newest_step;                               // by run
-  std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;  // runs and steps, once one was written
+  std::map<int, std::int64_t> newest_step;  // by run
+  // Run and step of each note; filled when the first note is written.
+  std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;
   std::chrono::steady_clock::time_point log_taken_in{};
 };
 
@@ -373,8 +376,8 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind_all(run, step).run();
 }
 
-// Moves the log into the file, as far as no reader needs the old state: little is then lost if the program is killed
-// and its log is not copied along.
+// Moves the log into the file as far as no reader needs the old state, so that little is lost if the program is killed
+// and its log is not copied.
 void RecordingWriter::Database::checkpoint_log() {
   const auto now = std::chrono::steady_clock::now();
   if (!has_log || now - log_taken_in < kLogTakenInEvery) return;
@@ -382,8 +385,8 @@ void RecordingWriter::Database::checkpoint_log() {
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
-// Moves the whole log into the file and marks it closed; SQLite itself does not while a reader is open. A file that had
-// no log so far is synced by that, too.
+// Moves the whole log into the file and marks the file closed; SQLite itself does not do so while a reader is open.
+// This also syncs a file that had no log.
 void RecordingWriter::Database::finish() {
   if (std::exchange(finished, true)) return;
   if (!has_log) use_log(connection);
@@ -400,7 +403,7 @@ void RecordingWriter::finish() {
   db_->finish();
 }
 
-// If the file was removed or moved, SQLite would delete the log by name, which may be another recording's by now.
+// If the file was removed or moved, SQLite would delete a log by name that may belong to another recording by now.
 RecordingWriter::~RecordingWriter() {
   sqlite3* file = db_->connection.handle();
   if (db_->has_moved()) {
@@ -410,7 +413,7 @@ RecordingWriter::~RecordingWriter() {
   }
   try {
     db_->finish();
-  } catch (const std::exception&) {  // a full disk: what was written is there, as a recording that was not closed
+  } catch (const std::exception&) {  // full disk: what was written stays as a recording that was not closed
   }
   if (db_->has_run) return;
   const std::string path = db_->connection.path();  // a recording without a run cannot be opened
@@ -423,7 +426,7 @@ bool RecordingWriter::Database::has_moved() const {
   return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
 }
 
-// SQLite keeps writing to files that were deleted.
+// SQLite would continue to write to a deleted file.
 void RecordingWriter::Database::require_place() const {
   const std::string& path = connection.path();
   if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
@@ -451,7 +454,7 @@ void RecordingWriter::in_transaction(Write write) {
     write();
     db_->commit.run();
   } catch (const std::exception& failure) {
-    // "disk I/O error" does not say why; sqlite3_system_errno() is not set by a commit.
+    // "disk I/O error" does not give the cause, and a commit does not set sqlite3_system_errno().
     const int why = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
     sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
     if (why == 0) throw;
@@ -463,7 +466,8 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
   if (frames.empty()) return;
   in_transaction([&] {
     for (const auto& frame : frames) db_->insert(*frame);
-    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
+    // Another program that wrote a note may have changed the state (notes.cpp).
+    db_->say_being_written.bind(kBeingWritten).run();
   });
   db_->checkpoint_log();
   db_->require_place();
@@ -476,7 +480,8 @@ void RecordingWriter::write(std::span<const Marker> markers) {
   });
 }
 
-// Whether a note was written for its step: looking for it in the table takes as long as there are markers.
+// Returns true if the step already has a note, and remembers `note`. A search of the table would take time in
+// proportion to the number of markers.
 bool RecordingWriter::Database::has_note(const Marker& note) {
   if (!noted) {
     noted.emplace();

@@ -8,19 +8,19 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTypeAt = 18, kNoteAt = 33;  // places in a line
+constexpr std::size_t kTypeAt = 18, kNoteAt = 33;  // columns in a line of text
 
 void fill_up(std::string& line, std::size_t length, std::size_t at_least) {
   line.append(std::max(length - std::min(length, line.size()), at_least), ' ');
 }
 
-// Lines of the columns of a table, as a visitor of describe().
+// Lines of the columns of a table, collected as a visitor of describe().
 class ColumnLines {
  public:
   void add(const char* name, const char* type, std::string note = {}) {
     lines_.push_back({name, type, std::move(note)});
   }
-  // Of describe().
+  // Called by describe().
   void layer(int, LayerColumn column) { add("layer", "INTEGER", column.note); }
   template <class Frame, std::size_t N>
   void figures(const Frame&, const std::array<FrameFigure<Frame>, N>& table) {

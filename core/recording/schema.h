@@ -1,18 +1,18 @@
 // The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
 //
-// The file's application_id is kApplicationId and its user_version kFormatVersion. Every change of a table raises the
-// version; files of another version are refused.
+// The file's application_id is kApplicationId and its user_version is kFormatVersion. Every change of a table raises
+// the version; files of another version are refused.
 //
-// Which columns the rows of figures have is said in core/frame/describe.h; the schema as SQLite has it, with
-// a note beside each column: sqlite3 FILE .schema
+// core/frame/describe.h lists the columns of the figures; sqlite3 FILE .schema prints the schema with a note beside
+// each column.
 //
-// Blobs are arrays, little-endian, without header, of what is said at the column, shape from `run`.
-// NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
-// for the i-th of the row's columns marked [i].
+// Blobs are little-endian arrays without a header. The note of the column gives type and shape; sizes are in `run`.
+// NULL in a REAL column: no value was recorded, or the value was NaN if the row's nan_mask says so: bit i belongs to
+// the i-th of the row's columns marked [i].
 //
-// One row per step in `frame`, with id rising in the order of writing. Rows of all other tables but marker belong to
-// frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading
-// without a join:
+// `frame` has one row per step, with ids that rise in the order of writing. Rows of all other tables except marker
+// belong to frame id >> 16, so that rows of one frame lie together; they repeat run and step, so that reading needs no
+// join:
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
 
@@ -23,11 +23,11 @@ namespace moescope {
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
 inline constexpr int kFormatVersion = 1;
 
-// flip.reference
+// Value of flip.reference
 inline constexpr const char* kRun0Reference = "run 0";
 inline constexpr const char* kFp32Reference = "fp32";
 
-// What creates the tables.
+// SQL that creates the tables.
 std::string schema();
 
 }  // namespace moescope
