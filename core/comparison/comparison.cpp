@@ -20,7 +20,7 @@ GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce
   return track;
 }
 
-// Calls take(bin, first, last) with the places [first, last) of the track's steps in each bin that has some.
+// Calls take(bin, first, last) for each bin with steps; [first, last) are the indices of its steps in the track.
 template <class Take>
 void for_bins(const GapTrack& track, std::span<const std::int64_t> edges, Take take) {
   for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
@@ -159,7 +159,7 @@ std::string to_text(const RoutingOverlap& routing) {
   if (routing.replayed)
     return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
   if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
-  char overlap[16];  // with digits enough for the few in a thousand that rounding moves
+  char overlap[16];  // enough digits for differences of a few in a thousand, which rounding causes
   std::snprintf(overlap, sizeof overlap, "%.4g %%", 100 * static_cast<double>(routing.overlap));
   const std::string text =
       overlap + std::string(" of experts in common with run A at step ") + std::to_string(routing.step);
@@ -182,7 +182,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
                   const Judging& judging) {
   const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
     std::vector<PairedTrack> tracks;
-    bool same = old.size() == runs.size();  // and in the same order
+    bool same = old.size() == runs.size();  // the same runs in the same order
     for (const PairedRun& run : runs) {
       const auto kept = std::ranges::find_if(
           old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });

@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // of each of the two series
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // for each of the two series
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(gap);
   smooth_.append(average_.get());
-  if (is_missing(of_a) && is_missing(of_b)) return;  // as between two measurements of the validation loss
+  if (is_missing(of_a) && is_missing(of_b)) return;  // for example between two measurements of the validation loss
   measured_ = true;
   identical_ &= gap == 0;
   if (std::isfinite(of_a) == std::isfinite(of_b)) {

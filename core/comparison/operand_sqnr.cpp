@@ -16,7 +16,7 @@ Operands operands_of(const History& run, std::int64_t step) {
   return frame ? frame->quants : Operands();
 }
 
-// "": it is not quantized there.
+// Returns the format of an operand; "" if it is not quantized.
 std::string format_at(const Operands& operands, const OperandPlace& place) {
   const auto found = std::ranges::find_if(operands, [&](const OperandPlace& each) { return each == place; });
   return found == operands.end() ? std::string() : found->format;
@@ -42,7 +42,7 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted wante
   return sqnr;
 }
 
-// Of run A and of runs with its formats: the operands in which any run differs, if one does.
+// For run A and runs with its formats: uses the operands in which any run differs, if there are any.
 OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& runs) {
   const auto differs = [&](const QuantFrame& operand) {
     return std::ranges::any_of(runs,

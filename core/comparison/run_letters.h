@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// How many runs of the same kind, candidates or noise twins, stand before `place`. Places beyond `twins` are
+// Returns how many runs of the same kind (candidates or noise twins) precede `place`. Places beyond `twins` are
 // candidates.
 inline int number_of_its_kind(const std::vector<bool>& twins, std::size_t place) {
   const auto is_twin = [&](std::size_t run) { return run < twins.size() && twins[run]; };

@@ -25,7 +25,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
     truncations_ = truncations;
   }
   const std::vector<std::int64_t> steps = history.text_steps(TextKind::probe);
-  std::shared_ptr<const TokenFrame> then;  // of a fixed reference it is unpacked once
+  std::shared_ptr<const TokenFrame> then;  // a fixed reference is unpacked once
   std::int64_t then_step = -1;
   for (auto next = std::ranges::upper_bound(steps, looked_); next != steps.end(); ++next) {
     if (at_most-- <= 0) return true;
@@ -38,7 +38,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
       then_step = *std::prev(reference);
       then = history.text_at(TextKind::probe, then_step);
     }
-    if (!now || !then || step != *next) continue;  // rewound meanwhile
+    if (!now || !then || step != *next) continue;  // the run was rewound in the meantime
     if (layers_.empty())
       for (const TokenLayer& layer : now->layers) layers_.push_back(layer.layer);
     StabilityPoint& point = points_.emplace_back(StabilityPoint{step, then_step, {}, {}});

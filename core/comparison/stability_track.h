@@ -1,4 +1,4 @@
-// Routing stability over time: compares every kept routing of the probe text with an earlier one of the same text.
+// Routing stability over time: compares every kept routing of the probe text with an earlier routing of the same text.
 #pragma once
 
 #include <cstdint>
@@ -8,41 +8,41 @@
 
 namespace moescope {
 
-// Which earlier routing each step is compared with.
+// Selects the earlier routing that each step is compared with.
 struct EarlierStep {
   enum class Kind { steps_before, half_way, at };
   Kind kind = Kind::steps_before;
-  std::int64_t steps = 100;  // steps_before: how many; at: which
+  std::int64_t steps = 100;  // steps_before: how many steps earlier; at: the step itself
   std::int64_t of(std::int64_t step) const;
   bool operator==(const EarlierStep&) const = default;
 };
 
-// kNoValue where a layer cannot be compared: another text or top_k then.
+// Values are kNoValue for layers that cannot be compared, because the text or top_k was another one.
 struct StabilityPoint {
-  std::int64_t step = 0, reference = 0;      // that were routed
+  std::int64_t step = 0, reference = 0;      // steps of the two routings
   std::vector<float> unchanged_L, shared_L;  // unchanged_choices and routing_stability, per layer of the track
-  std::uint64_t ordinal = 0;                 // its place among all that were taken in
+  std::uint64_t ordinal = 0;                 // number of the routing in the order of arrival
   float value(bool whole_sets, std::size_t i) const { return (whole_sets ? unchanged_L : shared_L)[i]; }
 };
 
 class StabilityTrack {
  public:
-  // More than a screen shows; beyond it old points are thinned (thinning.h).
+  // More points than a screen shows; beyond this number old points are thinned (thinning.h).
   static constexpr std::size_t kMaxPoints = 4096;
 
   explicit StabilityTrack(EarlierStep earlier = {}) : earlier_(earlier) {}
 
-  // Adds at most `at_most` new routings; starts again if the run was rewound. True: there are more. Unpacks two routed
-  // texts for each, so it is too slow for the GUI thread.
+  // Adds at most `at_most` new routings; starts again if the run was rewound. Returns true if more are left. Too slow
+  // for the GUI thread: unpacks two routed texts for each routing.
   bool update(const History& history, int at_most);
-  bool behind(const History& history) const;  // whether update() has something to do
+  bool behind(const History& history) const;  // true if update() has new routings to add
 
   const EarlierStep& earlier() const { return earlier_; }
   const std::vector<int>& layers() const { return layers_; }
-  // Steps rise. A step without an earlier routing to compare with has none, nor one that was thinned away.
+  // Steps rise. Steps without an earlier routing and thinned steps have no point.
   const std::vector<StabilityPoint>& points() const { return points_; }
-  const StabilityPoint* at(std::int64_t step) const;  // the newest at or before it, nullptr: none
-  std::int64_t looked() const { return looked_; }     // the last step whose routing was read; -1: none
+  const StabilityPoint* at(std::int64_t step) const;  // newest point at or before `step`; nullptr: none
+  std::int64_t looked() const { return looked_; }     // last step whose routing was read; -1: none
 
  private:
   void thin();

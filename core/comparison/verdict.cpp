@@ -26,7 +26,7 @@ bool covers(StepRange steps, StepRange part) {
   return steps.first <= part.first && steps.last >= part.last;
 }
 
-// Of the gap; nothing where a batch has none.
+// Returns the batch means of the gap; nullopt if a batch has no gap.
 std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
   BatchMeans means{};
   for (int b = 0; b < kBatches; ++b) {
@@ -39,13 +39,13 @@ std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
   return means;
 }
 
-// Of equal runs: what chance does to the mean of one of them.
+// Effect of chance on the mean of one of the equal runs.
 struct Chance {
   double deviation = 0;  // s
   double batches = 0;    // n
 };
 
-// `equal`: the equal runs' batch means.
+// `equal`: batch means of the equal runs.
 Chance chance_of(const std::vector<BatchMeans>& equal) {
   const double free = static_cast<double>(equal.size()) - 1;
   double squares = 0, neighbours = 0;
@@ -62,7 +62,7 @@ Chance chance_of(const std::vector<BatchMeans>& equal) {
   return {std::sqrt(variance / batches), batches};
 }
 
-// By the batch means of the gap alone.
+// Returns half of the interval from the batch means of the gap alone.
 double own_half(const BatchMeans& gap) {
   const double mean = mean_over(gap);
   double squares = 0;
@@ -70,8 +70,8 @@ double own_half(const BatchMeans& gap) {
   return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
 }
 
-// The variance of a run's mean less that of what it is compared with, in variances of one run's mean. Beside twins of
-// another start a run is compared with run A alone: what its start was lucky in is A's luck, too.
+// Returns the variance of the gap, in units of the variance of one run's mean. A run is compared with run A and its
+// twins; beside twins of another start it is compared with run A alone, because it shares the luck of run A's start.
 double variances(double equal_runs, bool same_start) {
   return same_start ? 1 + 1 / equal_runs : 2;
 }
@@ -82,7 +82,8 @@ std::string two_digits(float value) {
   return text;
 }
 
-// With as many digits after the point as two digits of `half` need: "+0.0028"; what rounds to 0 has no sign.
+// Prints the gap with as many digits after the point as two digits of `half` need: "+0.0028". No sign if it rounds to
+// 0.
 std::string signed_gap(float gap, float half) {
   const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
@@ -109,15 +110,15 @@ std::string against_what_matters(const Conclusion& c) {
   return ", " + matters + " not excluded";
 }
 
-// How much further chance moves a run than its twins, which have drifted less.
+// Returns how much more chance moves a run than its twins, which have drifted less.
 double wider_by_drift(const Conclusion& c) {
-  if (!(c.drift > c.drift_of_twins)) return 1;  // also where one is not known
+  if (!(c.drift > c.drift_of_twins)) return 1;  // also if a drift is not known
   return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
 }
 
 constexpr double kHardlyWider = 1.2;
 
-// Whether the run's drift needs a factor that was not measured.
+// True if the run's drift needs a factor outside the measured range.
 bool twins_are_near(const Conclusion& c) {
   return c.drift_of_twins < kLeastDrift && wider_by_drift(c) > kHardlyWider;
 }
@@ -127,7 +128,7 @@ std::string of_tokens(float share) {
   return percent(share) + " of the tokens";
 }
 
-// "; allowing for ...", where that changed much.
+// Returns "; allowing for ..." if that changed the interval much.
 std::string drift_text(const Conclusion& c) {
   if (c.drift_unknown)
     return "; whether its noise twins have drifted from run A as far as this run is not known, no routing flips were "
@@ -198,14 +199,14 @@ StepRange common_steps(StepRange run, const GapTrack& twin) {
   return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
 }
 
-// What the twin that is nearest to it lacks of kLeastSteps beside the run; 0: there is none, or one has them.
+// Returns the steps that the best twin lacks of kLeastSteps beside the run; 0 if no twin or none lacking.
 std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t most = 0;
   for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
   return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
 }
 
-// The last half of the steps that the run and the twins took, those that are there for long enough.
+// Returns the last half of the steps that the run has in common with twins that have enough steps.
 StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& twins) {
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
@@ -225,7 +226,7 @@ Verdict verdict_of(const Conclusion& c) {
   return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
 }
 
-// Mean over the steps at which flips were counted, and over the runs.
+// Returns the mean drift over the steps at which flips were counted, and over the runs.
 float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
   double sum = 0;
   int known = 0;
@@ -235,7 +236,7 @@ float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
   return known ? static_cast<float>(sum / known) : kNoValue;
 }
 
-// From the first half of the steps to the second; kNoValue: no token is routed elsewhere yet.
+// Returns the growth of the drift from the first half of the steps to the second; kNoValue if there is no drift yet.
 float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
   constexpr float kMost = 100;
   const std::int64_t middle = slice_begin(steps, 2, 1);
@@ -244,8 +245,9 @@ float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
   return early > 0 ? std::min(late / early, kMost) : kMost;
 }
 
-// Until the drift, averaged over the last half of the steps, is kLeastDrift. The mean of a half is about the value in
-// its middle, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of two.
+// Returns the steps until the mean drift over the last half of the steps is kLeastDrift. That mean is about the value
+// in the middle of the half, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of
+// two.
 std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float late_drift) {
   constexpr float kStillGrows = 1.1f;
   const std::int64_t taken = run.count({run.steps().first, c.steps.last});
@@ -258,9 +260,9 @@ std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float l
   return std::clamp(static_cast<std::int64_t>(reached / 0.75) - taken, std::int64_t{1}, 10 * taken);
 }
 
-// Fills in gap, half and what follows from them; false: a batch without losses.
+// Computes gap, half and related members; returns false if a batch has no losses.
 bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
-  std::vector<BatchMeans> equal = {BatchMeans{}};  // run A's, whose gap to itself is 0
+  std::vector<BatchMeans> equal = {BatchMeans{}};  // first: run A, whose gap to itself is 0
   for (const GapTrack* twin : twins) {
     if (!covers(twin->steps(), c.steps)) continue;
     if (const auto means = batch_means(*twin, c.steps)) equal.push_back(*means);
@@ -303,7 +305,8 @@ std::int64_t validation_every(const History& history) {
   return history.settings_at_start()->value(&TelemetryConfig::validation_every).value_or(0);
 }
 
-// Until each batch of the judged steps has a value: as often as the settings say, or as they were measured so far.
+// Returns the steps until each batch of the judged steps has a loss, at the interval of the settings or at the mean
+// interval so far.
 std::int64_t lacking_losses(const GapTrack& run) {
   const std::int64_t taken = run.count(), set = validation_every(*run.a());
   if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - taken);
@@ -316,7 +319,7 @@ std::int64_t lacking_losses(const GapTrack& run) {
 void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   bool same_start = run.same_start;
   auto fitting = twins_for(run, twins, same_start);
-  // Twins of another start differ by more than chaos: better than none.
+  // Twins of another start differ by more than chaos, but are better than no twins.
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(run.track, fitting);
@@ -339,8 +342,8 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
     c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
-// Whether the run measures its validation loss from the start, and routes there as it does in training. A log of
-// another program does if it holds such losses; so does a text of which something is held out.
+// True if the run measures its validation loss from the start and chooses experts there as in training. True for the
+// log of another program if it holds such losses; a trained text must have a held-out part.
 bool validates(const History& history) {
   const bool has_settings = !history.info().config_toml.empty();
   if (has_settings && (validation_every(history) <= 0 || history.settings_at_start()->holds(&RouterConfig::replay)))
@@ -361,7 +364,7 @@ const char* loss_words(Metric loss) {
   return loss == Metric::val_loss ? "validation loss" : "training loss";
 }
 
-// With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is added up by the midpoint rule.
+// With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is integrated by the midpoint rule.
 double student_quantile(double degrees, double inside) {
   constexpr int kParts = 1000;
   const double part = std::numbers::pi / 2 / kParts;
@@ -378,12 +381,12 @@ double student_95(double degrees) {
   return student_quantile(degrees, 0.95);
 }
 
-// The mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), added up over log u.
+// Mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), integrated over log u.
 double largest_student_95(double degrees, int count) {
   if (count <= 1) return student_95(degrees);
   constexpr int kParts = 400;
   constexpr double kLow = -9, kHigh = 2;      // of log u
-  const double n = std::min(degrees, 400.0);  // beyond it the quantile hardly changes
+  const double n = std::min(degrees, 400.0);  // the quantile hardly changes beyond 400
   std::array<double, kParts> scale{}, weight{};
   double all = 0;
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -435,7 +438,7 @@ Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const P
     paired.track.update();
     return paired;
   };
-  // A run that is lost shows in its training loss first.
+  // A diverged run is NaN or infinite in its training loss first.
   if (!loss && judged != Metric::ce_loss) {
     GapTrack training(a, run.run);
     training.update();

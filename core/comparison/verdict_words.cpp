@@ -18,7 +18,7 @@ std::string short_number(float value) {
   return text;
 }
 
-// "1.4 times what matters", "nine times what matters".
+// Returns "1.4 times what matters", "nine times what matters".
 std::string times_what_matters(double ratio) {
   static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
                                                            "seven", "eight", "nine", "ten",   "eleven", "twelve"};
@@ -50,13 +50,14 @@ bool is_open(const Conclusion& c) {
   return verdict_word(c) == VerdictWord::not_told_apart || verdict_word(c) == VerdictWord::too_early;
 }
 
-// Whether an interval of `half` about the gap would decide.
+// True if an interval of `half` around the gap would settle the verdict.
 bool decides(const Conclusion& c, float half) {
   const float size = std::fabs(c.gap);
   return size - half > 0 || size + half < c.matters;
 }
 
-// Up to which step the interval is narrow enough: of zero excluded and a gap that matters excluded, the nearer.
+// Returns the step at which the interval will be narrow enough to exclude 0 or to exclude a gap that matters, whichever
+// comes first.
 double steps_to_decide(const Conclusion& c) {
   const double size = std::fabs(static_cast<double>(c.gap));
   const double wanted = std::max(size, static_cast<double>(c.matters) - size);
@@ -64,7 +65,7 @@ double steps_to_decide(const Conclusion& c) {
   return times * times * static_cast<double>(c.steps.last + 1);
 }
 
-// Two digits, rounded up.
+// Rounds up to two digits.
 std::int64_t round_step(double steps) {
   const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
   return static_cast<std::int64_t>(std::ceil(steps / unit) * unit);

@@ -7,7 +7,7 @@
 // each column.
 //
 // Blobs are little-endian arrays without a header. The note of the column gives type and shape; sizes are in `run`.
-// NULL in a REAL column: no value was recorded, or the value was NaN if the row's nan_mask says so: bit i belongs to
+// NULL in a REAL column: no value was recorded, or the value was NaN if the row's nan_mask says so; bit i belongs to
 // the i-th of the row's columns marked [i].
 //
 // `frame` has one row per step, with ids that rise in the order of writing. Rows of all other tables except marker
@@ -23,7 +23,7 @@ namespace moescope {
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
 inline constexpr int kFormatVersion = 1;
 
-// Value of flip.reference
+// Value of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";
 inline constexpr const char* kFp32Reference = "fp32";
 
