@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLeastPauses = 9;  // between two readings, in times of the last one
+constexpr int kLeastPauses = 9;  // least pause after a reading, as a multiple of its duration
 
 }  // namespace
 
@@ -29,13 +29,13 @@ struct FileFollower::State {
   ImportOptions options;
   std::size_t most_runs = 1;
 
-  mutable std::mutex mutex;  // of what other threads read
+  mutable std::mutex mutex;  // protects the members that other threads read
   std::vector<std::shared_ptr<History>> histories;
   BadLines bad;
   std::vector<std::string> remarks;
   std::string problem;
 
-  // Used by the thread only.
+  // Members below are used by the follower's thread only.
   std::optional<FileStamp> read;
   Clock::time_point next{};
 
@@ -115,7 +115,7 @@ std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::siz
   FileKind kind = FileKind::training_log;
   try {
     if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path);
-  } catch (const std::runtime_error&) {  // not there yet, or unreadable, which the follower says
+  } catch (const std::runtime_error&) {  // the file does not exist yet or cannot be read; the follower reports this
   }
   if (kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind))
     return std::make_unique<LogFollower>(path, run);

@@ -1,6 +1,6 @@
-// Follows files of any kind that holds runs, and folders of them, by reading them again when they have grown: router
-// traces, TensorBoard events, W&B's files, MLflow's stores, TransformerEngine's statistics, tables. A file that takes
-// long to read is read less often, so that this takes a tenth of a core's time at most.
+// Follows files of any kind with runs, and folders of them, by reading them again when they have grown: router traces,
+// TensorBoard events, W&B's files, MLflow's stores, TransformerEngine's statistics, tables. A file that takes long to
+// read is read less often, so that reading takes at most a tenth of a core's time.
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,13 @@ class FileFollower : public Follower {
  public:
   static constexpr std::chrono::milliseconds kEvery{500};
 
-  // `run`: the number of the first run; more than `most_runs` are refused, which problem() then says. `only`: as
-  // ImportOptions has it.
+  // `run`: number of the first run. Files with more than `most_runs` runs are refused with a problem(). `only`: see
+  // ImportOptions.
   FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
   ~FileFollower() override;
 
   const std::string& path() const override;
-  // New ones each time that the file was read.
+  // New histories after each reading.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
@@ -35,10 +35,11 @@ class FileFollower : public Follower {
  private:
   struct State;
   std::unique_ptr<State> state_;
-  std::jthread thread_;  // last: it uses the state
+  std::jthread thread_;  // last member, because the thread uses the state
 };
 
-// A log of JSON lines, which need not be there yet, is read on (log_follower.h); other kinds again and again.
+// Returns a LogFollower, which reads only new lines, for JSON lines and for a file that does not exist yet; else a
+// FileFollower, which reads the whole file again.
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
                                       std::vector<std::string> only = {});
 

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLookedAt = 4096;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
-constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // of a table
+constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes of the header of a table
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
 std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
@@ -70,7 +70,7 @@ bool holds_traces(const fs::path& folder) {
   return false;
 }
 
-// The text of a response may come before its routing.
+// Looks further into a response, because its text may precede its routing.
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
   if (begins_like_routed_experts(name, bytes)) return true;
@@ -85,7 +85,7 @@ bool names_a_step(std::string_view json) {
   return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
-// A first line that is an object of its own, or is too long to end here and begins like one that a training log has.
+// True if the first line is a complete object, or is longer than the bytes read and has the name of a step.
 bool begins_with_json_line(const std::string& bytes) {
   if (bytes.empty() || bytes.front() != '{') return false;
   const std::size_t end = bytes.find('\n');
@@ -99,7 +99,7 @@ bool begins_with_json_line(const std::string& bytes) {
   return names_a_step(bytes);
 }
 
-// A program may print much before its first step, and after its last.
+// Looks at the beginning and the end, since a program may print much before its first step and after its last.
 bool holds_text_log(const std::string& path) {
   InputFile file(path);
   std::string bytes(kTextLookedAt, '\0');
@@ -112,7 +112,7 @@ bool holds_text_log(const std::string& path) {
   return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
 }
 
-// A lesson has steps and a title of its own; a config has neither.
+// A lesson has steps and a title; a config has neither.
 bool is_lesson(const std::string& path) {
   InputFile file(path);
   bool title = false;

@@ -1,4 +1,4 @@
-// By which a change of a file, or of a folder of files, is noticed without reading it.
+// Detects a change of a file, or of a folder of files, without reading it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-// Of all files in a folder together, and with SQLite's write-ahead log, where a database grows first. What cannot be
-// read does not count.
+// Returns one stamp for all files in a folder. Includes SQLite's write-ahead log, since a database grows there first.
+// Ignores what cannot be read.
 FileStamp stamp_of(const std::string& path);
 
 }  // namespace moescope

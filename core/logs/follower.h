@@ -14,22 +14,23 @@
 
 namespace moescope {
 
-// Each polls its file in a thread of its own, because network disks do not notify of changes. Any thread may ask.
+// Polls a file in its own thread, because network disks do not notify of changes. All functions may be called from any
+// thread.
 class Follower {
  public:
   virtual ~Follower() = default;
 
   virtual const std::string& path() const = 0;
-  // None before the first step. New ones may take their place; the earlier ones keep what was read.
+  // Empty before the first step. New histories may replace them; replaced histories keep their steps.
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
-  virtual std::vector<std::string> remarks() const = 0;  // as those of Imported
-  virtual std::string amount() const = 0;                // what was read: "412 lines", "up to step 102"
+  virtual std::vector<std::string> remarks() const = 0;  // see Imported::remarks
+  virtual std::string amount() const = 0;                // amount read: "412 lines", "up to step 102"
   virtual int restarts() const = 0;                      // how often the file started again
-  virtual std::string problem() const = 0;  // why the file cannot be read at present: "no such file"; empty: it can
+  virtual std::string problem() const = 0;  // why the file cannot be read at present ("no such file"); else empty
 };
 
-// Calls look() again and again, until `stop`.
+// Calls look() repeatedly until `stop`.
 template <class Look>
 void look_every(std::chrono::milliseconds pause, const std::stop_token& stop, Look look) {
   std::mutex mutex;

@@ -15,17 +15,17 @@ namespace {
 
 constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
-constexpr std::size_t kRecentFrames = 8;  // that a late value may join
+constexpr std::size_t kRecentFrames = 8;  // newest steps that late values may join
 constexpr std::int64_t kMarkedRestarts = 1000;
 constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
 
-// Those of `more` that are there.
+// Replaces the list unless `more` is empty.
 template <class Value>
 void join_list(std::vector<Value>& list, std::vector<Value>&& more) {
   if (!more.empty()) list = std::move(more);
 }
 
-// Rows of layers, which replace those of the same layers: a line that comes again adds none.
+// Replaces the rows of the layers in `more`, so that a repeated line adds no rows.
 template <class Row>
 void join_rows(std::vector<Row>& rows, std::vector<Row>&& more) {
   if (more.empty()) return;
@@ -122,9 +122,9 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
 }
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
-  info.name = printable(info.name);  // one line, wherever it is shown
+  info.name = printable(info.name);  // becomes one line
   if (info.window <= 0) info.window = kImportWindow;
-  // Every layer's window keeps its counts: a claim of 100,000 steps must not take the memory.
+  // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
   info.window = static_cast<int>(std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window));
   history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
@@ -168,7 +168,7 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 
 void ImportedRun::add(TelemetryFrame frame) {
   if (frame.step <= last_step_) drop({frame.step, last_step_});
-  // Where step numbers are far apart a window is of so many logged steps, as findings count them (step_axis.h).
+  // If step numbers are far apart, a window is a number of logged steps, as in findings (step_axis.h).
   const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
   const bool far_apart = since > kFarApart && (before > kFarApart || steps_ <= 1);
   for (RouterFrame& router : frame.routers) {

@@ -1,8 +1,8 @@
 // Common parts of the readers of other programs' logs.
 //
-// A reader produces frames from its file; ImportedRun adds what follows from the counts (MaxVio, CV, entropy, padding,
-// windows) where the file does not have it, keeps them in a history and passes them on, for example to a recording.
-// Values that a file does not have are missing, never 0.
+// A reader produces frames from its file. ImportedRun computes figures from the counts (MaxVio, CV, entropy, padding,
+// windows) if the file does not have them, keeps the frames in a history and passes them on, for example to a
+// recording. Values that a file does not have are missing, never 0.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +21,30 @@
 
 namespace moescope {
 
-inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction where the file names no window
-// Sizes beyond these mean a damaged file: nothing is allocated for them. The same limits as for recordings.
+inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction if the file gives no window
+// Larger sizes mean a damaged file, and nothing is allocated for them. These are the limits of recordings as well.
 inline constexpr std::size_t kMaxImportedExperts = 65536, kMaxImportedLayers = 4096, kMaxImportedLoads = 1 << 20;
 inline constexpr int kLastImportedLayer = static_cast<int>(kMaxImportedLayers) - 1;  // the first is 0
 inline constexpr std::size_t kLongestImportedName = 4096;                            // bytes, as in recordings
 
 struct BadLine {
-  std::int64_t number = 0;  // line, or record of an event file, from 1
+  std::int64_t number = 0;  // line, or record of an event file, counted from 1
   std::string why;
 };
 
-// Lines that could not be read: all are counted, and the first kKept are kept with their reasons.
+// Lines that could not be read. All are counted; the first kKept are kept with their reasons.
 class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
   BadLines() : BadLines("line") {}
-  explicit BadLines(const char* unit) : unit_(unit) {}  // what is counted: "line", "record"
-  void add(std::int64_t number, std::string why);       // of a long reason the beginning
+  explicit BadLines(const char* unit) : unit_(unit) {}  // unit: "line", "record"
+  void add(std::int64_t number, std::string why);       // truncates long reasons
   std::int64_t count() const { return count_; }
   const std::vector<BadLine>& first() const { return first_; }
-  // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
+  // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty if there are no bad lines.
   std::string summary() const;
-  std::string first_reason() const;  // "; line 7: not JSON, or cut off"; empty: none
-  std::string text() const;          // one per line, and how many more there are
+  std::string first_reason() const;  // "; line 7: not JSON, or cut off"; empty if there are no bad lines
+  std::string text() const;          // one bad line per line of text, then the number of further ones
   const char* unit() const { return unit_; }
 
  private:
@@ -53,34 +53,34 @@ class BadLines {
   std::vector<BadLine> first_;
 };
 
-struct RoutedRows;  // which experts each token got: core/logs/routing/routed_tokens.h
+struct RoutedRows;  // experts of every token: core/logs/routing/routed_tokens.h
 
-// What the user states of a file of routed experts; 0: not stated.
+// Numbers that the user states for a file of routed experts; 0: not stated.
 struct RoutedShape {
   int layers = 0, top_k = 0, experts = 0;
 };
-// A file of routed experts can be read in several ways. The message names the number that decides and its option.
+// Thrown if a file of routed experts can be read in several ways. The message names the missing number and its option.
 class AmbiguousRouting : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct ImportOptions {
-  int run = 0;  // number of the file's first run among those that are opened together
+  int run = 0;  // number of the file's first run among all runs that are opened together
   std::size_t array_budget_bytes = std::size_t{512} << 20;
-  std::function<bool(double)> progress;  // gets 0..1 and returns false to cancel
-  // Called for each run before its first frame, and for each frame, in the order of the file.
+  std::function<bool(double)> progress;  // called with 0..1; returns false to cancel
+  // Called before the first frame of each run, and for each frame, in the order of the file.
   std::function<void(const RunInfo&)> on_run;
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
-  // Another program is writing the file: a last line without an end is left for the next reading.
+  // Another program is writing the file: an unfinished last line is left for the next reading.
   bool growing = false;
-  bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
-  // Of run A, for flips and overlap where this run's file, too, has the experts of every token.
+  bool glance = false;  // load only a sample of large recordings, for a quick first view (RecordingReader::glance)
+  // Experts of run A's tokens, for flips and overlap if this file also has the experts of every token.
   std::shared_ptr<const RoutedRows> routes = nullptr;
   RoutedShape routed;
-  std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
-  // Of a file that holds several runs: the names of those to read; empty: all. More than `most_runs` are refused, by
-  // most readers before they read them (run_choice.h).
+  std::string tags;  // mapping file for tags (import_events.h); empty: built-in mapping
+  // Names of the runs to read from a file with several runs; empty: all. More than `most_runs` runs are refused, by
+  // most readers before reading (run_choice.h).
   std::vector<std::string> only;
   std::size_t most_runs = SIZE_MAX;
 };
@@ -88,14 +88,13 @@ struct ImportOptions {
 class ImportedRun {
  public:
   ImportedRun(RunInfo info, const ImportOptions& options);
-  // A frame at or before the newest step replaces what followed: the run went back to a checkpoint.
+  // A frame at or before the newest step replaces that step and later ones: the run went back to a checkpoint.
   void add(TelemetryFrame frame);
   void add(Marker marker);
-  // Further values of a step that was added before: they join it, and steps after it stay. False: so many steps came
-  // after it that it is no longer at hand.
+  // Adds further values to a step that was added before; later steps stay. Returns false if too many steps followed, so
+  // that the step is no longer in memory.
   bool join(TelemetryFrame more);
-  // What an earlier attempt logged is dropped, and a marker says so. Returns restart_text() and how many steps these
-  // were.
+  // Drops the steps of an earlier attempt and adds a marker. Returns restart_text() with the number of dropped steps.
   std::string drop(const Restart& restart);
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
@@ -105,17 +104,17 @@ class ImportedRun {
 
  private:
   void judge(RouterFrame& router, std::int64_t steps_since);
-  TelemetryFrame completed(TelemetryFrame frame) const;  // with what the run says of all steps
+  TelemetryFrame completed(TelemetryFrame frame) const;  // adds values that the run gives for all steps
   void publish(std::shared_ptr<const TelemetryFrame> frame);
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
   std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
-  std::vector<std::int64_t> kept_;                            // the steps that were not dropped
-  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // the newest of them
+  std::vector<std::int64_t> kept_;                            // steps that were not dropped
+  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest kept frames
 };
 
-// At the end of an import.
+// Appends a marker at the end of an import.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
 
 // "not shown: epoch, total_flos, ...": names that no rule knows.
@@ -127,11 +126,11 @@ std::string no_known_names(const std::set<std::string>& names);
 void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);
 
 struct Imported {
-  std::vector<std::shared_ptr<History>> runs;  // none: it was cancelled
+  std::vector<std::shared_ptr<History>> runs;  // empty if cancelled
   std::int64_t lines = 0;
   BadLines bad;
-  bool glanced = false;                   // there is more in the file
-  std::vector<std::string> remarks = {};  // what the reader should know: restarts, names that were not understood
+  bool glanced = false;                   // the file has more
+  std::vector<std::string> remarks = {};  // for the user: restarts, unknown names
   std::shared_ptr<const RoutedRows> routes = nullptr;
 };
 

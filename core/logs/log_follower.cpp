@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kFollowedBytes = std::size_t{256} << 10;
 constexpr std::size_t kRecognisedBytes = 4096;
 
-// Identifies a file behind a path, to notice that another one has replaced it.
+// Identifies the file at a path, to detect that another file has replaced it.
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
@@ -32,18 +32,18 @@ struct LogFollower::State {
   std::string path;
   ImportOptions options;
 
-  mutable std::mutex mutex;  // of what other threads read
+  mutable std::mutex mutex;  // protects the members that other threads read
   std::unique_ptr<LogReader> reader;
   std::string problem;
   int restarts = 0;
 
-  // Used by the thread only.
+  // Members below are used by the follower's thread only.
   LineSplitter splitter;
   int file = -1;
   FileId id;
   off_t position = 0;
-  // The first and the last of the bytes that were read, by which a file that was rewritten in place is recognised even
-  // if it is longer by now: many begin with the same line.
+  // The first and the last bytes that were read. They detect a file that was rewritten in place, even if it is longer
+  // by now; the last bytes are needed because many logs begin with the same line.
   std::string first_bytes, last_bytes;
   std::chrono::steady_clock::time_point last_line{};
   bool settled = true;
@@ -91,8 +91,8 @@ bool LogFollower::State::open_file() {
   return file >= 0;
 }
 
-// Truncated, replaced by another file of that name (log rotation), or rewritten in place. A deleted file may still be
-// written to, so the open one is read further.
+// True if the file was truncated, replaced by another file of that name (log rotation), or rewritten in place. A
+// deleted file may still be written to, so the follower keeps reading the open file.
 bool LogFollower::State::is_another_file() const {
   struct stat status {};
   if (::fstat(file, &status) != 0 || status.st_size < position) return true;
@@ -115,7 +115,7 @@ void LogFollower::State::read_on() {
   std::string chunk(kFollowedBytes, '\0');
   for (;;) {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
-    // Rewritten since the last look: these bytes do not follow what was read. The next look begins anew.
+    // The file was rewritten since the last look, so these bytes do not continue it. The next look starts again.
     if (got <= 0 || is_another_file()) return;
     const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
     if (position == 0) {
@@ -138,7 +138,7 @@ void LogFollower::State::check_file() {
   if (!open_file()) return;
   read_on();
   if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
-  settled = true;  // half a line is kept: its end may come
+  settled = true;  // half a line is kept, because its end may follow
   const std::lock_guard lock(mutex);
   reader->finish_step();
 }

@@ -1,4 +1,4 @@
-// Follows a training log that another program writes: a file that may not exist yet, grows, ends in half a line, is
+// Follows a training log that another program writes. The file may not exist yet, may grow, end in half a line, be
 // truncated or replaced.
 #pragma once
 
@@ -15,20 +15,20 @@ namespace moescope {
 class LogFollower : public Follower {
  public:
   static constexpr std::chrono::milliseconds kEvery{100};
-  // A step that is given layer by layer is complete when another begins, or after this time without a line.
+  // A step given layer by layer is complete when the next one begins, or after this time without a new line.
   static constexpr std::chrono::milliseconds kSettleAfter{1000};
 
   explicit LogFollower(std::string path, int run = 0);
   ~LogFollower() override;
 
-  // One that looks at the file when look() is called, and not by itself.
+  // Tag of a follower without a thread, which reads the file only when look() is called.
   struct ByHand {};
   LogFollower(std::string path, ByHand);
   void look();
 
   const std::string& path() const override;
-  // The histories grow by themselves. When the file starts again (truncated or replaced) new ones take their place, and
-  // the earlier ones keep what was read. None before the first step.
+  // The histories grow while the file grows. If the file was truncated or replaced, new histories replace them, and the
+  // earlier ones keep their steps. Empty before the first step.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
@@ -40,7 +40,7 @@ class LogFollower : public Follower {
  private:
   struct State;
   std::unique_ptr<State> state_;
-  std::jthread thread_;  // last: it uses the state
+  std::jthread thread_;  // last member, because the thread uses the state
 };
 
 }  // namespace moescope

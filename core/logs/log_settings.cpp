@@ -16,7 +16,7 @@ bool is_name(const std::string& key) {
   return key == "run" || key == "name" || key == "run_name" || key == "seed";
 }
 
-// Nothing: not a step. 0 is never.
+// Returns INT64_MAX for 0 (never) and for a missing key; nullopt if the value is not a step.
 std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& settings, const std::string& key) {
   const auto found = settings.find(key);
   if (found == settings.end()) return INT64_MAX;

@@ -1,5 +1,5 @@
-// Up to which step two runs have the same settings, so that one shows what chance does to the other: by the first lines
-// of imported logs, and by the live changes of runs trained here.
+// Finds the step up to which two runs have equal settings, so that one can serve as the noise twin of the other.
+// Compares the first lines of imported logs, and the live changes of runs trained here.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct LogDifference {
 std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
                                       const std::map<std::string, std::string>& b);
 
-// The last step up to which both have the same settings, INT64_MAX: all steps; nullopt: they differ, or are not known.
-// Name and seed may differ, and keys that end in "_step", which give the step at which something happens (0: never):
-// before the first of these steps the runs do not differ.
+// Returns the last step up to which the settings are equal; INT64_MAX: all steps; nullopt: they differ or are not
+// known. Ignores name and seed. Keys that end in "_step" give the step of an event (0: never): runs with different
+// values are equal before the first of these steps.
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
 
-// The last step before a live change that only one of them got, INT64_MAX: there is none. Changes of [telemetry] and
-// [parallel] do not affect training.
+// Returns the last step before a live change that only one of them has; INT64_MAX if there is no such change. Ignores
+// changes of [telemetry] and [parallel], which do not affect training.
 std::int64_t same_changes_until(const History& a, const History& b);
 
-// Loss, gradient norm and learning rate up to and including `last`, for a run of which only the beginning counts.
+// Returns loss, gradient norm and learning rate of the steps up to and including `last`.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);
 
 }  // namespace moescope

@@ -27,7 +27,7 @@ void require_fewer_than(std::size_t most_runs, std::size_t runs, const std::stri
                              std::to_string(most_runs) + " can be open side by side");
 }
 
-// nullptr: cancelled.
+// Returns nullptr if cancelled.
 std::shared_ptr<RecordingReader> recording_at(const std::string& path, const ImportOptions& options) {
   bool cancelled = false;
   try {

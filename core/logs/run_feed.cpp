@@ -58,7 +58,7 @@ struct Resolved {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-    // Resolved here: a minimal system has no /etc/hosts.
+    // Resolved here, because a minimal system has no /etc/hosts.
     const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
     const int code = getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
     if (code != 0) throw std::runtime_error(address.text() + ": " + gai_strerror(code));
@@ -107,7 +107,7 @@ bool is_loopback_address(int fd) {
   return ntohl(reinterpret_cast<const sockaddr_in*>(&name)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-// Takes as long for a wrong token as for the right one.
+// Compares in constant time.
 bool is_same(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
@@ -158,38 +158,38 @@ void check_feed_token(const std::string& token) {
     throw std::runtime_error(std::string(kTokenVariable) + ": allowed are ASCII characters without blanks");
 }
 
-// ---- the training's side ----
+// ---- server: the training ----
 
 struct RunFeed::State {
   struct Client {
     Descriptor socket;
     Clock::time_point since = Clock::now();
-    std::string received;  // of its greeting
+    std::string received;  // part of the greeting
     bool authenticated = false;
-    std::string own;         // for this client alone, before the lines
-    std::uint64_t line = 0;  // next
-    std::size_t sent = 0;    // of it, or of `own`
-    bool closing = false;    // once `own` is sent
+    std::string own;         // text for this client alone, sent before the lines
+    std::uint64_t line = 0;  // number of the next line
+    std::size_t sent = 0;    // bytes of `line`, or of `own`
+    bool closing = false;    // close when `own` is sent
   };
 
   std::string token;
   FeedAddress at;
   std::size_t backlog_bytes;
   Descriptor listener, wake;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // protects the members up to `ended`
   std::vector<std::string> infos;
-  std::deque<std::shared_ptr<const TelemetryFrame>> frames;  // not yet lines
-  std::string why;                                           // it ended
+  std::deque<std::shared_ptr<const TelemetryFrame>> frames;  // not yet formatted as lines
+  std::string why;                                           // why the training ended
   bool ended = false;
 
-  // Of the thread alone.
+  // Members below are used by the feed's thread only.
   std::vector<Client> clients;
   std::deque<std::string> lines;
   std::uint64_t first_line = 0;
   std::size_t bytes = 0;
   Clock::time_point ended_at;
   bool end_is_line = false;
-  bool more = false;  // frames to make lines of, left for the next round
+  bool more = false;  // frames are left for the next round
   std::thread thread;
 
   void wake_thread() const {
@@ -201,7 +201,7 @@ struct RunFeed::State {
     [[maybe_unused]] const ssize_t n = read(wake.get(), &count, sizeof count);
   }
   void serve();
-  bool queue_new_lines();  // false: the feed has ended, and all clients know or had time to
+  bool queue_new_lines();  // false: the feed has ended, and all clients know or have had time to
   void add_line(std::string line);
   void accept_clients();
   void drop_oldest_unauthenticated();
@@ -215,7 +215,7 @@ void RunFeed::State::add_line(std::string line) {
   bytes += line.size();
   lines.push_back(std::move(line));
   for (; bytes > backlog_bytes && lines.size() > 1; ++first_line) {
-    for (Client& client : clients) {  // a line that is partly sent is sent to its end
+    for (Client& client : clients) {  // a partly sent line is sent to its end
       if (client.line != first_line || client.sent == 0 || !client.own.empty()) continue;
       client.own = lines.front().substr(std::exchange(client.sent, 0));
       ++client.line;
@@ -226,7 +226,7 @@ void RunFeed::State::add_line(std::string line) {
 }
 
 bool RunFeed::State::queue_new_lines() {
-  // Not all at once: clients wait while lines are made.
+  // A limited number of lines per round, because clients wait while lines are formatted.
   constexpr std::size_t kLinesAtOnce = 32;
   std::vector<std::shared_ptr<const TelemetryFrame>> news;
   bool over;
@@ -261,7 +261,7 @@ void RunFeed::State::drop_oldest_unauthenticated() {
   clients.erase(std::ranges::find_if(clients, [](const Client& client) { return !client.authenticated; }));
 }
 
-// Several at a time: the system's queue is short, and flooding it must not keep others out.
+// Accepts several clients per round: the system's queue is short, and flooding it must not keep others out.
 void RunFeed::State::accept_clients() {
   for (std::size_t n = 0; n < kMaxUnauthenticated; ++n) {
     Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -272,7 +272,7 @@ void RunFeed::State::accept_clients() {
     drop_oldest_unauthenticated();
     Client& client = clients.emplace_back();
     client.socket = std::move(socket);
-    receive(client);  // a window's greeting has usually arrived by now
+    receive(client);  // the greeting of a window has usually arrived by now
   }
 }
 
@@ -310,7 +310,7 @@ void RunFeed::State::receive(Client& client) {
     client.socket = Descriptor();
     return;
   }
-  if (n < 0 || client.authenticated || client.closing) return;  // anything after the greeting is ignored
+  if (n < 0 || client.authenticated || client.closing) return;  // bytes after the greeting are ignored
   client.received.append(buffer, static_cast<std::size_t>(n));
   if (client.received.find('\n') != std::string::npos || client.received.size() > kLongestGreeting)
     answer_greeting(client);
@@ -319,7 +319,7 @@ void RunFeed::State::receive(Client& client) {
 void RunFeed::State::send_some(Client& client) {
   while (has_unsent(client)) {
     const bool own = !client.own.empty();
-    client.line = std::max(client.line, first_line);  // too slow for the backlog: skip lines that are gone
+    client.line = std::max(client.line, first_line);  // a client too slow for the backlog skips dropped lines
     const std::string& text = own ? client.own : lines[static_cast<std::size_t>(client.line - first_line)];
     const ssize_t n = send(client.socket.get(), text.data() + client.sent, text.size() - client.sent, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -405,11 +405,11 @@ void RunFeed::end(const std::string& why) {
   state_->thread.join();
 }
 
-// ---- the window's side ----
+// ---- client: the window ----
 
 namespace {
 
-// Connected within kConnectMs, or why not.
+// Returns a connected socket within kConnectMs, or throws why not.
 Descriptor connect_to(const FeedAddress& address) {
   const Resolved resolved(address, false);
   int why = ECONNREFUSED;
@@ -438,14 +438,14 @@ struct AttachedRuns::State {
   FeedAddress address;
   Descriptor socket;
   LogReader log;
-  std::string part;          // of a line
-  std::size_t searched = 0;  // bytes of it without an end of a line
+  std::string part;          // incomplete line
+  std::size_t searched = 0;  // bytes of `part` without a line end
   std::size_t runs = 0;
 
   State(const FeedAddress& at) : address(at), socket(connect_to(at)), log("attached to " + at.text()) {}
 
   [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(address.text() + ": " + why); }
-  // false: nothing came within the time.
+  // Returns false if nothing came within the time.
   bool receive(int wait_ms) {
     pollfd wait{socket.get(), POLLIN, 0};
     if (poll(&wait, 1, wait_ms) <= 0) return false;
@@ -511,7 +511,7 @@ std::size_t AttachedRuns::read(int wait_ms) {
       s.take_line(line);
     }
     s.part.erase(0, begin);
-    s.searched = s.part.size();  // of a long line that comes in pieces
+    s.searched = s.part.size();  // a long line arrives in pieces
     if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line that does not end");
   };
   take_lines();

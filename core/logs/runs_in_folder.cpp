@@ -34,12 +34,12 @@ std::optional<RunFile> look_at(const fs::path& path) {
   try {
     const FileKind kind = file_kind(path.string());
     if (holds_runs(kind)) return RunFile{path.string(), kind, fs::file_size(path), fs::last_write_time(path)};
-  } catch (const std::runtime_error&) {  // a file of another kind, or one that nobody may read
+  } catch (const std::runtime_error&) {  // a file of another kind, or an unreadable one
   }
   return std::nullopt;
 }
 
-// Files of one kind that make up one run, by the folder that is opened for it.
+// Adds a file to the run that opens by its folder: all files of this kind in the folder are one run.
 void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);
@@ -54,7 +54,7 @@ void add_part(const std::string& folder, const fs::path& path, FileKind kind, st
   }
 }
 
-// The files of a resumed run of W&B: its newest stands for all of them.
+// Adds a file of a W&B run. A resumed run has several files; the newest stands for all of them.
 void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
   const auto run = look_at(path);
   if (!run) return;
@@ -78,7 +78,7 @@ void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
     if (entry->is_regular_file(error)) add_part(folder.string(), entry->path(), FileKind::mlflow_run, runs);
 }
 
-// Beside the statistics there is a folder of messages, whose files have the same names.
+// Checks the folder, because a folder of messages beside the statistics has files with the same names.
 void add_te_statistics(const fs::path& path, std::vector<RunFile>& runs) {
   if (is_te_statistics_folder(path.parent_path()))
     add_part(path.parent_path().string(), path, FileKind::te_statistics, runs);

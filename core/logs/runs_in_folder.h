@@ -1,6 +1,6 @@
-// Which runs a folder holds, so that a person can choose among them: recordings, logs and tables in it and in the
-// folders below it, told by their content (file_kind.h). Folders of event files, of router traces and of MLflow are one
-// run each, and so are the parts of a run of W&B, whose newest file stands for all of them.
+// Lists the runs in a folder for the user to choose from: recordings, logs and tables in it and below it, recognised by
+// their content (file_kind.h). A folder of event files, of router traces or of MLflow is one run, and so are the parts
+// of a W&B run, for which the newest file stands.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace moescope {
 struct RunFile {
   std::string path;
   FileKind kind = FileKind::recording;
-  std::uintmax_t bytes = 0;                     // of a folder: of the files in it
-  std::filesystem::file_time_type last_change;  // of a folder: of the newest file in it
+  std::uintmax_t bytes = 0;                     // of a folder: sum over its files
+  std::filesystem::file_time_type last_change;  // of a folder: newest of its files
 };
 
-// The newest first, at most kMostRunFiles of them. Looks only into files whose names are those of runs, so that a
-// folder of texts costs little. What cannot be read is passed over.
+// Returns the newest first, at most kMostRunFiles. Opens only files with names of runs, so that a folder of texts takes
+// little time. Skips unreadable files.
 inline constexpr std::size_t kMostRunFiles = 1000;
 std::vector<RunFile> runs_in_folder(const std::string& folder);
 

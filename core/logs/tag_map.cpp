@@ -17,7 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr std::uint64_t kMaxMapBytes = std::uint64_t{1} << 18;
-constexpr std::size_t kLongestTag = 512;  // of a name that means something
+constexpr std::size_t kLongestTag = 512;  // bytes of a name that can have a meaning
 constexpr int kLargestOffset = 1000;
 constexpr std::string_view kLayer = "{layer}", kExpert = "{expert}";
 
@@ -30,7 +30,8 @@ bool is_number_next(std::string_view pattern) {
   return pattern.starts_with(kLayer) || pattern.starts_with(kExpert);
 }
 
-// Takes one piece of the pattern, which does not begin with a *, off both; false: it does not fit.
+// Removes one piece of the pattern, which must not begin with *, from pattern and tag. Returns false if it does not
+// match.
 bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& match) {
   if (pattern.front() == '_' && is_number_next(pattern.substr(1))) pattern.remove_prefix(1);
   if (!is_number_next(pattern)) {
@@ -48,7 +49,7 @@ bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& matc
   return true;
 }
 
-// What follows a * is looked for once, at its first place: a later * may take what an earlier one could have.
+// The text after a * is matched at its first place only: a later * may match what an earlier one could have matched.
 bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
   std::optional<std::string_view> behind_star;
   std::string_view tag_at_star;
@@ -76,7 +77,7 @@ std::string allowed_meanings() {
   return names + ", step, ignored";
 }
 
-// False: there is no such meaning.
+// Returns false if there is no such meaning.
 bool set_meaning(TagRule& rule, std::string_view means) {
   struct Named {
     std::string_view name;
@@ -134,7 +135,7 @@ std::vector<std::string> patterns_of(const toml::table& entry, const std::string
   return patterns;
 }
 
-// One [[tag]], a rule a pattern.
+// Adds the rules of one [[tag]], one for each pattern.
 void add_rules(const toml::table& entry, const std::string& file_name, std::vector<TagRule>& rules) {
   for (const auto& [key, value] : entry)
     if (key != "pattern" && key != "means" && key != "scale" && key != "layers")

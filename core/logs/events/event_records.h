@@ -1,6 +1,6 @@
 // Records of a TensorBoard event file. Each is framed as TFRecord: uint64 length, uint32 masked CRC32C of these eight
-// bytes, the bytes of the record, uint32 masked CRC32C of them, all little-endian. The mask rotates the CRC right by 15
-// bits and adds 0xa282ead8, because a CRC over data that contains CRCs is weak.
+// bytes, the bytes of the record, uint32 masked CRC32C of these bytes, all little-endian. The mask rotates the CRC
+// right by 15 bits and adds 0xa282ead8, because a CRC over data that contains CRCs is weak.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ std::uint32_t crc32c(std::string_view bytes);  // Castagnoli's polynomial, refle
 std::uint32_t masked_crc32c(std::string_view bytes);
 
 inline constexpr std::size_t kRecordHeaderBytes = 12;
-// Whether these bytes begin with the header of a record.
+// True if the bytes begin with the header of a record.
 bool begins_with_record(std::string_view bytes);
 
 enum class RecordState {
   whole,       // `record` is set
-  cut_off,     // the bytes end within it: a file that is still being written, or was truncated
-  bad_record,  // wrong checksum of its bytes: skipped, the next record can be read
-  bad_header,  // wrong checksum of its length: nothing after it can be found
+  cut_off,     // the bytes end within the record: the file is still being written, or was truncated
+  bad_record,  // wrong checksum of the record, which is skipped; the next record can be read
+  bad_header,  // wrong checksum of the length; later records cannot be found
 };
-// Removes the first record from `bytes`; if it is cut off or its header is bad, `bytes` is unchanged.
+// Removes the first record from `bytes`. Leaves `bytes` unchanged if the record is cut off or its header is bad.
 RecordState take_record(std::string_view& bytes, std::string_view& record);
 
 std::string framed_record(std::string_view record);  // for writers

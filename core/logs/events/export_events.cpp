@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlock = 2048;  // steps that are asked for together
+constexpr std::size_t kBlock = 2048;  // steps per query
 constexpr std::size_t kLongestFolderName = 200;
-constexpr std::string_view kOwnEnding = ".moescope";  // of the event files that are written here
+constexpr std::string_view kOwnEnding = ".moescope";  // of event files written here
 
 struct Series {
   Metric metric;
@@ -39,7 +39,7 @@ std::vector<Series> all_series(const History& history) {
     for (int layer = 0; layer < info.n_layers; ++layer)
       series.push_back({metric, layer, key + "/layer_" + std::to_string(layer)});
   }
-  // Those without a value anywhere are left out.
+  // Leaves out series without any value.
   const StepRange all = history.steps();
   std::erase_if(series, [&](const Series& each) {
     const auto bins = history.series(each.metric, each.layer, all, 1);
@@ -124,7 +124,7 @@ std::string export_events(const History& history, const std::string& folder, dou
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
-  // One run, one file: TensorBoard would show an earlier export's points as well.
+  // One file per run: TensorBoard would also show the points of an earlier export.
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_export(entry.path())) fs::remove(entry.path());
   const std::string path =

@@ -1,7 +1,7 @@
 // A run's scalars as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
-// (tensorboard.proto), of which wall_time, step, file_version and simple_value are written.
+// (tensorboard.proto) with wall_time, step, file_version and simple_value.
 //
-// Tags are the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
+// The tag is the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace moescope {
 
 using NamedScalar = std::pair<std::string, float>;
 
-// Throws std::runtime_error "PATH: why" when the file cannot be written.
+// Throws std::runtime_error "PATH: why" if the file cannot be written.
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path);
@@ -29,15 +29,16 @@ class EventWriter {
   WholeFile file_;
 };
 
-// A folder in `parent` for each run, by its name; no two are the same, nor differ in upper and lower case alone. With
-// `keep_earlier` none that holds an export already.
+// Returns a folder in `parent` for each run, named after it. Names are unique, also if upper and lower case are not
+// distinguished. `keep_earlier`: skips folders that hold an export already.
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier);
 bool holds_exported_events(const std::string& folder);
 
-// Every scalar of every step into FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the file's
-// path. Wall time is `start` (seconds since 1970) plus the time of the step. An earlier export in the folder is
-// removed. `progress` gets 0..1 and returns false to cancel, which removes the file and returns an empty path.
+// Writes every scalar of every step to FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the
+// path of the file. Wall time is `start` (seconds since 1970) plus the time of the step. Removes an earlier export in
+// the folder. `progress` is called with 0..1 and returns false to cancel, which removes the file and returns an empty
+// path.
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress = {});
 

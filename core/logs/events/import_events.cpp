@@ -91,7 +91,7 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   return shape;
 }
 
-// As many as the shape says.
+// Returns as many values as the shape says.
 std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
   const std::string& bytes = tensor.tensor_content();
   const auto same = [](auto value) { return value; };
@@ -150,7 +150,7 @@ std::vector<ExpertBucket> buckets_of(const pb::Histogram& histogram) {
   return buckets;
 }
 
-// Of the tensor that TensorFlow 2 writes, [k, 3]: from, to, count. `to` belongs to the last bucket alone.
+// Returns the buckets of TensorFlow 2's tensor [k, 3]: from, to, count. `to` is inclusive in the last bucket only.
 std::vector<ExpertBucket> buckets_of(const std::vector<std::size_t>& shape, const std::vector<double>& values) {
   if (shape.size() != 2 || shape[1] != 3) throw Unreadable("histogram: not a list of from, to and count");
   std::vector<ExpertBucket> buckets;
@@ -165,7 +165,7 @@ class Run {
  public:
   Run(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
 
-  // `label`: what stands before each reason of `bad`. `progress` gets the bytes that are left.
+  // `label`: prefix of each reason in `bad`. `progress` is called with the bytes that are left.
   void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
                  const std::function<bool(std::size_t)>& progress);
   bool cancelled() const { return cancelled_; }
@@ -173,7 +173,7 @@ class Run {
   TaggedRun& tagged() { return tagged_; }
 
  private:
-  // The values of one tag at one step and their shape: none for one, [E], [L, E].
+  // The values of one tag at one step and their shape: [] for one value, [E], [L, E].
   struct Values {
     std::vector<std::size_t> shape;
     std::vector<double> values;
@@ -185,7 +185,7 @@ class Run {
   static Values of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match);
 
   TaggedRun tagged_;
-  std::map<std::string, std::string> plugins_;  // of known tags
+  std::map<std::string, std::string> plugins_;  // plugin by known tag
   std::int64_t records_ = 0;
   bool cancelled_ = false;
 };
@@ -226,8 +226,8 @@ void Run::take(const pb::Event& event) {
   for (const auto& value : event.summary().value()) {
     try {
       take(event, value);
-    } catch (const Unreadable& unreadable) {  // the other values of the record are good
-      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end it
+    } catch (const Unreadable& unreadable) {  // the other values of the record can be used
+      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end the text
     }
   }
   if (!problem.empty()) throw Unreadable(problem);
@@ -294,7 +294,7 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   return found;
 }
 
-// One file that cannot be read does not refuse the others.
+// An unreadable file among several does not refuse the others.
 std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLines& bad) {
   try {
     return read_file(file.string(), kMaxEventBytes, "file of events");
@@ -305,7 +305,7 @@ std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLi
   }
 }
 
-// Of the bytes of all files.
+// Progress over the bytes of all files.
 class Progress {
  public:
   Progress(const std::map<fs::path, std::vector<fs::path>>& by_folder, const ImportOptions& options)
@@ -346,7 +346,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   std::vector<std::string> names;
   for (const auto& [folder, files] : by_folder) names.push_back(name_of(folder));
   ImportOptions chosen = options;
-  chosen.most_runs = SIZE_MAX;  // folders without a known tag, as those of hyperparameters, are no runs
+  chosen.most_runs = SIZE_MAX;  // folders without a known tag, such as those of hyperparameters, are not runs
   check_choice(path, names, chosen);
   Imported imported;
   imported.bad = BadLines("record");

@@ -1,35 +1,33 @@
-// TensorBoard event files: scalars, histograms and tensors of a training, by a mapping of tags (tag_map.h).
+// TensorBoard event files: scalars, histograms and tensors of a training, selected by a mapping of tags (tag_map.h).
 //
-// A path is one event file, or a folder: every folder below it that holds event files is a run, whose files are read in
-// the order of their names, which begin with their time. A record whose checksum is wrong is counted and skipped; after
-// a damaged header the rest of the file cannot be read, and that is counted, too. Steps that come twice, and loads:
+// A path is one event file, or a folder: every folder below it with event files is a run. Its files are read in the
+// order of their names, which begin with their time. A record with a wrong checksum is counted and skipped. After a
+// damaged header the rest of the file cannot be read, which is counted as well. For repeated steps and for loads see
 // tagged_run.h.
 //
-// The records of the format (tensorflow/tensorboard, tensorboard/compat/proto/event.proto and summary.proto), and which
-// of them count:
+// Records of the format (tensorflow/tensorboard, tensorboard/compat/proto/event.proto and summary.proto), and whether
+// they are read:
 //   Event.wall_time, step            yes
-//   Event.file_version               no: TensorBoard looks for restarts in steps if it is below 2, and in session_log
-//   from
-//                                    2 on; here both are done for every version
+//   Event.file_version               no: TensorBoard looks for restarts in steps if it is below 2, in session_log
+//                                    from 2 on; this reader looks for both in every version
 //   Event.summary                    yes
-//   Event.session_log                START: what was logged at its step and later is dropped. STOP and CHECKPOINT
-//   change
-//                                    no value
+//   Event.session_log                START: drops what was logged at its step and later. STOP and CHECKPOINT change no
+//                                    value
 //   Event.graph_def, meta_graph_def, tagged_run_metadata, log_message, source_metadata
 //                                    no: the graph, the profile of an operation, texts, the writer's name; no value
 //                                    depends on them
-//   Value.tag                        yes; node_name where an old tensor has no tag
+//   Value.tag                        yes; node_name if an old tensor has no tag
 //   Value.simple_value, histo, tensor
 //                                    yes
 //   Value.image, audio, obsolete_old_style_histogram
-//                                    refused where their tag is one of a number
-//   Value.metadata.plugin_data       yes, from the first value of a tag on, as writers give it only there:
+//                                    refused if their tag is the tag of a number
+//   Value.metadata.plugin_data       yes, from the first value of a tag on, since writers give it only there:
 //                                    "histograms": a tensor [k, 3] holds buckets (from, to, count), not layers;
 //                                    "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars",
 //                                    "graphs", "projector": no numbers by layer or expert, refused; "scalars", others
-//                                    and none: the tensor is what its shape says
+//                                    and none: the shape of the tensor decides
 //   Value.metadata.display_name, summary_description, data_class
-//                                    no: names for the screen; the class follows from the plugin
+//                                    no: names for the screen; the plugin determines the class
 #pragma once
 
 #include <string>
@@ -38,11 +36,11 @@
 
 namespace moescope {
 
-// The mapping is options.tags, else moescope-tags.toml in the folder of the events, else the built-in one. Throws
-// std::runtime_error: cannot be read; holds no tag that the mapping knows (with the tags there are).
+// The mapping is options.tags, else moescope-tags.toml in the folder of the events, else the built-in mapping. Throws
+// std::runtime_error if the path cannot be read, or has no tag that the mapping knows (lists its tags).
 Imported import_events(const std::string& path, const ImportOptions& options = {});
 
-// Reads the bytes of one event file, for the fuzzer; true if anything was understood.
+// Reads the bytes of one event file, for the fuzzer; returns true if any value was read.
 bool read_event_bytes(std::string_view bytes, BadLines& bad);
 
 }  // namespace moescope

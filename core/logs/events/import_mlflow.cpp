@@ -30,7 +30,7 @@ struct LoggedValue {
   double value = 0, wall_s = 0;
 };
 
-// What both stores say of a run.
+// Collects the values and settings of a run from either store.
 class MlflowRun {
  public:
   MlflowRun(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
@@ -68,7 +68,7 @@ Number number_of(std::string_view text, const char* what) {
   return number;
 }
 
-// "1732400000123 3.25 17"; without a step: 0.
+// Parses "1732400000123 3.25 17"; a line without a step is step 0.
 LoggedValue value_of(std::string_view line) {
   std::vector<std::string_view> parts;
   while (!(line = trimmed(line, " \t\r")).empty()) parts.push_back(take_until(line, ' '));
@@ -77,7 +77,7 @@ LoggedValue value_of(std::string_view line) {
           static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
 }
 
-// The files below a folder by their path in it, which is their key.
+// Returns the files below a folder with their relative paths, which are the keys.
 std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& folder) {
   std::vector<std::pair<std::string, fs::path>> keys;
   std::error_code error;
@@ -94,7 +94,7 @@ std::string text_of(const fs::path& path) {
   return std::string(trimmed(read_file(path.string(), kMaxParamBytes, "text of MLflow"), " \t\r\n"));
 }
 
-// The value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
+// Returns the value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
 std::string name_in(const std::string& yaml) {
   for (std::string_view rest = yaml; !rest.empty();) {
     const std::string_view line = take_until(rest, '\n');
@@ -114,12 +114,12 @@ std::string name_of(const fs::path& folder) {
 
 // One line of a file in metrics/.
 struct FolderValue {
-  std::size_t tag = 0;  // of those that are known
+  std::size_t tag = 0;  // index among the known tags
   std::int64_t line = 0;
   LoggedValue value;
 };
 
-// Each key has a file of its own: the order in which all values were logged is that of their times.
+// Merges the files of all keys by time, because each key has its own file.
 class FolderValues {
  public:
   FolderValues(MlflowRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
@@ -195,7 +195,7 @@ std::vector<DatabaseRun> runs_in(Connection& database) {
     runs.push_back({id, name.empty() ? id : std::move(name)});
   }
   std::set<std::string> names;
-  for (auto& [id, name] : runs)  // names may come twice, by which they could not be chosen
+  for (auto& [id, name] : runs)  // names may not be unique, but the user chooses by name
     if (!names.insert(name).second) name += " (" + id + ")";
   return runs;
 }
@@ -210,7 +210,7 @@ bool has_known_key(Connection& database, const TagMap& tags, const std::string& 
   return known;
 }
 
-// In the order in which they were logged.
+// Reads the metrics in the order of logging.
 void read_metrics(Connection& database, const std::string& id, MlflowRun& run, Imported& imported) {
   Statement rows(
       database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");

@@ -31,15 +31,15 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
 constexpr double kMaxStep = 1e15;
 constexpr std::int64_t kRecordsBetweenProgress = 256;
-constexpr int kDeepestKey = 8;  // objects in objects
+constexpr int kDeepestKey = 8;  // nesting of objects
 
-// The values of one key at one step and their shape: one, [E] or [L][E].
+// The values of one key at one step and their shape: [] for one value, [E] or [L][E].
 struct Values {
   std::vector<std::size_t> shape;
   std::vector<double> values;
 };
 
-// NaN and Infinity are strings of that name.
+// Reads a number; NaN and Infinity are strings.
 double number_in(JsonValue value) {
   double number = 0;
   return value.get(number) == simdjson::SUCCESS ? number : static_cast<double>(to_float(value, "value"));
@@ -67,7 +67,7 @@ std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
   return numbers;
 }
 
-// wandb.Histogram: its limits, `bins`, are one more than its counts, `values`.
+// Reads a wandb.Histogram: it has one more limit, `bins`, than counts, `values`.
 Values loads_of_object(const JsonFields& object, const TagMatch& match) {
   const JsonValue* type = object.find("_type");
   if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
@@ -83,7 +83,7 @@ Values loads_of_object(const JsonFields& object, const TagMatch& match) {
 
 using HistoryRow = std::map<std::string, std::string>;  // JSON by key
 
-// Objects are keys of their own, but for those that W&B made of something else, which have a type.
+// Adds a key for each member of an object. Objects with a type, which W&B made of other values, stay whole.
 void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& row) {
   simdjson::dom::object object;
   const bool is_object = value.get(object) == simdjson::SUCCESS;
@@ -94,7 +94,7 @@ void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& ro
   for (const auto& [name, each] : object) add_keys(key + "." + std::string(name), each, depth + 1, row);
 }
 
-// A value of the history, which is JSON.
+// Parses the values of the history, which are JSON.
 class HistoryValues {
  public:
   HistoryRow row_of(const wandb::History& history) {
@@ -107,7 +107,7 @@ class HistoryValues {
         else
           row[key] = item.value_json();
       } catch (const Unreadable&) {
-        row[key] = item.value_json();  // as will be said where it is used
+        row[key] = item.value_json();  // reported where it is used
       }
     }
     return row;
@@ -121,7 +121,7 @@ class HistoryValues {
     return values;
   }
   double number(const std::string& json) { return number_in(*lines_.parse("{\"value\":" + json + "}").find("value")); }
-  // nullopt: no whole number from 0 on.
+  // Returns nullopt if the value is not a whole number from 0 on.
   std::optional<std::int64_t> step(const std::string& json) {
     try {
       return to_count(*lines_.parse("{\"value\":" + json + "}").find("value"), "_step", kMaxStep);
@@ -134,19 +134,19 @@ class HistoryValues {
   JsonLines lines_;
 };
 
-// What a file says of its run besides the history; later records count.
+// Description of the run in a file, apart from the history. Later records replace earlier ones.
 struct WandbHead {
   std::string run_id, name;
   std::map<std::string, std::string> config;  // JSON by key
   WandbAxes axes;
-  std::set<std::string> uneven_axes;  // with values that are no whole numbers
-  std::set<std::string> keys;         // of the history, that the mapping knows
-  std::string loss_key;               // the first that is a loss
+  std::set<std::string> uneven_axes;  // axes with values that are not whole numbers
+  std::set<std::string> keys;         // keys of the history that the mapping knows
+  std::string loss_key;               // first key of a loss
 
   std::string main_axis() const;
 };
 
-// Of the loss, else of the first key that has one.
+// Returns the axis of the loss, else of the first key that has an axis.
 std::string WandbHead::main_axis() const {
   if (!loss_key.empty()) return axes.axis_of(loss_key);
   for (const std::string& key : keys)
@@ -188,7 +188,7 @@ class HeadReader {
   std::set<std::string> seen_;
 };
 
-// Takes the rows of the history, of one part of the run after the other.
+// Reads the rows of the history, one part of the run after the other.
 class WandbRows {
  public:
   WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
@@ -199,7 +199,7 @@ class WandbRows {
     else if (!axis_.empty())
       tagged_.note("Steps are those of " + axis_ + ", as the run defines");
   }
-  // Throws Unreadable after all that can be read was taken.
+  // Reads all usable values before it throws Unreadable.
   void take(const wandb::Record& record) {
     if (record.has_run()) begin_part(record.run());
     if (record.has_history()) take(record.history());
@@ -209,7 +209,7 @@ class WandbRows {
  private:
   void begin_part(const wandb::Run& run);
   void take(const wandb::History& history);
-  // nullopt: there was no value of the axis yet.
+  // Returns nullopt if the axis has no value yet.
   std::optional<std::int64_t> step_of(const wandb::History& history, const std::string* of_row,
                                       const std::string* on_axis);
   double wall_of(const std::string* timestamp, const std::string* runtime);
@@ -266,7 +266,7 @@ void WandbRows::take(const wandb::History& history) {
       if (!step) throw Unreadable("comes before the first value of " + axis_);
       Values values = values_.parsed(json, tag->match);
       tagged_.take(*step, wall, *tag, std::move(values.shape), std::move(values.values));
-    } catch (const Unreadable& unreadable) {  // the other values of the step are good
+    } catch (const Unreadable& unreadable) {  // the other values of the step can be used
       problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
     }
   }
@@ -276,7 +276,7 @@ void WandbRows::take(const wandb::History& history) {
 std::string settings_of(const WandbHead& head) {
   nlohmann::json settings = nlohmann::json::object();
   for (const auto& [key, text] : head.config) {
-    if (key.starts_with("_wandb")) continue;  // of the library itself
+    if (key.starts_with("_wandb")) continue;  // settings of the library
     try {
       settings[key] = parse_json(text);
     } catch (const BadJson&) {
@@ -292,14 +292,14 @@ std::string wandb_bytes(const std::string& path) {
   return bytes;
 }
 
-// "offline-run-20250218_134501-f2yl6k90" and "run-..." begin with a time behind "run-".
+// "offline-run-20250218_134501-f2yl6k90" and "run-..." have the time after "run-".
 std::string time_of(const fs::path& file) {
   const std::string folder = file.parent_path().filename().string();
   const std::size_t run = folder.find("run-");
   return run == std::string::npos ? folder : folder.substr(run);
 }
 
-// The oldest first. The same file may be there twice: wandb/latest-run is a link to a run's folder.
+// Sorts by time and removes duplicates: wandb/latest-run is a link to a run's folder.
 void sort_parts(std::vector<std::string>& files) {
   std::error_code error;
   for (std::string& file : files)
@@ -316,7 +316,7 @@ void for_each_wandb_file(const fs::path& folder, int deepest, const std::functio
   each_file_below(folder, deepest, [&](const fs::path& file) { return file.extension() != ".wandb" || take(file); });
 }
 
-// The files of each run by their name, which ends in the run's id.
+// Returns the files of each run. Files of one run have equal names, which end in the run's id.
 std::vector<std::vector<std::string>> runs_at(const std::string& path) {
   if (!fs::is_directory(path)) return {wandb_parts(path)};
   std::map<std::string, std::vector<std::string>> by_name;
@@ -333,12 +333,12 @@ std::vector<std::vector<std::string>> runs_at(const std::string& path) {
   return runs;
 }
 
-// All parts of a run: their records, as if they were in one file.
+// All parts of a run, read as one file.
 class WandbRun {
  public:
   WandbRun(std::vector<std::string> files, const TagMap& tags) : files_(std::move(files)), tags_(&tags) {}
 
-  // False: stopped. `bad` is counted when the rows are read.
+  // Returns false if cancelled. Bad records are counted later, when the rows are read.
   bool read_head(const std::function<bool(double)>& progress) {
     BadLines again("record");
     HeadReader reader(*tags_, head_);

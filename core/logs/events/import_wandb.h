@@ -1,36 +1,35 @@
-// A run of W&B (wandb_log.h) as a history: its keys are tags (tag_map.h), its config the run's settings.
+// Reads a run of W&B (wandb_log.h): its keys are tags (tag_map.h), its config the run's settings.
 //
-// A run whose training was stopped and went on has a file for each part, wandb/(offline-)run-TIME-ID/run-ID.wandb. Any
-// of them, or its folder, stands for the whole run; the folder above them for all runs in it. Parts are read in the
-// order of their folders' times; steps that come twice: restart_rule.h.
+// A training that was stopped and resumed has a file for each part, wandb/(offline-)run-TIME-ID/run-ID.wandb. The path
+// of any part, or of its folder, opens the whole run; the folder above them opens all runs in it. Parts are read in the
+// order of their folders' times; repeated steps follow restart_rule.h.
 //
 // A step is `_step`, which counts the calls of log(), unless the run defines another axis for its loss with
-// define_metric(): Hugging Face's callback defines train/global_step for all keys. Then a row belongs to the axis'
-// value in it, or to the last one that there was; rows before the first have no step and are left out. A key over yet
-// another axis (epochs) is shown at the step of its row. Values that are objects are keys of their own, joined with
-// dots as W&B shows them.
+// define_metric(): Hugging Face's callback defines train/global_step for all keys. A row then belongs to its value of
+// the axis, or to the last earlier value; rows before the first value have no step and are left out. A key with yet
+// another axis (epochs) is shown at the step of its row. Values that are objects become separate keys, joined with dots
+// as in W&B.
 //
-// The records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto), and which of
-// them count:
-//   history           yes: items, and step where no item is named _step
+// Records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto), and whether they
+// are read:
+//   history           yes: items, and step if no item is named _step
 //   config            yes: update and remove
 //   run               run_id, config, display_name, starting_step, branch_point (a rewind of the same run); not the
 //                     summary (field 5), which has the last values of the history, nor entity, project, run_group,
 //                     job_type, notes, tags, settings of the library, sweep_id, host, start_time, resumed, forked, git:
 //                     no value depends on them
-//   metric            name, glob_name, step_metric, _control.overwrite; not options, summary and goal: what W&B's
-//   charts
-//                     hide and sum up; nor step_metric_index, which says the same as step_metric
-//   summary           no: last, least and greatest values of the history, not of a step
-//   tbrecord          no: where event files lie; their values come as history, too
-//   stats             no: load of processor, memory, network, over time and not over steps
+//   metric            name, glob_name, step_metric, _control.overwrite; not options, summary and goal, which control
+//                     W&B's charts; nor step_metric_index, which repeats step_metric
+//   summary           no: last, least and greatest values of the history, which belong to no step
+//   tbrecord          no: paths of event files; their values are in history as well
+//   stats             no: load of processor, memory and network over time, not over steps
 //   output, output_raw, output_logger, alert
 //                     no: texts
 //   files, artifact, use_artifact, noop_link_artifact
 //                     no: names of other files
 //   telemetry, environment, header, footer, final, exit, preempting
 //                     no: versions, the machine, how the process ended
-//   request           no: between processes, not written to files
+//   request           no: exchanged between processes, not written to files
 #pragma once
 
 #include <string>
@@ -46,12 +45,12 @@ namespace moescope {
 // (with the keys there are).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
-// The files of the run that this one is a part of, the oldest first.
+// Returns the files of all parts of the file's run, oldest first.
 std::vector<std::string> wandb_parts(const std::string& file);
 bool is_wandb_folder(const std::string& folder);   // of a run, or of runs
 bool holds_wandb_runs(const std::string& folder);  // two folders further down, too
 
-// Reads the bytes of a file, for the fuzzer; true if anything was understood.
+// Reads the bytes of a file, for the fuzzer; returns true if any value was read.
 bool read_wandb_bytes(std::string_view bytes, BadLines& bad);
 
 }  // namespace moescope

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kShownTags = 8, kKeptTags = 1000, kKeptNotes = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
-constexpr std::size_t kNodeBytes = 64;         // of a map: pointers, key and what the allocator adds
+constexpr std::size_t kNodeBytes = 64;         // of a map: pointers, key and overhead of the allocator
 constexpr std::size_t kLongestShownTag = 100;  // bytes
 constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
 
@@ -27,7 +27,7 @@ bool is_whole(const std::vector<double>& list, std::size_t experts) {
   return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
 }
 
-// Counts from shares: if the number of tokens is not known, a share of 1 becomes 10,000, which keeps u.
+// Returns counts for shares: without the number of tokens a share of 1 becomes 10,000, so that u is right.
 std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values, double fair) {
   std::vector<std::uint32_t> counts;
   for (const double value : values)
@@ -35,7 +35,7 @@ std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values, dou
   return counts;
 }
 
-// Throws Unreadable: no number of tokens, no share. What a mapping scales need not be whole.
+// Throws Unreadable if a value is not a number of tokens or a share. Values that a mapping scales need not be whole.
 void check_load(const TagMatch& match, const std::vector<double>& values) {
   const bool tokens = match.rule->means == TagMeaning::tokens_per_expert;
   if (!tokens && match.rule->means != TagMeaning::utilization) return;
@@ -77,7 +77,7 @@ KnownTag* TaggedRun::find(const std::string& tag) {
   return nullptr;
 }
 
-// Of tags that mean the same the one whose rule comes first, among those that have values.
+// Selects one of several tags with one meaning: among tags with values, the one whose rule comes first.
 bool TaggedRun::choose(KnownTag& tag) {
   if (std::exchange(tag.has_value, true)) return tag.shown;
   const bool of_layers = tag.match.layer >= 0 || !is_figure(tag.match);
@@ -95,7 +95,7 @@ bool TaggedRun::choose(KnownTag& tag) {
   return true;
 }
 
-// The values of a tag that is no longer shown.
+// Deletes the values of a tag that is no longer shown.
 void TaggedRun::forget(const TagMatch& match) {
   const auto forget_expert = [&](std::vector<double>& list) {
     if (match.expert < 0)
@@ -177,7 +177,7 @@ void TaggedRun::take_figure(const TagMatch& match, Step& step, double value) {
     step.figures.*match.rule->step = static_cast<float>(value);
 }
 
-// `shape`: empty, [E] or [L, E].
+// `shape`: [], [E] or [L, E].
 void TaggedRun::take_experts(const TagMatch& match, Step& step, const std::vector<std::size_t>& shape,
                              const std::vector<double>& values) {
   const auto grown = [&](int layer, std::size_t size) -> std::vector<double>& {
@@ -205,7 +205,7 @@ void TaggedRun::take_experts(const TagMatch& match, Step& step, const std::vecto
 
 namespace {
 
-// Throws Unreadable: not what the rule speaks of.
+// Throws Unreadable if the values do not fit the rule of the tag.
 void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, std::size_t values) {
   if (is_figure(match) && values != 1) throw Unreadable("a figure, but has " + std::to_string(values) + " values");
   if (is_figure(match)) return;
@@ -222,7 +222,7 @@ void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, s
 void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
                      std::vector<double> values) {
   const TagMatch& match = tag.match;
-  if (is_list(match) && values.size() == 1) {  // another quantity of that name, as the load of a machine
+  if (is_list(match) && values.size() == 1) {  // another quantity with this name, such as the load of a machine
     if (std::exchange(tag.shown, false))
       note(in_quotes(tag.name) + " is not shown: one number is no load of all experts");
     return;
@@ -311,7 +311,7 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
   info.n_experts = static_cast<int>(experts);
   ImportedRun run(info, options);
   const double start = steps_.begin()->second.wall;
-  while (!steps_.empty()) {  // each is given up as soon as it is a frame
+  while (!steps_.empty()) {  // frees each step when its frame is built
     auto node = steps_.extract(steps_.begin());
     run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers));
   }

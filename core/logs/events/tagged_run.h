@@ -1,8 +1,9 @@
-// Values that a training logged under tags, put together by step: of TensorBoard's event files, W&B's, MLflow's.
+// Values that a training logged under tags, collected by step: from TensorBoard's event files, W&B and MLflow.
 //
-// Which tag means what a TagMap says, and which one is shown where several of a run mean the same; a note says so. What
-// a training that went back to a checkpoint logged again takes the place of what was there (restart_rule.h), which a
-// note says, too. A layer's loads are used only if every expert has one, and tokens are whole numbers.
+// A TagMap gives the meaning of a tag and selects the one that is shown if several tags of a run have one meaning; a
+// note says so. If the training went back to a checkpoint, the values logged again replace the earlier ones
+// (restart_rule.h), and a note says so. A layer's loads are used only if every expert has one, and tokens are whole
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +24,28 @@ struct KnownTag {
   std::string name;
   TagMatch match;
   bool has_value = false;
-  bool shown = true;  // false: another tag of the run means the same, or its values are none
+  bool shown = true;  // false: another tag of the run has this meaning, or its values cannot be used
 };
 
 class TaggedRun {
  public:
-  // `source`: the file, for messages.
+  // `source`: name of the file in messages.
   TaggedRun(const TagMap& tags, std::string source);
-  // nullptr: not known, which is kept for no_known_tags(), or not shown.
+  // Returns nullptr if the tag is not shown or not known; unknown tags are kept for no_known_tags().
   KnownTag* find(const std::string& tag);
-  // What is kept may take kKeptBytes, and kKeptOfRead times the bytes that were read: a small file that claims large
-  // tensors cannot fill the memory.
+  // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
+  // large tensors cannot fill the memory.
   void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
-  // `values` of `shape`, [elements]; of a figure one. Values of a run come in the order in which they were logged.
-  // Throws Unreadable: not what the rule speaks of; std::runtime_error: more than can be kept.
+  // Takes `values` of `shape`, [elements]; a figure has one. Values must come in the order of the log. Throws
+  // Unreadable if the values do not fit the rule of the tag, std::runtime_error if there is more than can be kept.
   void take(std::int64_t step, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
             std::vector<double> values);
-  void go_back_to(std::int64_t step);  // the log itself says that the training goes on from there
-  void note(std::string text);         // what is said about the run beside its values
+  void go_back_to(std::int64_t step);  // the log says that the training goes on from `step`
+  void note(std::string text);         // adds a remark about the run
   bool understood() const { return !steps_.empty(); }
   const std::set<std::string>& unknown() const { return unknown_; }
-  // Adds to `imported` what was noted and what could not be used. Throws std::runtime_error: more layers and experts
-  // than can be shown.
+  // Adds remarks and unusable values to `imported`. Throws std::runtime_error if there are more layers and experts than
+  // can be shown.
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, Imported& imported);
 
  private:
@@ -55,7 +56,7 @@ class TaggedRun {
     std::size_t bytes() const;
   };
   struct Step {
-    Step() { figures.aux_loss = figures.z_loss = kNoValue; }  // until the file says something
+    Step() { figures.aux_loss = figures.z_loss = kNoValue; }  // until the file has a value
     TelemetryFrame figures;
     double wall = 0;
     std::map<int, Layer> layers;
@@ -72,7 +73,7 @@ class TaggedRun {
   void take_experts(const TagMatch& match, Step& step, const std::vector<std::size_t>& shape,
                     const std::vector<double>& values);
   std::size_t n_experts() const;
-  // By its number in the log the layer of the model; says what was assumed.
+  // Maps the layer numbers of the log to layers of the model, and notes assumptions.
   std::map<int, int> layers_of_model();
   TelemetryFrame frame_of(std::int64_t number, Step step, double start, std::size_t experts,
                           const std::map<int, int>& layers);
@@ -83,22 +84,22 @@ class TaggedRun {
   RestartRule restarts_;
   std::vector<Marker> notes_;
   std::size_t more_notes_ = 0;
-  std::int64_t parts_ = 0;  // places with loads of some experts
+  std::int64_t parts_ = 0;  // places with loads of only some experts
   std::string first_part_;
   std::map<std::string, std::optional<KnownTag>> known_;
-  std::map<std::string, KnownTag*> shown_;  // by what is meant
+  std::map<std::string, KnownTag*> shown_;  // by meaning
   std::set<std::string> unknown_;
-  bool layers_as_text_ = false, layers_as_numbers_ = false;  // how the tags that are shown count layers
+  bool layers_as_text_ = false, layers_as_numbers_ = false;  // numbering of layers in the tags shown
   std::uint64_t read_bytes_ = 0, kept_bytes_ = 0;
 };
 
-// Whether a rule speaks of one number, not of a value by expert.
+// True if the rule is for one number, not for values by expert.
 bool is_figure(const TagMatch& match);
 
-// What a log says of its run, a JSON object, as a marker at its first step.
+// Adds the settings in the log, a JSON object, as a marker at the first step of the run.
 void add_settings(History& history, const ImportOptions& options, const std::string& json);
 
-// Why a file whose tags are all unknown cannot be shown: "PATH: none of its tags is known: ...".
+// Returns the error for a file without known tags: "PATH: none of its tags is known: ...".
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad);
 
 }  // namespace moescope

@@ -6,7 +6,7 @@ namespace moescope {
 
 namespace {
 
-// A dot that is part of a name is written "\."; in the history it is a dot as any other.
+// A dot within a name is written "\."; the history has a plain dot.
 std::string without_escapes(std::string name) {
   for (std::size_t at = 0; (at = name.find("\\.", at)) != std::string::npos; ++at) name.erase(at, 1);
   return name;

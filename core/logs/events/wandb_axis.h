@@ -1,4 +1,4 @@
-// Over which axis a run of W&B logged its keys: what define_metric() said.
+// Axes over which a run of W&B logged its keys, as defined by define_metric().
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ class Metric;
 class WandbAxes {
  public:
   void define(const wandb::Metric& metric);
-  // The axis of a key; empty: _step. An exact name counts before a pattern, the longest pattern before shorter ones.
+  // Returns the axis of a key; empty: _step. Exact names take precedence over patterns, long patterns over short ones.
   std::string axis_of(std::string_view key) const;
   bool is_axis(const std::string& key) const { return axes_.contains(key); }
 

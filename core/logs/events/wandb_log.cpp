@@ -24,11 +24,11 @@ std::uint32_t number_at(std::string_view bytes, int size) {
   return value;
 }
 
-// Takes the records of a file one after the other.
+// Reads the records of a file one after the other.
 class Records {
  public:
   explicit Records(std::string_view bytes) : bytes_(bytes), at_(kBegin.size()) {}
-  // nullopt: no more, or the rest is not written yet. Empty `problem`: the record is whole.
+  // Returns nullopt at the end, also if the rest is not written yet. `problem` is empty if the record is complete.
   std::optional<std::string> next(std::string& problem);
   std::size_t left() const { return bytes_.size() - std::min(at_, bytes_.size()); }
 
@@ -50,7 +50,7 @@ std::optional<Records::Piece> Records::piece() {
   const std::string_view header = bytes_.substr(at_, kPieceHeader);
   const std::size_t length = number_at(header.substr(4), 2), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
   const int type = static_cast<unsigned char>(header[6]);
-  if (length > room || type < kWhole || type > kLast) {  // where the next piece begins is not known
+  if (length > room || type < kWhole || type > kLast) {  // the start of the next piece is not known
     at_ += room + kPieceHeader;
     return Piece{type, {}, false};
   }

@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-// `line` with the markers up to `step` added; takes them off.
+// Moves the markers up to `step` into `line`.
 void add_markers(std::string& line, std::vector<Marker>& markers, std::int64_t step) {
   const auto end = std::find_if(markers.begin(), markers.end(), [step](const Marker& m) { return m.step > step; });
   if (end == markers.begin()) return;
@@ -38,7 +38,7 @@ bool export_jsonl(const std::string& recording, const std::string& path, const s
     std::vector<Marker> markers = reader.markers(info.run);
     std::ranges::stable_sort(markers, {}, &Marker::step);
     bool cancelled = false;
-    std::string line;  // one behind: the last takes what is left of the markers
+    std::string line;  // written one frame later, so that the last line gets the remaining markers
     reader.read(info.run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double share) {
       if (!line.empty()) file.write(line + '\n');
       line = to_json_line(*frame);

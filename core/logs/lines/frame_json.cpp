@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
 constexpr double kMaxRanks = 4096;
-// What a line may claim at most, what any line may, and what for each byte of it. Rows of quantization take the most,
-// 30 bytes of memory a byte; counts by byte of few bytes 500, but they are small.
+// Memory for the values of a line: the maximum, the base for any line, and the factor per byte. Rows of quantization
+// take the most, 30 bytes of memory per byte; byte counts of few bytes take 500, but they are small.
 constexpr std::size_t kMostStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
-constexpr std::size_t kMaxRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
+constexpr std::size_t kMaxRows = 65535;  // of one kind in a frame: their index has 16 bits in the recording's id
 
 template <class Frame, std::size_t N>
 void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -27,7 +27,7 @@ void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFig
   }
 }
 
-// Of a line that is one layer, "aux_loss" and "z_loss" are the layer's.
+// In a line that is one layer, "aux_loss" and "z_loss" belong to the layer.
 void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   const bool of_layer = json.find("layer") != nullptr;
   for (const auto& figure : kFrameFigures) {
@@ -38,7 +38,7 @@ void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   }
 }
 
-// Reads a list of objects, where there is one: of each read(fields).
+// Reads a list of objects, if there is one, by read(fields).
 template <class Row, class Read>
 void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, LineBudget& budget, Read read) {
   const JsonValue* found = member(json, {key});
@@ -69,7 +69,7 @@ Enum named(const std::string& name, Names<Enum> names, const char* key) {
   throw Unreadable(std::string(key) + ": \"" + name + "\" is not known");
 }
 
-// A key that is one of the bytes. Throws Unreadable "KEY: "NAME" WHY".
+// Parses a key that is a byte. Throws Unreadable "KEY: "NAME" WHY".
 std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   unsigned byte = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), byte);
@@ -78,7 +78,7 @@ std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   return byte;
 }
 
-// [rows][columns] into one array; rows 0: as many as there are.
+// Reads [rows][columns] into one array; n_rows == 0: any number of rows.
 template <class Count>
 std::vector<Count> matrix(const JsonFields& json, const char* key, std::size_t n_rows, std::size_t columns) {
   constexpr double limit = sizeof(Count) == 8 ? 9e15 : sizeof(Count) == 4 ? 4294967295.0 : 65535.0;
@@ -109,16 +109,16 @@ VolumeFrame volume_from_json(const JsonFields& json, LineBudget& budget) {
   volume.nodes_RN = matrix<std::uint32_t>(json, "nodes", n, nodes);
   if (volume.copies_RR.empty()) throw Unreadable("volume: no copies");
   budget.take(sizeof(std::uint32_t) * n * (n + nodes));
-  // The counts of the standard all-to-all are enough for its panel; the recording needs all three or none.
+  // The counts of the standard all-to-all suffice for its panel; the recording needs all three arrays or none.
   if (volume.distinct_RR.empty()) volume.distinct_RR.resize(n * n);
   if (volume.nodes_RN.empty()) volume.nodes_RN.resize(n * nodes);
   return volume;
 }
 
-// Of describe(): one row of a frame.
+// Reads one row of a frame as a visitor of describe().
 class RowFromJson {
  public:
-  // experts: E; 0: not known, then as many as the first array by expert has.
+  // experts: E; 0: not known, taken from the first array by expert.
   RowFromJson(const JsonFields& json, int experts) : json_(json), experts_(static_cast<std::size_t>(experts)) {}
 
   void layer(int& layer, LayerColumn column) { layer = layer_of(json_, column.lowest); }
@@ -216,7 +216,7 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
   return special;
 }
 
-// Of the first token; 0: it has none.
+// Returns the number of experts of the first token; 0 if it has no experts.
 std::size_t top_k_of(JsonList tokens) {
   const JsonValue first = *tokens.begin();
   if (first.is_null()) return 0;
@@ -316,7 +316,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
   const JsonValue* step = member(json, {"step"});
   if (!step) throw Unreadable("no step");
   frame.step = to_count(*step, "step", 1e15);
-  // What the log does not have is missing, not 0.
+  // Values that the log does not have are missing, not 0.
   frame.aux_loss = kNoValue;
   frame.z_loss = kNoValue;
   get_step_figures(json, frame);
@@ -346,9 +346,9 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* run = member(json, {"run"}); run && run->is_number())
     info.run = to_index(*run, "run", 0, 1 << 20);
   if (const JsonValue* name = member(json, {"name", "run", "run_name"}); name && name->is_string())
-    info.name = printable(to_text(*name, "name"));  // one line, wherever it is shown
+    info.name = printable(to_text(*name, "name"));  // becomes one line
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
-  // This program's is TOML; what others call so is one of their settings.
+  // `config` is TOML in this program's lines; in other logs a key of this name is an ordinary setting.
   if (const JsonValue* config = member(json, {"config"}); config && config->is_string())
     info.config_toml = to_text(*config, "config");
   info.kernels = text_of(json, "kernels");

@@ -1,4 +1,4 @@
-// A telemetry frame out of JSON: the inverse of jsonl.h, and the forms that other programs write (import_jsonl.h).
+// Reads a telemetry frame from JSON: the inverse of jsonl.h, and the forms of other programs (import_jsonl.h).
 #pragma once
 
 #include <functional>
@@ -8,26 +8,26 @@
 
 namespace moescope {
 
-// How many bytes what is read from a line may take: a few words must not claim gigabytes.
+// Limits the memory for the values of a line, so that a short line cannot claim gigabytes.
 class LineBudget {
  public:
   explicit LineBudget(std::size_t line_bytes);
-  void take(std::size_t bytes);  // throws Unreadable: more than is left
+  void take(std::size_t bytes);  // throws Unreadable if more than is left
 
  private:
   std::size_t left_;
 };
 
-// All of a line but the routers' nested lists, its names those of the table (line_names.h). Throws Unreadable: a value
-// of the wrong kind or size. `info` gives the number of experts and domains.
-// `names`: gives the names of an entry of "routers" in the table's words; empty: they are.
+// Reads a line with names of the table (line_names.h), without nested lists of routers. Throws Unreadable if a value
+// has the wrong kind or size. `info` gives the number of experts and domains. `names` translates the names of an entry
+// of "routers" into those of the table; empty: no translation.
 using RouterNames = std::function<JsonFields(const JsonFields& entry)>;
 TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget,
                                const RouterNames& names = {});
-// One layer's router, an element of "routers" or a line that has a "layer" of its own.
+// Reads the router of one layer: an element of "routers", or a line with its own "layer".
 RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget);
-// A run's description, as to_json_line(RunInfo) writes it and as training scripts do.
-// 0 and empty where it does not say; `run` is its number where it has one.
+// Reads the description of a run, as written by to_json_line(RunInfo) or by training scripts. Missing values are 0 or
+// empty; `run` is the number in the line, if there is one.
 RunInfo run_info_from_json(const JsonFields& json);
 
 }  // namespace moescope

@@ -24,16 +24,16 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestStatistic = 65536;
 constexpr std::int64_t kLastIteration = 1'000'000'000'000'000;
 constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
-constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before it is quantized
+constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before quantization
 
-// The amax, the smallest value and the largest one all bound the magnitude.
+// cur_amax, min and max all bound the magnitude.
 enum class Statistic { amax, mean, deviation, underflow, overflow, squared_error };
 
 struct StatisticName {
   std::string_view name;
   Statistic statistic;
 };
-// Of the tensor before it is quantized, and of its quantization.
+// Statistics of the tensor before quantization, then of the quantization.
 constexpr std::array<StatisticName, 5> kTensorStatistics = {{{"cur_amax", Statistic::amax},
                                                              {"min", Statistic::amax},
                                                              {"max", Statistic::amax},
@@ -46,7 +46,7 @@ bool is_of_quantization(Statistic statistic) {
   return std::ranges::find(kQuantStatistics, statistic, &StatisticName::statistic) != kQuantStatistics.end();
 }
 
-// What TransformerEngine calls a recipe, and the format of QuantFrame::format that it is.
+// TransformerEngine's name of a recipe, and the value of QuantFrame::format.
 struct FormatName {
   std::string_view prefix;
   const char* format;
@@ -56,7 +56,7 @@ constexpr std::array<FormatName, 6> kFormats = {{{"fp8_delayed_scaling_", "fp8_e
                                                  {"fp8_block_scaling_", "fp8_e4m3_1x128"},
                                                  {"mxfp8_", "mxfp8_e4m3_rceil"},
                                                  {"nvfp4_", "nvfp4_te"},
-                                                 {"", "e4m3"}}};  // the recipe in use, which the file does not name
+                                                 {"", "e4m3"}}};  // recipe in use, which the file does not name
 
 struct Reading {
   std::int64_t iteration = 0;
@@ -78,7 +78,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// "model.layers.3.mlp.experts.linear_fc1" -> layer 3, w1 of the routed experts.
+// "model.layers.3.mlp.experts.linear_fc1" becomes layer 3, w1 of the routed experts.
 std::optional<OperandPlace> place_of(std::string_view layer) {
   OperandPlace place{-1, Gemm::expert_w1, OperandRole::x, Direction::forward};
   if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
@@ -114,7 +114,7 @@ void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) 
   }
 }
 
-// What a name says; nullopt: a statistic that is not shown, or of a tensor that no GEMM reads.
+// Parses the name of a statistic; nullopt if it is not shown, or if no GEMM reads the tensor.
 std::optional<Reading> reading_of(std::string_view name) {
   Reading reading;
   const bool columnwise = take_suffix(name, "_columnwise");
@@ -155,15 +155,15 @@ class Statistics {
   void read_line(std::string_view line);  // throws Unreadable
   bool understood() const { return !recipes_.empty(); }
   const std::set<std::string>& passed_over() const { return passed_over_; }
-  // A run for each recipe.
+  // Adds a run for each recipe.
   void add_to(Imported& imported, const RunInfo& info, const ImportOptions& options) const;
 
  private:
   struct Mean {
-    double sum = 0, largest = 0;  // in magnitude
+    double sum = 0, largest = 0;  // `largest`: in magnitude
     int ranks = 0;
   };
-  // By statistic and recipe.
+  // Keys: statistic and recipe.
   using Values = std::map<std::pair<Statistic, std::string_view>, Mean>;
   static std::optional<double> value_of(const Values& values, Statistic statistic, std::string_view recipe);
   static QuantFrame quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
@@ -207,7 +207,7 @@ std::optional<double> Statistics::value_of(const Values& values, Statistic stati
   return statistic == Statistic::amax ? mean.largest : mean.sum / mean.ranks;
 }
 
-// `tensor_values`: of the tensor as it is before any format, in whichever GEMM.
+// `tensor_values`: statistics of the tensor before quantization, from any GEMM.
 QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
                                 const FormatName& format) {
   const auto tensor = [&](Statistic statistic) { return value_of(tensor_values, statistic, kOfAnyFormat); };

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Nearest double with the float's shortest decimal digits, so that 0.1f is written as 0.1.
+// Returns the double nearest to the float's shortest decimal digits, so that 0.1f is written as 0.1.
 Json number(float value) {
   if (is_missing(value)) return nullptr;
   if (std::isnan(value)) return "NaN";
@@ -43,7 +43,7 @@ Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
   return out;
 }
 
-// Of describe(): one row of a frame.
+// Writes one row of a frame as a visitor of describe().
 class RowToJson {
  public:
   Json json;

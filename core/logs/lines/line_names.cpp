@@ -10,12 +10,12 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostKnown = 10000;  // names whose meaning is kept
+constexpr std::size_t kMostKnown = 10000;  // names whose meaning is cached
 constexpr std::size_t kLongestShown = 60;
 constexpr int kDeepestName = 8;  // objects in objects
 constexpr double kLatestStepOfLine = 1e15;
 
-// Names of this program's own lines (jsonl.h) that the table does not have.
+// True for names of this program's lines (jsonl.h) that the table does not have.
 bool is_own_name(std::string_view name) {
   constexpr std::array<std::string_view, 26> kOwn = {"run",
                                                      "wall_s",
@@ -164,7 +164,7 @@ NamedLine LineNames::read(const JsonFields& line) {
       take(field, false);
   for (const JsonFields::Field& field : joined.fields) take(field, true);
   for (auto& [rule, field] : named) {
-    const bool shown = places_.find(rule->column)->second == rule->place;  // a better one may have come after it
+    const bool shown = places_.find(rule->column)->second == rule->place;  // a better name may have followed
     if (!shown) note_unknown(field.key);
     if (shown) fields.push_back({rule->column, field.value});
   }

@@ -1,4 +1,4 @@
-// The values of a line under the names of the table (tag_map.h), whatever the program that wrote it calls them.
+// Translates the names of a line's values into names of the table (tag_map.h), whichever program wrote the line.
 #pragma once
 
 #include <deque>
@@ -16,14 +16,14 @@
 
 namespace moescope {
 
-// A value whose name has the number of a layer: "moe/layer_3/max_vio".
+// A value whose name contains a layer: "moe/layer_3/max_vio".
 struct LayerValue {
   TagMatch match;
   JsonValue value;
 };
 
 struct NamedLine {
-  // "step", "ce_loss", "tokens_per_expert", ...; names that the table does not have are as they were.
+  // Keys are "step", "ce_loss", "tokens_per_expert", ...; names that the table does not have are unchanged.
   JsonFields fields;
   std::vector<LayerValue> of_layers;
 };
@@ -39,7 +39,7 @@ class LineNames {
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
   const TagMap& tags() const { return tags_; }
-  // Names of values that no one shows, the first kMostUnknown of them.
+  // Names of values that are not shown; the first kMostUnknown of them.
   const std::set<std::string>& unknown() const { return unknown_; }
 
   static constexpr std::size_t kMostUnknown = 100;

@@ -1,4 +1,4 @@
-// Logs that are read a line after another, where a bad line is counted and the others are good.
+// Reads logs line by line. A bad line is counted and does not affect the others.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,14 @@
 
 namespace moescope {
 
-using TakeLine = std::function<void(std::string_view line)>;  // throws Unreadable: a bad line
+using TakeLine = std::function<void(std::string_view line)>;  // throws Unreadable for a bad line
 
-// All files as one log, into `imported.lines` and `imported.bad`; empty lines are passed over, a line of more than
-// `longest` bytes is a bad one. False: cancelled by `options.progress`. Throws std::runtime_error: a file cannot be
-// read.
+// Reads all files as one log into `imported.lines` and `imported.bad`. Skips empty lines; a line of more than `longest`
+// bytes is bad. Returns false if `options.progress` cancelled. Throws std::runtime_error if a file cannot be read.
 bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t longest, const TakeLine& take,
                 const ImportOptions& options, Imported& imported);
 
-// The lines of a file that is in memory.
+// Reads the lines of a file in memory.
 void take_lines(std::string_view bytes, const TakeLine& take, BadLines& bad);
 
 }  // namespace moescope

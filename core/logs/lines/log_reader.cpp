@@ -22,7 +22,7 @@ namespace moescope {
 
 namespace {
 
-// Steps without a load that wait for the first one with it, and their bytes in all runs of a file.
+// Limits of steps without a load that wait for the first load: their number, and their bytes in all runs of a file.
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
@@ -32,11 +32,11 @@ constexpr int kFirstNamedRun = 1 << 21;
 constexpr std::size_t kLongestRunName = 200;
 constexpr double kLastStep = 1e15;
 
-// What a line may say of its step beside the figures: by these it is seen that a step comes again.
+// Keys of a step besides the figures; a repeated key shows that a step was repeated.
 constexpr std::array<const char*, 8> kValuesOfStep = {
     "tokens_per_expert", "utilization", "expert_bias", "routers", "quants", "gradients", "specialisation", "texts"};
 
-// Of a line after the first step: without a step and without these it is a remark of the script, as {"end": true}.
+// After the first step, a line without a step and without figures is a remark of the script, such as {"end": true}.
 bool has_figures(const NamedLine& line) {
   return has_nested(line.fields) || !line.of_layers.empty() || member(line.fields, {"routers", "layer", "markers"}) ||
          std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
@@ -54,7 +54,7 @@ std::string settings_text(const JsonFields& fields) {
   return '{' + text + '}';
 }
 
-// The last line of Hugging Face's Trainer: totals and means of the whole training.
+// True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
 bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
 }
@@ -84,7 +84,7 @@ struct LogReader::State {
     int dense_layers = 0;
     std::optional<bool> is_read;  // decided at its first step
     std::unique_ptr<ImportedRun> imported;
-    // Of the step in work: one given layer by layer, or what further lines say of a step that was added.
+    // The current step: given layer by layer, or further values of a step that was added before.
     std::optional<TelemetryFrame> part;
     bool joins = false;
     std::int64_t part_line = 0, newest = -1;
@@ -112,10 +112,10 @@ struct LogReader::State {
   BadLines bad;
   JsonLines parser;
   LineNames names;
-  mutable LineNames router_names;  // of the entries of "routers"; learns names as it reads them
+  mutable LineNames router_names;  // for the entries of "routers"; caches names while reading
   TextLogReader text;
   enum class Form { unknown, json, text } form = Form::unknown;
-  std::string_view line;  // that is being read
+  std::string_view line;  // the current line
 
   void read_json(std::string_view json);
   void read_unknown(std::string_view read);
@@ -150,13 +150,13 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
   if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
     run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
-  // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
+  // This program's lines have the settings elsewhere: `config` for its trainings, a marker for imported runs.
   const JsonValue* config = json.find("config");
   const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
   run.settings = elsewhere ? std::string() : settings_text(json);
 }
 
-// In a file of several runs those without a name are told apart by their number.
+// If a file has several runs, those without a name get their number.
 std::string LogReader::State::name_of(const Run& run, const RunInfo& info) const {
   if (!info.name.empty()) return info.name;
   const std::string stem = std::filesystem::path(source).stem().string();
@@ -167,7 +167,7 @@ bool LogReader::State::is_chosen(const Run& run) const {
   return is_wanted(*options, name_of(run, run.stated));
 }
 
-// Among the runs that are read, by their first lines.
+// Returns the index of the run among those that are read, in the order of their first lines.
 int LogReader::State::place_of(const Run& run) const {
   const auto end = std::ranges::find(runs, run.number, &Run::number);
   return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
@@ -220,7 +220,7 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named
   return frame;
 }
 
-// Of a line that is one layer.
+// Reads a line that is one layer.
 TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
   RunInfo info = run.imported ? run.imported->info() : run.stated;
   if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
@@ -237,7 +237,7 @@ TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields
   return frame;
 }
 
-// What was noted at the step of a line.
+// Adds the markers in a line.
 void LogReader::State::take_markers(Run& run, const JsonFields& json) {
   const JsonValue* markers = member(json, {"markers"});
   if (!markers) return;
@@ -256,7 +256,7 @@ void LogReader::State::take_markers(Run& run, const JsonFields& json) {
   }
 }
 
-// Drops what an earlier attempt logged, if these values were there before.
+// If these values were logged before, drops what an earlier attempt logged.
 void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t step) {
   std::optional<Restart> restart;
   const auto take_key = [&](std::string_view key) {
@@ -282,11 +282,11 @@ void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t st
   run.newest = std::min(run.newest, restart->step - 1);
 }
 
-// A step that is whole is shown at once; what may be a part of one waits for the next step.
+// A complete step is added at once; a step that may be incomplete waits for the next one.
 void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
   if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
   add_part(run);
-  if (run.imported)  // perhaps by the part that was added just now
+  if (run.imported)  // may have been opened by add_part()
     for (const RouterFrame& router : frame.routers) require_layer(router.layer, run.imported->info());
   if (whole && frame.step > run.newest) {
     run.newest = frame.step;
@@ -308,7 +308,7 @@ void LogReader::State::take(Run& run, const NamedLine& named) {
   if (!of_layer) take_markers(run, named.fields);
 }
 
-// Takes the step in work as complete.
+// Adds the current step.
 void LogReader::State::add_part(Run& run) {
   if (!run.part) return;
   TelemetryFrame frame = std::move(*run.part);
@@ -333,7 +333,7 @@ void LogReader::State::add_part(Run& run) {
 }
 
 void LogReader::State::add_held_steps(Run& run) {
-  JsonLines held_lines;  // that of the line in work is in use
+  JsonLines held_lines;  // `parser` still holds the current line
   for (const HeldStep& held : std::exchange(run.held, {})) {
     held_bytes -= held.text.size();
     try {
@@ -375,7 +375,7 @@ void LogReader::State::parse_line() {
   Run& run = run_of(json, has_step);
   if (!has_step) return describe(run, json);
   form = form == Form::unknown ? Form::json : form;
-  // As many as can be shown are read: that there are more is known at the end, with all their names.
+  // Reads as many runs as can be shown. The names of all runs are known only at the end.
   if (!run.is_read)
     run.is_read =
         is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options->most_runs, kMostRunsRead);
@@ -399,7 +399,7 @@ void LogReader::State::read_json(std::string_view json) {
   }
 }
 
-// Until a line of JSON has a step: such lines, or what a program printed among its other output.
+// Used until a JSON line has a step: tries JSON lines, then printed text.
 void LogReader::State::read_unknown(std::string_view read) {
   const std::int64_t bad_before = bad.count();
   read_json(read);

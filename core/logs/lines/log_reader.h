@@ -1,5 +1,5 @@
-// Reads a log of JSON lines, or of the text that programs print, line after line: a history for each run. The forms:
-// import_jsonl.h.
+// Reads a log of JSON lines, or printed text, line by line; builds a history for each run. import_jsonl.h describes the
+// forms.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,20 @@ namespace moescope {
 
 class LogReader {
  public:
-  // `source` is what RunInfo::source says: the file. `options` must live as long as the reader; its progress is not
-  // used here.
+  // `source`: value of RunInfo::source, the file. `options` must outlive the reader; its progress is not used here.
   LogReader(std::string source, const ImportOptions& options);
   explicit LogReader(std::string source);
   ~LogReader();
   LogReader(LogReader&&) noexcept;
 
   void read_line(std::string_view line);  // without its newline; never throws
-  void refuse_line(std::string why);      // counts a line that was not passed to read_line()
-  // Takes the step in work as complete: one given layer by layer, or steps that wait for the first load, which gives
+  void refuse_line(std::string why);      // counts a bad line that is not passed to read_line()
+  // Completes the current step if it is given layer by layer, or the steps that wait for the first load, which gives
   // the number of layers. More lines may follow.
   void finish_step();
-  std::shared_ptr<History> history() const;  // of the first run; nullptr before its first step
+  std::shared_ptr<History> history() const;  // first run; nullptr before its first step
   std::vector<std::shared_ptr<History>> histories() const;
-  std::vector<std::string> run_names() const;  // of all runs that have steps, those that were not read, too
+  std::vector<std::string> run_names() const;  // all runs with steps, including those that were not read
   std::int64_t lines() const;
   std::int64_t steps() const;  // of all runs
   std::int64_t bad_lines() const { return bad().count(); }

@@ -19,7 +19,7 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-// Writes JSON while it reads Python; each function returns false where the text is not what it reads.
+// Writes JSON while it reads Python. Each function returns false if the text does not match.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -35,7 +35,7 @@ class DictReader {
   std::size_t position() const { return at_; }
 
  private:
-  // The entries up to `close`, whose opening bracket was taken.
+  // Reads the entries up to `close`; the opening bracket is already read.
   template <class Read>
   bool read_list(char close, Read read) {
     json_ += close == '}' ? '{' : '[';
@@ -67,7 +67,8 @@ class DictReader {
     }
     return read_word(depth);
   }
-  // A number, None, True, False, nan, or a number in a type's name: np.float64(2.5), tensor(2.5, device='cuda:0').
+  // Reads a number, None, True, False, nan, or a number in a type's name: np.float64(2.5), tensor(2.5,
+  // device='cuda:0').
   bool read_word(int depth) {
     const std::size_t begin = at_;
     while (at_ < text_.size() && (is_name_character(text_[at_]) || text_[at_] == '-' || text_[at_] == '+')) ++at_;

@@ -14,18 +14,18 @@ namespace moescope {
 
 namespace {
 
-// Keys of a step that hold a list with an entry a layer.
+// Keys of a step whose list has an entry for each layer.
 constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "utilization", "expert_bias",
                                                             "score_entropy",     "margin",      "aux"};
-constexpr double kCountsOfFairShare = 10000;  // of a log that has shares only
+constexpr double kCountsOfFairShare = 10000;  // for a log that has shares only
 
-// For a model with one MoE layer some programs write the counts without the outer list.
+// Some programs write the counts of a model with one MoE layer without the outer list.
 bool is_one_layer(JsonValue load) {
   JsonList list;
   return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
 }
 
-// The layers and experts that names with numbers speak of.
+// Adds the layers and experts in the names of the values to `info`.
 void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
   for (const LayerValue& each : values) {
@@ -39,7 +39,7 @@ void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
   info.moe_layers.assign(layers.begin(), layers.end());
 }
 
-// Loads over the fair share, of a log that does not have the tokens.
+// Returns counts for shares of the fair load, for a log without numbers of tokens.
 std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
   std::vector<std::uint32_t> counts;
   for (const float share : shares) {
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
   return counts;
 }
 
-// Values whose names have numbers of layers and experts, put together by layer.
+// Collects by layer the values whose names contain layers and experts.
 class LayerValues {
  public:
   explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
@@ -189,7 +189,7 @@ void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, T
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   frame.routers.resize(layers);
   for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
-  // A list a layer; of one layer it may be missing around it.
+  // Reads a list of layers; with one layer the outer list may be missing.
   const auto by_layer = [&](const char* key, auto take) {
     const JsonValue* value = member(json, {key});
     if (!value) return false;

@@ -1,5 +1,5 @@
-// What a line of JSON says of its step: lists with an entry a layer, and values whose names have numbers of layers and
-// experts. The forms: import_jsonl.h. All functions throw Unreadable.
+// Reads the values of a step from a JSON line: lists with an entry for each layer, and values whose names contain
+// layers and experts. import_jsonl.h describes the forms. All functions throw Unreadable.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace moescope {
 
-// More layers and experts than can be shown.
+// Throws if there are more layers and experts than can be shown.
 void check_imported_shape(std::size_t layers, std::size_t experts);
-// The layer is not among those of the run.
+// Throws if the layer is not one of the run's layers.
 void require_layer(int layer, const RunInfo& info);
-// How many experts a value that should be their list has, at most one more than there may be; 0: it is no list.
+// Returns the number of experts in a list of loads, at most the allowed number plus one; 0 if the value is not a list.
 int listed_experts(const JsonValue* load);
 
-// The description of a run, completed from its first step. `dense_layers`: before the MoE layers.
+// Completes the description of a run from its first step. `dense_layers`: number of layers before the MoE layers.
 RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedLine& line, LineNames& router_names);
 
-bool has_nested(const JsonFields& json);  // a list with an entry a layer
-// `aux_coeff`: what the values of "aux" lack; kNoValue: not known.
+bool has_nested(const JsonFields& json);  // has a list with an entry for each layer
+// `aux_coeff`: factor of the values of "aux"; kNoValue: not known.
 void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame);
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame);
 void join_layer_values(const std::vector<LayerValue>& values, const RunInfo& info, TelemetryFrame& frame);

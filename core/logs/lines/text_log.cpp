@@ -24,7 +24,7 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// Without the colours of a terminal: ESC [ ... letter.
+// Removes terminal colours: ESC [ ... letter.
 std::string without_colours(std::string_view line) {
   std::string out;
   out.reserve(line.size());
@@ -40,7 +40,7 @@ std::string without_colours(std::string_view line) {
   return out;
 }
 
-// What a launcher put before a line to say whose it is: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12, ip=...)".
+// Returns the prefix by which launchers mark a rank: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12, ip=...)".
 std::string_view rank_of(std::string_view line) {
   const std::size_t begin = std::min(line.find_first_not_of(kBlank), line.size());
   const std::string_view text = line.substr(begin);
@@ -74,10 +74,10 @@ bool is_group(std::string_view text) {
 struct StepPlace {
   std::string_view word;
   std::string number;
-  std::size_t begin = 0, end = 0;  // of the word, and behind the number
+  std::size_t begin = 0, end = 0;  // positions of the word and behind the number
 };
 
-// "step:  12", "iteration   100/ 250000", "global_step=7"
+// Finds "step:  12", "iteration   100/ 250000", "global_step=7".
 std::optional<StepPlace> find_step(std::string_view line) {
   constexpr std::array<std::string_view, 5> kWords = {"global_step", "train_step", "iteration", "step", "iter"};
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -100,7 +100,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
       StepPlace place{word, std::move(number), at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
-      if (slash != std::string_view::npos && line[slash] == '/') {  // of so many
+      if (slash != std::string_view::npos && line[slash] == '/') {  // followed by the total
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
         if (total != std::string_view::npos && is_digit(line[total]))
           place.end = std::min(line.find_first_not_of("0123456789", total), line.size());
@@ -115,7 +115,7 @@ struct Pair {
   std::string name, number;
 };
 
-// A number at the beginning of a text that ends there or before a blank or bracket; its length, 0: none.
+// Returns the length of a number that begins the text and ends there or before a blank or bracket; 0: not a number.
 std::size_t number_length(std::string_view text) {
   text = text.substr(0, kLongestNumber);
   const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
@@ -124,9 +124,9 @@ std::size_t number_length(std::string_view text) {
   return json_number(word) ? word.size() : 0;
 }
 
-// The parts of a line: between |, two blanks, tabs, " - " and commas before a blank.
+// Splits a line at |, two blanks, tabs, " - " and commas before a blank.
 std::vector<std::string> parts_of(std::string_view text) {
-  std::string joined;  // without blanks behind : and =
+  std::string joined;  // without blanks after : and =
   for (std::size_t i = 0; i < text.size(); ++i) {
     joined += text[i];
     if (text[i] == ':' || text[i] == '=') i = std::min(text.find_first_not_of(" \t", i + 1), text.size()) - 1;
@@ -146,7 +146,7 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// "loss:2.5", "loss 2.5", "loss=2.5 lr=0.1"
+// Reads "loss:2.5", "loss 2.5", "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
@@ -185,7 +185,7 @@ TextLog log_of(std::string_view line, const StepPlace& place) {
   return TextLog::other;
 }
 
-// Whether a line tells of held-out text. Of a test set nothing is shown.
+// Text that the numbers of a line were measured on. Numbers of a test set are not shown.
 enum class Text { training, validation, test };
 Text text_of_line(std::string_view line, const StepPlace& place) {
   std::string before(line.substr(0, place.begin));
@@ -245,14 +245,14 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     has_loss = has_loss || is_loss;
     json += ',' + json_string(pair.name) + ':' + pair.number;
   }
-  // Megatron-LM prints no loss that is not above 0, which NaN is not.
+  // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;
   if (!known || text == Text::test) return false;
   if (is_wanted_rank(rank)) give(log_of(piece, *place), json + '}', take);
   return true;
 }
 
-// The step of a dict that has none.
+// Returns the number of a dict that has no step.
 std::int64_t TextLogReader::number_of(bool trains, double epoch) {
   if (!trains) return static_cast<std::int64_t>(epochs_.size());
   if (!epochs_.empty() && epoch < epochs_.back())
@@ -276,7 +276,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
       keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
       keys.validates = keys.validates || found->rule->column == "val_loss";
     }
-  } catch (const Unreadable&) {  // no dict after all
+  } catch (const Unreadable&) {  // not a dict
   }
   return keys;
 }
@@ -313,7 +313,7 @@ bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
 
 bool TextLogReader::read(std::string_view line, const TakeJson& take) {
   bool found = false;
-  while (!line.empty())  // a progress bar goes back to the beginning of its line
+  while (!line.empty())  // a progress bar returns to the beginning of its line
     found = read_piece(take_until(line, '\r'), take) || found;
   return found;
 }

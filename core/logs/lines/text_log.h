@@ -1,4 +1,4 @@
-// Logs that programs print: lines with a step and named numbers among other output, as JSON lines (import_jsonl.h).
+// Printed logs: reads lines with a step and named numbers among other output, as JSON lines (import_jsonl.h).
 //
 //   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
 //    [2025-10-02 10:00:00] iteration  100/ 250000 | learning rate: 1.3E-05 | lm loss: 9.2E+00 | grad norm: 0.2 |
@@ -6,9 +6,9 @@
 //   {'loss': 2.31, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': 0.1}
 //   step:1 - actor/grad_norm:0.31 - actor/lr:1e-06
 //   step 10 | epoch 0 | loss 2.3100 | lr 1.00e-05
-// A line is taken if it has a step, and a number under a name that the table of names knows (tag_map.h). Colours, times
-// and what progress bars leave in a line are passed over. Of several ranks that log the first one is read. Python's
-// dicts of Hugging Face's Trainer have no step: they are numbered in their order; one of a smaller epoch goes back.
+// A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
+// remains of progress bars are skipped. If several ranks log, the first one is read. Python's dicts of Hugging Face's
+// Trainer have no step and are numbered in their order; a smaller epoch means a restart.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,11 @@ class TextLogReader {
   using TakeJson = std::function<void(std::string_view json)>;
 
   explicit TextLogReader(const TagMap* tags) : tags_(tags) {}
-  // Gives a line of JSON for every step, or part of one, that is in the line. False: there is none.
+  // Calls `take` with a line of JSON for every step, or part of a step, in the line. Returns false if the line has
+  // none.
   bool read(std::string_view line, const TakeJson& take);
 
-  std::optional<TextLog> log() const { return log_; }  // of the first line that was taken
+  std::optional<TextLog> log() const { return log_; }  // kind of the first line that was read
   std::int64_t taken() const { return taken_; }
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
   bool is_numbered() const { return !epochs_.empty(); }
@@ -58,10 +59,10 @@ class TextLogReader {
   std::optional<TextLog> log_;
   std::optional<std::string> rank_;
   std::int64_t taken_ = 0, of_other_ranks_ = 0;
-  std::vector<double> epochs_;  // of the lines that were numbered
+  std::vector<double> epochs_;  // epochs of the numbered lines
 };
 
-// Whether the beginning of a file is one of these logs: a line of a known program, or two of any.
+// Returns the kind of log that a file begins with: needs one line of a known program, or two lines of any kind.
 std::optional<TextLog> text_log_kind(std::string_view beginning);
 
 }  // namespace moescope

@@ -1,6 +1,6 @@
-// trainer_state.json of Hugging Face's Trainer: the lines of its log_history, read as JSON lines (import_jsonl.h). Its
-// other fields say how far the training is and what was saved: nothing of them changes a value of a step. A list of
-// such lines alone, as json.dump(trainer.state.log_history) writes it, is read, too.
+// trainer_state.json of Hugging Face's Trainer: reads the lines of its log_history as JSON lines (import_jsonl.h). Its
+// other fields (progress, saved checkpoints) do not change values of steps. Also reads a plain list of such lines, as
+// written by json.dump(trainer.state.log_history).
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace moescope {
 
 bool begins_like_trainer_state(std::string_view bytes);
 
-// Throws std::runtime_error: the file cannot be read, or holds no step.
+// Throws std::runtime_error if the file cannot be read or has no step.
 Imported import_trainer_state(const std::string& path, const ImportOptions& options = {});
-// Of its bytes. Throws Unreadable: not JSON, or without log_history.
+// Reads the bytes of such a file. Throws Unreadable if they are not JSON or have no log_history.
 Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options = {});
 
 }  // namespace moescope

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kStepThread = 1, kPhaseThread = 2;
 
-// One event to a line, after the first with a comma before it.
+// Writes one event per line, separated by commas.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path) : file_(path) {
@@ -66,7 +66,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
   for (const float ms : frame.phase_ms)
     if (std::isfinite(ms)) total_ms += static_cast<double>(ms);
   const double end_us = 1e6 * frame.wall_s;
-  double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, their sum may exceed the first step
+  double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, so their sum may exceed the first step
   Json step = slice("step", "step " + std::to_string(frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
   step["args"] = {{"step", frame.step}, {"tokens_seen", frame.tokens}};
   if (std::isfinite(frame.ce_loss)) step["args"]["ce_loss"] = frame.ce_loss;

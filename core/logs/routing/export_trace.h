@@ -1,9 +1,9 @@
-// Where the time of each step of a recording went, as a Chrome trace (Perfetto, chrome://tracing). Measured.
+// Measured phases of each step of a recording as a Chrome trace (Perfetto, chrome://tracing).
 //
-// Each run is a process of the trace; the end of a step is the frame's wall time. Phases are measured as sums over the
-// step (all layers, forward and backward) and drawn end to end in the order of kPhaseOrder: their lengths are measured,
-// their positions within the step are not. Counters: cross-entropy loss, tokens/s, and the time of all-to-alls by rank
-// where experts were spread over processes.
+// Each run is a process of the trace; a step ends at the frame's wall time. Phases are sums over the step (all layers,
+// forward and backward), drawn end to end in the order of kPhaseOrder: their lengths are measured, their positions
+// within the step are not. Counters: cross-entropy loss, tokens/s, and all-to-all time by rank if experts were spread
+// over processes.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace moescope {
 
-// Throws std::runtime_error: the recording cannot be read, the file not written. `progress` gets 0..1 and returns false
-// to cancel, which leaves no file; returns whether it was written.
+// Returns true if the file was written. `progress` is called with 0..1 and returns false to cancel, which leaves no
+// file. Throws std::runtime_error if the recording cannot be read or the file cannot be written.
 bool export_trace(const std::string& recording, const std::string& path,
                   const std::function<bool(double)>& progress = {});
 

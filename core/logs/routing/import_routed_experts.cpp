@@ -37,7 +37,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   std::vector<int> ids;
   ids.reserve(tensor.elements());
   for (const std::int64_t id : tensor.integers()) {
-    const bool filling = id == std::numeric_limits<int>::max();  // routed_shape.h
+    const bool filling = id == std::numeric_limits<int>::max();  // fills empty slots: routed_shape.h
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
       throw Unreadable("an expert of number " + std::to_string(id));
     ids.push_back(static_cast<int>(id));
@@ -45,7 +45,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   return ids;
 }
 
-// A tensor over bytes of a response; `data` outlives it.
+// Returns a tensor over bytes of a response; `data` must outlive it.
 TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
   return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
 }
@@ -80,7 +80,7 @@ class Responses {
 
   std::vector<RoutedSequence> sequences_;
   std::size_t ids_ = 0;
-  std::optional<std::int64_t> tokens_;  // prompt and completion of the response in hand
+  std::optional<std::int64_t> tokens_;  // prompt and completion of the current response
 };
 
 void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
@@ -179,11 +179,11 @@ void Responses::take_json(JsonValue value, int depth) {
   for (const JsonValue each : list_of(value, "response", 0, "")) take_json(each, depth + 1);
 }
 
-// Takes the experts of a row and counts its slots without one.
+// Reads the experts of a row and counts its empty slots.
 class RoutedRowReader {
  public:
   RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
-  // The most experts that a row has.
+  // Returns the largest number of experts in a row.
   std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
     std::size_t most = 1;
     for (const RoutedSequence& sequence : sequences)
@@ -191,7 +191,7 @@ class RoutedRowReader {
         most = std::max(most, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
     return most;
   }
-  // In the order of the file; empty: a dense layer, padding, or no expert at all.
+  // Returns the experts in the order of the file; empty for a dense layer, padding, or a row without experts.
   std::vector<int>& read(std::span<const int> ids_K) {
     const auto [lowest, highest] = std::ranges::minmax(ids_K);
     row_.clear();
@@ -202,7 +202,7 @@ class RoutedRowReader {
     return row_;
   }
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
-  // An expert that the row just read has twice, which no router does.
+  // Returns an expert that is twice in the last row, which no router does.
   std::optional<int> twice() {
     sorted_.assign(row_.begin(), row_.end());
     std::ranges::sort(sorted_);
@@ -252,7 +252,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   return history;
 }
 
-// A response a line, or the whole text is one or a list of them.
+// Reads one response per line, or a text that is one response or a list of responses.
 void take_text(std::string_view text, Responses& responses, Imported& imported) {
   JsonLines lines;
   const auto take = [&](std::string_view response) {
@@ -284,7 +284,7 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
 void take_tensors(const std::string& path, Responses& responses, Imported& imported) {
   const TensorFile file = open_tensors(path);
   const auto is_named = [](const TensorView& tensor) { return tensor.name.find(kRoutedExperts) != std::string::npos; };
-  const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // others are positions, masks, ...
+  const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // other tensors are positions, masks, ...
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
     const std::size_t least = is_named(tensor) ? 1 : 3;

@@ -22,18 +22,18 @@ constexpr int kMaxLayer = kLastImportedLayer;
 constexpr int kMaxTopK = 1024;
 constexpr int kMaxRank = 1 << 20;
 
-// Where ranks went back to an earlier step: lines before `line` of this step and later ones are of an attempt that was
-// given up.
+// A rank went back to an earlier step: on lines before `line`, this step and later ones belong to the abandoned
+// attempt.
 struct TraceCut {
   std::int64_t line, step;
 };
-using TraceCuts = std::map<int, std::vector<TraceCut>>;  // by rank, in the order of lines
+using TraceCuts = std::map<int, std::vector<TraceCut>>;  // by rank, rising by line
 
 class Trace {
  public:
-  // `cuts`: those that reading the same lines before has found.
+  // `cuts`: cuts that an earlier reading of these lines found.
   explicit Trace(const std::string& source = {}, TraceCuts cuts = {}) : tokens_(source), known_cuts_(std::move(cuts)) {
-    for (auto& [rank, cuts_of_rank] : known_cuts_)  // each with the lowest step of those behind it
+    for (auto& [rank, cuts_of_rank] : known_cuts_)  // each cut gets the lowest step of the cuts after it
       for (std::size_t i = cuts_of_rank.size(); i-- > 1;)
         cuts_of_rank[i - 1].step = std::min(cuts_of_rank[i - 1].step, cuts_of_rank[i].step);
   }
@@ -41,7 +41,7 @@ class Trace {
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
   RoutedTokens& tokens() { return tokens_; }
   const TraceCuts& cuts() const { return cuts_; }
-  const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // what is said, by step
+  const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // restart_text() by step
 
  private:
   std::vector<int> row_of(JsonValue row, std::size_t top_k);
@@ -141,7 +141,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   const auto read_line = [&](std::string_view line) { trace.read_line(line); };
   if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   const auto restarts = trace.restarts();
-  if (!restarts.empty()) {  // once more, without what was given up: loads are sums, from which nothing can be taken
+  if (!restarts.empty()) {  // reads again without abandoned attempts, because loads are sums
     trace = Trace(path, trace.cuts());
     imported = {};
     if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};

@@ -1,12 +1,11 @@
-// Router traces of Megatron-LM (--moe-routing-trace-path): router_trace_rankR.jsonl, the experts of every token.
+// Router traces of Megatron-LM (--moe-routing-trace-path): router_trace_rankR.jsonl with the experts of every token.
 //
 // A line is one microbatch of one MoE layer at one step on one rank: {"step", "block": "decoder" or "mtp", "layer",
-// "rank", "num_tokens", "topk", "top_indices": [[expert]]}, with "mtp_idx" and "logit_shape" [T, E] where they are
-// there. Lines of a step and layer are added up, those of other ranks, too. Layers of an MTP block stand after the
-// decoder's. The number of experts is that of the logits, else the highest that was chosen, and one more. A slot of -1
-// holds no expert. What a rank writes again after it went back to an earlier step counts (restart_rule.h), if lines say
-// their rank.
-// Not told apart: layers of two pipeline stages, which count from 0 in each. Source: NVIDIA/Megatron-LM,
+// "rank", "num_tokens", "topk", "top_indices": [[expert]]}, optionally with "mtp_idx" and "logit_shape" [T, E]. Lines
+// of a step and layer are added up over microbatches and ranks. Layers of an MTP block follow the decoder's. The number
+// of experts is that of the logits, else the highest chosen expert plus one. A slot of -1 holds no expert. If a rank
+// goes back to an earlier step, the repeated lines count (restart_rule.h), provided that lines give their rank. Layers
+// of two pipeline stages cannot be told apart, because each stage counts from 0. Source: NVIDIA/Megatron-LM,
 // megatron/core/transformer/moe/router_trace.py.
 #pragma once
 
@@ -17,15 +16,15 @@
 
 namespace moescope {
 
-// `path`: a file, or a folder of them. Loads, and which experts are chosen together: of every step while that stays
-// small, else once, of all steps. Opened beside another, flips and overlap (open_runs.h). Throws std::runtime_error:
-// cannot be read; holds no such line (with what was wrong with the first one).
+// `path`: a file, or a folder of such files. Reads loads and co-activation of experts (for every step while this is
+// small, else once for all steps); for a file opened beside another one also flips and overlap (open_runs.h). Throws
+// std::runtime_error if the path cannot be read or has no such line (then with the error of the first line).
 Imported import_trace(const std::string& path, const ImportOptions& options = {});
 
 bool is_trace_name(std::string_view file_name);  // router_trace_rank0.jsonl
-bool begins_like_trace(std::string_view bytes);  // of a file
+bool begins_like_trace(std::string_view bytes);  // first bytes of a file
 
-// Reads the lines of a file, for the fuzzer; true if anything was understood.
+// Reads the lines of a file, for the fuzzer; returns true if any value was read.
 bool read_trace_bytes(std::string_view bytes, BadLines& bad);
 
 }  // namespace moescope

@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMostTopK = 1024;
-// A value of K counts as shown where half or less of it would have led to so many experts chosen twice in a row.
+// K is certain if a K of half or less would have led to this many repeated experts in rows.
 constexpr double kEnoughRepeats = 20;
 constexpr int kFillings[] = {255, 65535, std::numeric_limits<int>::max()};
 
@@ -24,7 +24,7 @@ bool all_equal(std::span<const int> row) {
   return std::ranges::all_of(row, [&](int id) { return id == row.front(); });
 }
 
-// False where a token has an expert twice in a layer. Rows of one number are dense layers or padding.
+// Returns false if a token has an expert twice in a layer. Rows of one number are dense layers or padding.
 bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
   bool fits = true;
   std::vector<int> sorted;
@@ -37,8 +37,8 @@ bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
   return fits;
 }
 
-// Experts chosen twice that rows of `top_k` would hold by chance if a layer had only `smaller` of them. The experts are
-// taken to be equally full, which understates it.
+// Returns the expected number of repeated experts in rows of `top_k` if each layer had only `smaller` of them. Assumes
+// an even load, which gives too small a number.
 double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t top_k, std::size_t smaller) {
   int highest = 0;
   double rows = 0;
@@ -51,7 +51,8 @@ double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t t
   return rows * layers * (layers - 1) / 2 * k * k / (highest + 1);
 }
 
-// The largest K that divides a token's numbers and has no expert twice; nullopt: the rows are too few to tell.
+// Returns the largest K that divides a token's numbers and repeats no expert; nullopt if there are too few rows to
+// decide.
 std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences, std::size_t ids_of_token) {
   std::size_t found = 1;
   for (std::size_t top_k = std::min(ids_of_token, kMostTopK); top_k > 1 && found == 1; --top_k)
@@ -61,7 +62,8 @@ std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences
   return found;
 }
 
-// Numbers of a token where responses of different lengths agree on them; nullopt: one length, or they do not agree.
+// Returns the numbers per token on which responses of different lengths agree; nullopt if all have one length or they
+// do not agree.
 std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
   const RoutedSequence& one = sequences.front();
   if (one.ids_of_token > 0)

@@ -1,9 +1,8 @@
-// Rows of experts whose shape a file does not say, and slots that hold no expert.
+// Finds the shape of rows of experts if the file does not give it, and the slots that hold no expert.
 //
-// SGLang writes routed_experts as flat int32 of [tokens, layers, K]. The numbers alone fit many shapes, and the number
-// of rows may be smaller than the number of tokens (routed_experts_start_len). A shape is taken only where no other one
-// fits: as the caller states it, or where responses of different lengths agree. Everything else throws
-// AmbiguousRouting.
+// SGLang writes routed_experts as flat int32 of [tokens, layers, K]. The numbers alone fit many shapes, and there may
+// be fewer rows than tokens (routed_experts_start_len). A shape is used only if no other one fits: because the caller
+// states it, or because responses of different lengths agree. All other cases throw AmbiguousRouting.
 #pragma once
 
 #include <optional>
@@ -25,11 +24,11 @@ struct RoutedSequence {
 
 struct RowShape {
   std::size_t layers = 0, top_k = 0;
-  std::size_t ids() const { return layers * top_k; }  // of a token
+  std::size_t ids() const { return layers * top_k; }  // experts of a token
 };
 
-// The shape of all sequences, which are not empty. `source` begins the messages. Throws std::runtime_error: they
-// differ, or contradict `stated`; AmbiguousRouting: several shapes fit.
+// Returns the shape of all sequences, which must not be empty. `source` begins the messages. Throws std::runtime_error
+// if sequences differ or contradict `stated`; AmbiguousRouting if several shapes fit.
 RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated, const std::string& source);
 
 // Which numbers are no expert: below 0 always; at or above `experts` where that is stated; and 255, 65535 or 2^31 - 1,

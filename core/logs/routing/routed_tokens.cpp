@@ -12,15 +12,15 @@ namespace moescope {
 
 namespace {
 
-// Of the tables of experts chosen together, all layers and steps.
+// Limit of the co-activation tables of all layers and steps.
 constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
-// Of which experts each token got, all layers and steps: 512 MiB.
+// Limit of the experts kept for tokens of all layers and steps: 512 MiB.
 constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
-constexpr std::size_t kBytesOfPair = 64;  // of two experts chosen together, a node of a map
-// Tokens whose experts are guessed from those of the layer before: of all layers and steps, and of one.
+constexpr std::size_t kBytesOfPair = 64;  // a map node for two experts chosen together
+// Number of tokens whose experts are predicted from the layer before: in all layers and steps, and in one.
 constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
 
-// Experts sorted; one that stands there twice counts once. i <= j.
+// Calls count(i, j) with i <= j for each pair of experts; `experts_K` is sorted, and a repeated expert counts once.
 template <typename Experts, typename Count>
 void each_pair(const Experts& experts_K, Count count) {
   for (std::size_t i = 0; i < experts_K.size(); ++i) {
@@ -31,12 +31,12 @@ void each_pair(const Experts& experts_K, Count count) {
   }
 }
 
-// A kept row without its slots that hold no expert.
+// Returns a kept row without its empty slots.
 std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
   return row_K.first(static_cast<std::size_t>(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin()));
 }
 
-// The half above the diagonal, given to both.
+// Copies the upper triangle to the lower one.
 SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
   const auto n = static_cast<std::size_t>(experts);
   for (std::size_t i = 0; i < n; ++i)
@@ -68,7 +68,7 @@ void RoutedTokens::expect_experts(int experts) {
 
 void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
   Chosen& chosen = steps_[step][layer];
-  if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // with the nodes of the maps, and the frame to come
+  if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // includes the nodes of the maps and the later frame
   top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
   ++chosen.tokens;
   for (const int expert : experts_K) {

@@ -136,7 +136,7 @@ class TableReader {
 
  private:
   void take(const CsvRow& row) {
-    if (form_.has_header && std::ranges::equal(row.cells, form_.names)) return;  // again, where files were joined
+    if (form_.has_header && std::ranges::equal(row.cells, form_.names)) return;  // repeated header of joined files
     if (row.too_long) return bad_.add(row.line, "too long");
     if (is_table_remark(row.cells.front())) return;
     check_run(row);
@@ -176,12 +176,12 @@ std::string first_piece(InputFile& file, const std::string& path) {
   return piece;
 }
 
-// Whether the last line, which has no end, may be the beginning of one that another program is writing.
+// True if the unfinished last line may be the beginning of one that another program is writing.
 bool may_go_on(const InputFile& file, std::uint64_t read, const ImportOptions& options) {
   return options.growing || file.size() != read;
 }
 
-// False: cancelled.
+// Returns false if cancelled.
 bool read_table(InputFile& file, std::string piece, TableReader& reader, const ImportOptions& options) {
   const auto size = static_cast<double>(std::max<std::uint64_t>(1, file.size()));
   std::uint64_t read = 0;

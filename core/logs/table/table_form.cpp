@@ -19,13 +19,13 @@ constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_id", "run_n
                                                        "trial", "seed",   "experiment"};
 constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
 constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
-// Beside what all logs call the tokens of an expert: in a row of one expert these are no others.
+// Further names of the number of tokens; unambiguous in a row of one expert.
 constexpr std::array<std::string_view, 7> kCountNames = {"count",       "num_tokens", "n_tokens",  "tokens",
                                                          "token_count", "counts",     "load_count"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
                                                         "node", "micro",  "shard", "replica"};
 
-// The column with the first of these names that there is.
+// Returns the column with the first of `names` that exists; -1 if none exists.
 template <class Names>
 int column_of(const std::vector<std::string>& spelled, const Names& names) {
   for (const std::string_view name : names) {
@@ -35,7 +35,7 @@ int column_of(const std::vector<std::string>& spelled, const Names& names) {
   return -1;
 }
 
-// The same, or the first that the table of names says means it.
+// Returns that column, or the first one to which the table of names gives this meaning; -1 if there is no such column.
 template <class Names>
 int column_of(const std::vector<std::string>& spelled, const Names& names, TagMeaning means) {
   const int known = column_of(spelled, names);
@@ -106,12 +106,12 @@ std::vector<std::string> first_row(std::string_view beginning, char delimiter) {
     CsvRows rows(delimiter);
     rows.add(beginning, take);
     if (cells.empty()) rows.finish(take);
-  } catch (const Unreadable&) {  // as whoever reads all of it will say
+  } catch (const Unreadable&) {  // reported when the whole file is read
   }
   return cells;
 }
 
-// How many of the columns that make a table are there.
+// Returns how many of the columns that define a table exist.
 int known_columns(const TableForm& form) {
   return (form.step >= 0) + (form.layer >= 0) + (form.expert >= 0) + (form.count >= 0);
 }

@@ -1,4 +1,4 @@
-// What the columns of a CSV table mean, told from its first rows.
+// Determines the meaning of the columns of a CSV table from its first rows.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace moescope {
 
 enum class TableKind {
-  loads,   // step, layer, expert and count: a row an expert
+  loads,   // step, layer, expert and count: a row per expert
   trace,   // layer and expert: a row for every expert that a token was sent to
   figures  // step, and a column for each value
 };
@@ -25,10 +25,10 @@ struct TableForm {
   int run = -1;                                        // column that tells runs apart: run, seed, ...; -1: none
 };
 
-// By the first bytes of a file; `named_csv`: its name says that it is a table, so that a row of numbers is one without
-// a header, and columns of figures are a log. nullopt: it is no table of a run.
+// Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file name
+// is that of a table; rows of numbers then need no header, and columns of figures are a log.
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv);
-// A comment, or Excel's line that names the delimiter.
+// True for a comment, or Excel's line that names the delimiter.
 bool is_table_remark(std::string_view first_cell);
 bool is_named_csv(std::string_view path);  // .csv, .tsv
 

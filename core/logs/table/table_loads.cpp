@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
-// Loads that a run may have for each row of its table, beyond those that any table may: of a large model's single
-// tokens, a row names one of some thousand.
+// Limits of the loads of a run: per row of its table, and for any table. In a trace of single tokens of a large model,
+// a row names one of several thousand experts.
 constexpr std::size_t kLoadsOfARow = 8192, kLoadsOfATable = std::size_t{1} << 28;
-constexpr std::size_t kMostRestarts = 100;  // that are told
+constexpr std::size_t kMostRestarts = 100;  // with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
@@ -29,7 +29,7 @@ std::string place_of(std::int64_t step, int layer) {
   return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
 }
 
-// What a table of counts does not have, though it has it elsewhere: the first of each kind and how many there are.
+// Counts places where a table of counts has no row, although other steps have one; keeps the first of each kind.
 class MissingRows {
  public:
   void expert(std::int64_t step, int layer, std::size_t expert) {
@@ -57,7 +57,7 @@ class MissingRows {
 
 }  // namespace
 
-// The frame of the stretches of one step, [first, end).
+// Builds the frame of one step from its stretches [first, end).
 class TableLoads::StepLoads {
  public:
   StepLoads(const TableLoads& table, const RunInfo& info)
@@ -173,7 +173,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// What an earlier attempt logged, by the rule of all logs, for which the rows have to be as they were written.
+// Drops earlier attempts by the restart rule of all logs; requires rows in the order of writing.
 void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
   struct Cut {
     std::size_t at;
@@ -202,11 +202,11 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
   if (is_in_no_order(to_new_steps, logged - steps.size(), logged))
     throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
   std::vector<Stretch> kept;
-  std::int64_t dropped_from = INT64_MAX;  // by the cuts behind
+  std::int64_t dropped_from = INT64_MAX;  // by the cuts after this stretch
   for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
     Stretch rest = *stretch;
     for (; !cuts.empty() && cuts.back().at > stretch->first; cuts.pop_back()) {
-      // A cut within its step: what stands before it in the step belongs to the earlier attempt.
+      // A cut within its step: the part of the step before the cut belongs to the earlier attempt.
       if (cuts.back().at < rest.end && rest.step < dropped_from) {
         kept.push_back({rest.step, cuts.back().at, rest.end});
         rest.end = cuts.back().at;
@@ -240,7 +240,7 @@ void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& 
   std::ranges::stable_sort(stretches_, {}, &Stretch::step);
 }
 
-// How many rows the layers of a trace's smallest batch have.
+// Returns the number of rows per layer in the smallest batch of a trace.
 std::int64_t TableLoads::smallest_batch() const {
   std::size_t smallest = loads_.size();
   for (const Stretch& stretch : stretches_) {

@@ -1,5 +1,5 @@
-// The rows of a table of expert loads, kept until all are there: only then it is known how many layers and experts
-// there are, and in which order the rows belong.
+// Keeps the rows of a table of expert loads until all are read: only then the number of layers and experts and the
+// order of the rows are known.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ class TableLoads {
  public:
   TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
 
-  // Throws Unreadable: the row cannot be read; std::runtime_error: the table takes more than kMostTableBytes.
+  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return loads_.empty(); }
-  // The run, step after step. Throws std::runtime_error: the order of the rows does not tell which of them count, or
-  // there is more than can be shown. `remarks`: what the order showed.
+  // Builds the run step by step; `remarks` gets findings about the order. Throws std::runtime_error if the order of the
+  // rows does not tell which of them count, or if there is more than can be shown.
   std::shared_ptr<History> build(const ImportOptions& options, std::vector<std::string>& remarks);
 
  private:
@@ -33,7 +33,7 @@ class TableLoads {
     std::uint32_t count;
   };
   static_assert(sizeof(Load) == 8);
-  // Loads of one step that follow each other in the file.
+  // Consecutive loads of one step in the file.
   struct Stretch {
     std::int64_t step;
     std::size_t first, end;
@@ -69,7 +69,7 @@ class TableLoads {
   std::vector<Stretch> stretches_;
   std::vector<Spoiled> spoiled_;  // in the order of the file
   Largest layer_, expert_;
-  std::int64_t last_layer_ = 0, trace_step_ = 0;  // of a trace
+  std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
 
 }  // namespace moescope

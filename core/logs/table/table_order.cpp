@@ -4,7 +4,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kBytesOfASeries = 64;  // with what the map and the system need
+constexpr std::size_t kBytesOfASeries = 64;  // includes overhead of the map and the allocator
 constexpr int kExpertBits = 16;
 
 }  // namespace
@@ -31,7 +31,7 @@ void TableOrder::add(std::int64_t step, std::uint64_t group, std::uint64_t exper
 
 TableOrder::Kind TableOrder::kind() const {
   if (falls_ > rises_) return Kind::newest_first;
-  // Each of them begins anew where the one before has ended: sorted by what tells them apart.
+  // If new groups or series begin where others end, the rows are sorted by group or series.
   const bool sorted = falls_to_new_groups_ > 0 || 2 * falls_to_new_series_ > last_.size();
   if (falls_ > 0) return sorted ? Kind::lost : Kind::as_written;
   return falls_of_rows_ > 0 ? Kind::by_step : Kind::as_written;

@@ -1,9 +1,10 @@
-// In which order the rows of a table stand: as a training wrote them, or sorted otherwise, as by layer and expert.
+// Determines the order of the rows of a table: as a training wrote them, or sorted in another way, such as by layer and
+// expert.
 //
-// A series is what has at most one row a step: the rows of one expert of one layer. Where no series ever goes back, the
-// order of the rows says nothing, and they belong sorted by step. Where the series mostly go back, the newest row
-// stands first. Else a training went back to an earlier step (restart_rule.h), if the rows stand as they were written;
-// if they are sorted by layer or rank as well, what came after what is lost.
+// A series has at most one row per step: the rows of one expert of one layer. If no series ever goes back, the rows are
+// sorted by step. If series go back more often than forward, the newest row is first. Otherwise a training went back to
+// an earlier step (restart_rule.h), provided that the rows are as written; if they are also sorted by layer or rank,
+// the order of writing is lost.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,21 @@ class TableOrder {
  public:
   enum class Kind { as_written, by_step, newest_first, lost };
 
-  // `group`: layer, and rank where there are several; each is in every step.
+  // `group`: layer, combined with the rank if there are several; every step has each group.
   void add(std::int64_t step, std::uint64_t group, std::uint64_t expert, std::int64_t line);
   Kind kind() const;
-  bool repeats() const { return repeats_ > 0; }  // a series has a step again, without another between
-  // "line 7 goes back to step 8 of the same layer and expert, ..."; for `lost`, and for repeats.
+  bool repeats() const { return repeats_ > 0; }  // a series has a step twice in succession
+  // "line 7 goes back to step 8 of the same layer and expert, ...", for `lost` and for repeats.
   std::string going_back() const;
   std::string repeated() const;
   bool goes_back() const { return falls_ > 0 && rises_ > 0; }
-  std::size_t bytes() const;  // that this takes
+  std::size_t bytes() const;  // memory of this object
 
  private:
   struct Row {
     std::int64_t step = 0, line = 0;
   };
-  std::unordered_map<std::uint64_t, std::int64_t> last_;  // step of each series
+  std::unordered_map<std::uint64_t, std::int64_t> last_;  // last step of each series
   std::unordered_set<std::uint64_t> groups_;
   Row first_fall_, first_repeat_;
   std::int64_t last_step_ = -1;
