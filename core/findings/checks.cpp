@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kWindowSteps = 50, kSettled = 170;  // steps: a window, and after which a jump is looked for
+constexpr std::int64_t kWindowSteps = 50, kSettled = 170;  // steps of a window, and steps before a jump can be detected
 constexpr std::int64_t kOscillationLoads = 100;
 
 bool has_values(const History& history, Metric metric) {
@@ -50,7 +50,7 @@ class Checking {
   void passed(std::initializer_list<FindingKind> kinds, std::string words) {
     if (!is_found(kinds)) checks_.passed.push_back(std::move(words));
   }
-  // Where so many steps were read.
+  // Passes the check if at least this many steps were read.
   void after(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
     if (steps_ >= steps) return passed(kinds, std::move(words));
     if (!is_found(kinds)) needs(what, counted(steps, "step", "steps") + "; so far there are " + grouped(steps_));

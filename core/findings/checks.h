@@ -1,4 +1,4 @@
-// What a scan of a run has looked for: the checks that passed, and those that could not be made, with what they need.
+// Checks of a scan: those that passed, and those that could not be made, with what they need.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ struct Checks {
   std::vector<std::string> not_checked;  // "oscillation: needs the bias of successive steps ..."
 };
 
-// Those that `findings` of the run speak of are in neither list.
+// Returns the checks of a run. A check with a finding in `findings` is in neither list.
 Checks checks_of(const History& history, std::span<const Finding> findings);
 
 }  // namespace moescope

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// Of a share below `share` since then: it has lasted for long enough, and cannot come by chance.
+// True if a share below `share` has lasted long enough since then and cannot come by chance.
 bool lasts_without_chance(const Since& since, std::int64_t steps, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
   const double expected = static_cast<double>(load.loads() - since.loads) * per_load;
@@ -25,7 +25,7 @@ std::vector<LoadEpisode> ExpertWatch::block(const LoadBlock& block, const Recent
   return over;
 }
 
-// Runs of batches without a token. A step whose load was not logged neither ends nor begins one.
+// Counts consecutive batches without a token. A step without a logged load neither ends nor begins such an episode.
 std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, const RecentLoad& load) {
   std::vector<LoadEpisode> over;
   const std::size_t n = experts_.size();
@@ -43,8 +43,8 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
         expert.missed += share;
         expert.longest_silence = std::max(expert.longest_silence, expert.silent_batches);
       } else {
-        // In a thinned history a merged row is silent if one of its batches was, so episodes that are over are not
-        // reported there.
+        // In a thinned history a merged row is silent if one of its batches was, so past episodes are not reported for
+        // merged rows.
         const bool whole = step - expert.silent_since == expert.silent_batches;
         if (expert.is_dead() && whole && row[e] > 0) {
           over.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
@@ -150,7 +150,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   out.push_back(std::move(finding));
 }
 
-// Those that are starved are reported as such.
+// Leaves out starved experts, which are reported separately.
 void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& out) const {
   const std::vector<int> starved = starved_experts(load);
   std::vector<int> under;

@@ -23,9 +23,9 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
-constexpr int kLookedAt = 11;                                     // frames of a window, to find one that has a bias
-constexpr std::int64_t kSuccessive = 2;                           // steps between two biases, to tell what a step is
+constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied from a history at once
+constexpr int kLookedAt = 11;                                     // frames of a window that are searched for a bias
+constexpr std::int64_t kSuccessive = 2;  // largest distance of two biases from which the step of the bias is known
 
 struct KindName {
   FindingKind kind;
@@ -60,7 +60,7 @@ constexpr std::array<KindName, 26> kKindNames = {{
     {FindingKind::by_hand, "controlled by hand"},
 }};
 
-// Values of one step by which a rewound run is recognised.
+// Values of one step that identify a rewound run.
 struct Fingerprint {
   std::int64_t step = -1;
   std::uint32_t loss = 0, max_vio = 0;
@@ -100,8 +100,7 @@ std::string finding_id(const Finding& finding) {
 
 namespace {
 
-// The watches over a run, each with its figures. Copyable, so that the steps after the last whole block can be read
-// into a copy.
+// The watches over a run. Copyable, so that the steps after the last whole block can be read into a copy.
 struct Watches {
   struct Layer {
     LoadWatch load;
@@ -148,7 +147,7 @@ class Reading {
     const std::int64_t first = range_.first + b * kBlock;
     return {first, std::min(range_.last, first + kBlock - 1)};
   }
-  // Whole blocks only: routers and quantizers are checked once in a window.
+  // Whole blocks only, because routers and quantizers are checked once per window.
   bool completes_window(std::int64_t b) const {
     return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
   }
@@ -157,8 +156,8 @@ class Reading {
     const auto from = static_cast<std::size_t>(b * kBlock) * width;
     return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
   }
-  // Routers of a window's first step; on logs that have biases on some steps only, of the first that has them, and the
-  // next ones.
+  // Routers of a window's first step, and the next ones. If a log has biases on some steps only, routers of the first
+  // step with a bias.
   struct WindowFrames {
     FramePtr now, next;
     std::int64_t steps_between = 1;
@@ -175,13 +174,13 @@ class Reading {
   const History& history_;
   const Interventions& settings_;
   const StepAxis& axis_;
-  StepRange range_;                           // positions, as all that the watches get
-  std::vector<std::int64_t> steps_, edges_;   // there, and a bin for each
-  std::int64_t first_step_;                   // of the window that ends in the range
+  StepRange range_;                           // positions, like all steps of the watches
+  std::vector<std::int64_t> steps_, edges_;   // steps at these positions, with a bin for each
+  std::int64_t first_step_;                   // first step of the window that ends in the range
   std::int64_t phase_;                        // blocks before the range
-  std::vector<WindowFrames> frames_;          // by block that completes a window
-  std::vector<float> assignments_;            // by step
-  std::vector<std::vector<float>> max_vio_;   // by layer and step
+  std::vector<WindowFrames> frames_;          // indexed by block that completes a window
+  std::vector<float> assignments_;            // indexed by step
+  std::vector<std::vector<float>> max_vio_;   // indexed by layer and step
   std::map<std::int64_t, LayerMeans> means_;  // by block that completes a window of loads
 };
 
@@ -220,12 +219,12 @@ void Reading::read_frames(QuantWatch& quants) {
   }
 }
 
-// Whether anything of the range, or of the window that ends in it, is of that layer.
+// True if the layer has any frame in the range, or in the window that ends in it.
 bool Reading::may_have(int layer) const {
   return history_.has_layer(layer, {first_step_, steps_.back()});
 }
 
-// As read_layer() does where there is nothing.
+// Does what read_layer() does for a layer without loads.
 void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
   const std::int64_t step = axis_.step(block(blocks() - 1).first);
   const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
@@ -268,7 +267,7 @@ void Reading::read_losses(LossWatch& losses) const {
   const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
   const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
                            grad_norm = values(Metric::grad_norm);
-  // Where only means of old steps are kept, their bins still count the values that were NaN or infinite.
+  // If only means of old steps are kept, their bins still count values that were NaN or infinite.
   const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
   for (std::int64_t b = 0; b < blocks(); ++b) {
     losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
@@ -280,7 +279,7 @@ void Reading::read_losses(LossWatch& losses) const {
   }
 }
 
-// What concerns all layers together.
+// Updates the watches over all layers.
 void Reading::read_whole(Watches& watches) const {
   const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
   for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
@@ -292,7 +291,7 @@ void Reading::read_whole(Watches& watches) const {
   for (const auto& [b, means] : means_) watches.swaps.window(means);
 }
 
-// When asked to stop, the caller discards everything: layers have been read differently far.
+// If `stop` is requested, the caller must discard `watches`: some layers have been read, others not.
 void Reading::into(Watches& watches, const std::stop_token& stop) {
   read_frames(watches.quants);
   assignments_ = history_.assignments(edges_);
@@ -319,11 +318,11 @@ struct FindingsScan::State {
   HistoryPtr history;
   StepAxis axis;
   Interventions settings;
-  StepRange whole;  // positions of the steps in whole blocks
-  StepRange seen;   // and of those after them
+  StepRange whole;  // positions of steps in whole blocks
+  StepRange seen;   // positions of all steps read
   Fingerprint newest;
-  std::optional<Watches> watches;  // of `whole`
-  std::optional<Watches> ahead;    // of `seen`, where that is more
+  std::optional<Watches> watches;  // state after `whole`
+  std::optional<Watches> ahead;    // state after `seen`, if that is more
 };
 
 void FindingsScan::State::restart() {
@@ -384,7 +383,7 @@ std::vector<Finding> FindingsScan::findings() const {
   }
   for (Finding& finding : out) finding.steps = s.axis.steps(finding.steps);
   watches.quants.findings(out);
-  // Reported as not recovering already, so not as uneven as well.
+  // Layers already reported as not recovering are not reported as uneven as well.
   std::vector<int> not_recovering;
   for (const Finding& finding : out) {
     if (finding.kind == FindingKind::no_recovery)

@@ -1,11 +1,11 @@
-// Findings: what is wrong with a run, in words, with evidence. They are read from a history alone, so that live runs,
-// recordings and imported logs are treated alike.
+// Findings: faults of a run as text with evidence. They are derived from a history alone, so that live runs, recordings
+// and imported logs are treated alike.
 //
-// A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
-// at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
-// when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
-// (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, swap_watch.h,
-// loss_watch.h, quant_watch.h), each with its reason. A healthy run has no findings, in its first steps either.
+// A scan reads its history once, in blocks of kBlock steps, and keeps what it needs, so that a step takes the same time
+// at the end of a long run as at its beginning. Steps after the last whole block are included and read again when their
+// block is complete. Too slow for the GUI thread. Each threshold is declared and explained beside the watch that uses
+// it (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, swap_watch.h,
+// loss_watch.h, quant_watch.h). A healthy run has no findings, not even in its first steps.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,32 @@
 namespace moescope {
 
 enum class FindingKind {
-  loss_not_finite,      // NaN or Inf, now or ever
-  collapsed,            // a few experts take all tokens of a layer
-  collapsing,           // ... and it is on its way there
-  dead,                 // no token for a long time
-  no_recovery,          // the load jumped in many layers; this one did not come back
-  starved,              // hardly any tokens for a long time
-  underused,            // far less than their share for a long time, and a part of the capacity that counts
-  hot,                  // several times its share for a long time
-  uneven,               // the fullest expert has at least twice its share for a long time
-  uneven_ranks,         // neighbouring experts, which share a rank of expert parallelism, have far more than theirs
-  uneven_batches,       // an expert is far too full in every batch, but not the same one
-  swapped_layers,       // two layers have exchanged their loads
-  oscillating_bias,     // load and bias oscillate about the even load
-  saturated,            // the scores are at the ends of their range
-  uninformative,        // ... or are the same for every token
-  no_gradient,          // no gradient of the loss reaches the gates
-  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
-  loss_stuck,           // the loss does not fall, or rose and stays up
+  loss_not_finite,    // NaN or Inf, now or ever
+  collapsed,          // a few experts take all tokens of a layer
+  collapsing,         // the load of a layer approaches a collapse
+  dead,               // no token for a long time
+  no_recovery,        // the load jumped in many layers and did not return to its former evenness in this one
+  starved,            // hardly any tokens for a long time
+  underused,          // far less than their share for a long time, with a relevant part of the capacity idle
+  hot,                // several times its share for a long time
+  uneven,             // the fullest expert has at least twice its share for a long time
+  uneven_ranks,       // neighbouring experts, which share a rank of expert parallelism, have far more than their share
+  uneven_batches,     // in every batch an expert is far too full, but a different one each time
+  swapped_layers,     // two layers have exchanged their loads
+  oscillating_bias,   // load and bias oscillate about the even load
+  saturated,          // the scores are at the ends of their range
+  uninformative,      // the scores are the same for every token
+  no_gradient,        // no gradient of the loss reaches the gates
+  bias_against_gate,  // the bias gives tokens to an expert to which the gate gives almost no weight
+  loss_stuck,         // the loss does not fall, or rose and stays up
   auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
   clipping,
   low_sqnr,
-  comparison,  // a gap of losses and what chance makes
+  comparison,  // loss gap of two runs, and the effect of chance
   load_shift,  // the load jumped in many layers, which recovered or are recovering
-  by_hand,     // settings made by a person override the router
+  by_hand,     // settings made by the user override the router
 };
 const char* finding_kind_name(FindingKind kind);
 
@@ -60,29 +60,29 @@ struct Finding {
   FindingKind kind = FindingKind::comparison;
   Severity severity = Severity::note;
   int run = 0;               // RunInfo::run
-  std::vector<int> layers;   // the worst first; empty: the whole run
-  std::vector<int> experts;  // of the first layer, the worst first
-  StepRange steps;           // that it covers; ongoing: up to the newest step read
+  std::vector<int> layers;   // worst first; empty: the whole run
+  std::vector<int> experts;  // of the first layer, worst first
+  StepRange steps;           // if ongoing, up to the newest step read
   bool ongoing = true;
-  std::optional<OperandPlace> tensor;  // that a finding on number formats speaks of, in the worst layer
+  std::optional<OperandPlace> tensor;  // operand of a finding on number formats, in the worst layer
   std::string title;                   // "Layer 1 has collapsed"
-  std::string brief;                   // for a sentence that names layer and step: "experts 3 and 7 get no token"
+  std::string brief;                   // used in sentences with layer and step: "experts 3 and 7 get no token"
   std::string saw, why;                // sentences
   std::vector<Setting> knobs;          // settings that affect it
-  std::optional<FigureKey> metric;     // that shows it
+  std::optional<FigureKey> metric;     // figure that shows the finding
 };
 
-// Identifies a finding for muting, whatever its present numbers.
+// Returns an identifier for muting that does not depend on present numbers.
 std::string finding_id(const Finding& finding);
 
-// The load of a MoE layer over its newest 50 steps together (recent_load.h).
+// The load of a MoE layer summed over its newest 50 steps (recent_load.h).
 struct LayerLoad {
   int layer = -1;
-  std::string batches;        // that it is of: "50 steps", "5 logged batches"
-  bool every_step = true;     // the log has a load on each
+  std::string batches;        // window: "50 steps", "5 logged batches"
+  bool every_step = true;     // the log has a load for every step
   float living = 1;           // share of the experts that can be chosen
-  std::vector<float> shares;  // [E] times the even load of the experts that can be chosen
-  bool settles = false;       // uneven since the first steps, and less so than it was
+  std::vector<float> shares;  // [E] in units of the even load of the experts that can be chosen
+  bool settles = false;       // uneven since the first steps, but less so by now
 };
 
 class FindingsScan {
@@ -92,14 +92,14 @@ class FindingsScan {
   explicit FindingsScan(HistoryPtr history);
   ~FindingsScan();
 
-  // Reads up to and including step `upto`. Starts again if the run was rewound. Returns early when asked to stop, and
-  // can continue later.
+  // Reads the steps up to and including `upto`. Starts again if the run was rewound. Returns early if `stop` is
+  // requested; a later call continues.
   void advance(std::int64_t upto, std::stop_token stop = {});
-  std::vector<Finding> findings() const;  // in the order of sort_findings
-  // What goes on with the load of experts and has not lasted long enough for a finding (expert_watch.h): no words.
+  std::vector<Finding> findings() const;  // in the order of sort_findings()
+  // Returns conditions of experts that have not lasted long enough for a finding (expert_watch.h), without texts.
   std::vector<Finding> not_yet() const;
-  std::vector<LayerLoad> loads() const;  // of the layers that have one
-  StepRange seen() const;                // what was read
+  std::vector<LayerLoad> loads() const;  // layers that have a load
+  StepRange seen() const;                // steps that were read
   const HistoryPtr& history() const;
 
  private:
@@ -107,14 +107,14 @@ class FindingsScan {
   std::unique_ptr<State> state_;
 };
 
-// Findings of a whole history up to a step.
+// Returns the findings of a whole history up to a step.
 std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
-// Compares run `b` with `a` (verdict.h); empty if there is no verdict.
+// Compares run `b` with run `a` (verdict.h); empty if there is no verdict.
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
                                       const Judging& judging = {});
 
-void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
-std::string steps_read(const History& history);      // by a scan: "steps 0 to 1,234", or "nothing yet"
-std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
+void sort_findings(std::vector<Finding>& findings);  // ongoing ones first, then by severity, then newest first
+std::string steps_read(const History& history);      // steps a scan has read: "steps 0 to 1,234", or "nothing yet"
+std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // text for export
 
 }  // namespace moescope

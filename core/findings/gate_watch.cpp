@@ -9,9 +9,9 @@ namespace moescope {
 
 namespace {
 
-constexpr double kGateShare = 0.5;  // an expert with less of the load is not favoured
+constexpr double kGateShare = 0.5;  // an expert with a smaller share of the load is not favoured
 
-// The share of sigmoid scores at the ends of their range; NaN: the frame has no histogram of scores.
+// Returns the share of sigmoid scores at the ends of their range; NaN if the frame has no histogram of scores.
 double share_at_ends(const RouterFrame& router, int n_experts) {
   const auto bins = static_cast<std::size_t>(kHalfOctaves);
   if (router.score_chosen.size() != bins || router.score_rejected.size() != bins) return std::nan("");
@@ -43,7 +43,8 @@ void GateWatch::router(const GateReading& reading) {
   judge_gates(reading.step, *reading.router);
 }
 
-// By its rate where that is known; or else by how far it moved, as if each of several steps went either way.
+// Takes the step from the bias rate if that is known; else from the distance moved, assuming that the direction of each
+// step is random.
 void GateWatch::note_bias_step(const GateReading& reading) {
   bias_step_ = {};
   const auto n = static_cast<std::size_t>(n_experts_);
@@ -69,7 +70,7 @@ void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::
   const bool at_ends = softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds;
   saturated_.follow(step, softmax && at_ends, softmax_ ? entropy : ends);
   const auto information = static_cast<double>(router.mutual_information);
-  uninformative_.follow(step, information < kUninformative, information);  // not where it is missing
+  uninformative_.follow(step, information < kUninformative, information);  // false if `information` is missing
 }
 
 void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {

@@ -20,7 +20,8 @@ namespace moescope {
 
 namespace {
 
-// "Layer 3 has collapsed since step 480", "5 of 58 layers have collapsed"; nullptr: the finding's title says it.
+// Text for one layer and for several: "Layer 3 has collapsed since step 480", "5 of 58 layers have collapsed"; nullptr:
+// use the title of the finding.
 struct RouterFault {
   FindingKind kind;
   const char *of_one, *of_many;
@@ -45,7 +46,7 @@ constexpr std::array<RouterFault, 15> kRouterFaults = {{
     {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
      "have a bias that contradicts their gate"},
 }};
-// The fullest experts are named if so few take nearly all assignments, or else half of them.
+// The fullest experts are named if a few take nearly all assignments, or at least half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
 constexpr std::size_t kNamedExperts = 8;
 
@@ -58,7 +59,8 @@ bool lacks_tokens(FindingKind kind) {
   return kind == FindingKind::dead || kind == FindingKind::starved;
 }
 
-// How many of these descending utilisations make up a share of all assignments, and which share that is.
+// Returns the number of experts, in order of descending load, that have at least `share` of all assignments, and their
+// exact share.
 std::pair<std::size_t, double> that_take(double share, std::span<const float> load) {
   double sum = 0;
   std::size_t n = 0;
@@ -66,14 +68,13 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
   return {n, sum / static_cast<double>(load.size())};
 }
 
-// Findings whose sentence is about the fullest experts of the last 50 steps.
+// True for findings whose sentence is about the fullest experts of the last 50 steps.
 bool is_of_fullest(FindingKind kind) {
   using enum FindingKind;
   return kind == collapsed || kind == collapsing || kind == uneven;
 }
 
-// "Expert 3 gets ...", from "expert 3 gets ...".
-// Where every step has a load, the scan's window of whole blocks is replaced by the last 50 steps.
+// If every step has a load, the scan's window of whole blocks is replaced by the last 50 steps.
 std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
   std::vector<LayerLoad> loads = scan.loads();
   for (LayerLoad& load : loads) {
@@ -98,7 +99,7 @@ class Judge {
 
  private:
   const LayerLoad* load_of(int layer) const;
-  float max_vio(int layer) const;  // of the window's loads together; where there are none, as the history has it
+  float max_vio(int layer) const;  // of the window's summed loads; without loads, the figure in the history
   const Finding* lead() const;
   void describe(const Finding& lead, Health& health) const;
   std::vector<int> layers_with(FindingKind kind) const;
@@ -131,7 +132,7 @@ float Judge::max_vio(int layer) const {
   return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
 }
 
-// Of the severest ongoing findings that on the least even layer; a loss that is lost goes first.
+// Returns the severest ongoing finding; of several, that on the least even layer. A NaN or infinite loss goes first.
 const Finding* Judge::lead() const {
   const Finding* found = nullptr;
   float worst = -std::numeric_limits<float>::infinity();
@@ -150,7 +151,7 @@ std::string Judge::layers_text(std::size_t n) const {
   return std::to_string(n) + " of " + std::to_string(history_.info().moe_layers.size()) + " MoE layers";
 }
 
-// The experts that take most of the tokens, or the fullest one.
+// Returns a text on the experts that take most of the tokens, or on the fullest one.
 std::string Judge::fullest(const LayerLoad& of, Health& health) const {
   std::vector<float> load = of.shares;
   std::vector<int> order(load.size());
@@ -159,7 +160,7 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
   std::ranges::stable_sort(load, std::greater{});
   for (const double share : {kNearlyAll, kHalf}) {
     const auto [n, taken] = that_take(share, load);
-    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // of a quarter of all, at most
+    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
     order.resize(n);
     health.experts = order;
     return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
@@ -178,7 +179,7 @@ std::string Judge::detail(const Finding& lead, Health& health) const {
   return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
 }
 
-// Experts of the same layer that are left without tokens.
+// Returns a text on the experts of the layer that get no tokens or almost none.
 std::string Judge::beside(const Finding& lead) const {
   if (lacks_tokens(lead.kind)) return {};
   const LayerLoad* load = load_of(lead.layers.front());
@@ -233,7 +234,7 @@ void Judge::describe(const Finding& lead, Health& health) const {
                     "Worst: l" + worst + since + "."};
 }
 
-// By the loads that the scan has read; of a log without loads by its MaxVio.
+// Returns the least even layer by the loads that the scan has read; for a log without loads, by its MaxVio.
 int Judge::least_even() const {
   const LayerLoad* worst = nullptr;
   for (const LayerLoad& load : loads_)
@@ -241,7 +242,7 @@ int Judge::least_even() const {
   return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
 }
 
-// "Most uneven: layer 1, where expert 3 gets 1.56 times its fair share."
+// Returns "Most uneven: layer 1, where expert 3 gets 1.56 times its fair share."
 std::string Judge::most_uneven(const char* heading, Health& health) const {
   health.layer = least_even();
   if (health.layer < 0) return {};
@@ -250,12 +251,12 @@ std::string Judge::most_uneven(const char* heading, Health& health) const {
   return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
 }
 
-// The watches wait until it has lasted (expert_watch.h, imbalance_watch.h): until then a router may still balance
-// itself, but what they will find is not healthy meanwhile. The layer with most experts without a token; without such
-// layers the least even.
+// The watches wait until a condition has lasted (expert_watch.h, imbalance_watch.h), because a router may still balance
+// itself; meanwhile it is not healthy either. Returns the layer with most experts without a token; without such layers,
+// the least even layer.
 const Finding* Judge::begun() const {
   const auto is_worse = [this](const Finding& a, const Finding& b) {
-    if (a.kind != b.kind) return a.kind < b.kind;  // dead, hot, uneven
+    if (a.kind != b.kind) return a.kind < b.kind;  // order: dead, hot, uneven
     if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
     return max_vio(a.layers.front()) > max_vio(b.layers.front());
   };
@@ -271,7 +272,7 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   health.since = begun.steps.first;
   const LayerLoad* load = load_of(health.layer);
   const bool settles = load && load->settles && !silent;
-  // What lasts 400 steps is a finding for an expert that is far too full; an uneven load may still get even.
+  // After 400 steps an expert that is far too full is a finding; an uneven load may still become even.
   const bool hot = begun.kind == FindingKind::hot;
   const bool is_late = silent || (hot && counted_steps(history_) >= kHotSteps && !settles);
   health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
@@ -313,7 +314,7 @@ std::string Judge::help(const Finding& lead) const {
   return "Try a higher bias_update_rate, or aux_coeff > 0.";
 }
 
-// A finding that is not about routers.
+// Returns a text on a finding that is not about routers.
 std::string Judge::elsewhere() const {
   for (const Finding& finding : findings_)
     if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind))
@@ -382,7 +383,7 @@ Health Judge::health() {
 
 namespace {
 
-// A form that is no shorter than the one before it is of no use.
+// Removes forms that are not shorter than the one before.
 void keep_shorter(Health& health) {
   std::size_t before = health.sentence.size();
   std::erase_if(health.shorter,

@@ -10,10 +10,10 @@ namespace moescope {
 
 namespace {
 
-constexpr double kOfBatch = 0.5;   // of the batches' MaxVio: together they are far more even
-constexpr double kSettling = 0.8;  // of the highest MaxVio: it has fallen since then
+constexpr double kOfBatch = 0.5;   // of the batches' MaxVio: the loads together are far more even
+constexpr double kSettling = 0.8;  // of the highest MaxVio: the load has become more even
 constexpr double kAlmostAsFull = 0.95;
-constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in them may be that of an untrained router
+constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in them may be due to an untrained router
 
 std::int64_t uneven_steps(double level, bool nothing_balances) {
   const auto steps = static_cast<std::int64_t>(2 * kUnevenSteps / (1 + level));
@@ -71,10 +71,10 @@ bool ImbalanceWatch::can_tell_ranks(int experts, int ranks) {
   return false;
 }
 
-// The fewest ranks, as long as those of more are hardly fuller.
+// Prefers few ranks, unless more ranks give a clearly fuller one.
 std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad& load, double threshold) const {
   const int experts = load.n_experts();
-  if (load.living() < experts) return std::nullopt;  // killed by hand: the ranks differ by that
+  if (load.living() < experts) return std::nullopt;  // killed experts make the ranks uneven
   std::optional<Rank> found;
   const double deviations = std::min(kRankDeviations, kNearlyAllDeviations * std::sqrt(experts - 1.0));
   for (int ranks = 2; kLeastNeighbours * ranks <= experts; ++ranks) {

@@ -1,5 +1,5 @@
-// Watches the load of one MoE layer for imbalance that lasts: the fullest expert of the window, ranks of expert
-// parallelism that neighbouring experts share, and batches that are each uneven in their own way.
+// Watches the load of one MoE layer for lasting imbalance: the fullest expert of the window, neighbouring experts that
+// share a rank of expert parallelism, and batches that are each uneven in their own way.
 //
 // Legend: E experts, R ranks, K top_k. Nothing that chance explains is reported.
 #pragma once
@@ -12,23 +12,22 @@
 
 namespace moescope {
 
-// Uneven: the MaxVio of the window is over this (the fullest expert has twice its share), or over 70 % of the possible
-// maximum where that is less, and over twice what chance gives. The fuller, the sooner: at 1, 1.25, 1.5, 2 and 2.5
-// times this MaxVio for 800, 711, 640, 533 and 457 steps. Layers that a bias rate of 0.001 evens out were seen above it
-// for up to 620 steps; a run whose settings balance nothing is reported after half of the time.
+// Uneven: the MaxVio of the window exceeds this (the fullest expert has twice its share), or 70 % of the possible
+// maximum if that is less, and twice the value of chance. Higher levels are reported sooner: at 1, 1.25, 1.5, 2 and 2.5
+// times this MaxVio after 800, 711, 640, 533 and 457 steps. Layers that a bias rate of 0.001 evens out were seen above
+// it for up to 620 steps; a run whose settings balance nothing is reported after half of these steps.
 inline constexpr double kUnevenVio = 1, kUnevenWay = 0.7;
 inline constexpr std::int64_t kUnevenSteps = 800;
 inline constexpr std::array<double, 5> kUnevenLevels = {1, 1.25, 1.5, 2, 2.5};
-// Uneven ranks: at least 4 neighbours, E / R of them, have this many times an even load where the experts lie on R
-// ranks one after the other, and their loads in any other order would hardly ever give that: by so many standard
-// deviations of the mean of E / R experts picked at random, or nearly as many as there can be, which is sqrt(E - 1). Of
-// made-up layers whose loads spread by 0.15 to 0.4 fewer than 1 in 2,000 have such neighbours. Where R is not known it
-// may be any number that divides E.
+// Uneven ranks: with the experts on R ranks one after the other, the E / R experts of a rank (at least 4) have this
+// many times an even load, which other orders of these experts would hardly ever give: it is this many standard
+// deviations of the mean of E / R random experts, or nearly the possible maximum, sqrt(E - 1). Of made-up layers with a
+// spread of load of 0.15 to 0.4, fewer than 1 in 2,000 are reported. If R is not known, it may be any divisor of E.
 inline constexpr double kUnevenRank = 1.4, kRankDeviations = 5.5, kNearlyAllDeviations = 0.9;
 inline constexpr int kLeastNeighbours = 4;
 inline constexpr std::int64_t kUnevenRankSteps = 400;
-// Uneven batches: the mean MaxVio of the batches exceeds what chance gives by this, or by 80 % of the possible maximum
-// where that is less, and is three times what chance gives. In healthy logs it exceeded chance by 0.3 to 0.9.
+// Uneven batches: the mean MaxVio of the batches exceeds the value of chance by this, or by 80 % of the possible
+// maximum if that is less, and is three times the value of chance. In healthy logs it exceeded chance by 0.3 to 0.9.
 inline constexpr double kUnevenBatch = 2, kUnevenBatchWay = 0.8, kUnevenBatchTimes = 3;
 inline constexpr std::int64_t kUnevenBatchSteps = 400;
 
@@ -36,22 +35,22 @@ class ImbalanceWatch {
  public:
   explicit ImbalanceWatch(int ranks) : ranks_(ranks) {}  // 0 or 1: not known
 
-  // Whether so many experts make ranks of enough neighbours; `ranks` as above.
+  // True if this many experts form ranks of enough neighbours; `ranks`: see the constructor.
   static bool can_tell_ranks(int experts, int ranks);
   void block(const RecentLoad& load);
 
-  // Of a layer that has not collapsed and has no hot experts, which cover it.
+  // Adds the findings of a layer that is not collapsed and has no hot experts; those findings include imbalance.
   void findings(const RecentLoad& load, bool nothing_balances, std::vector<Finding>& out) const;
-  // Uneven, and not for long enough yet.
+  // Adds an uneven load that has not lasted long enough for a finding.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
-  bool still_settles(const RecentLoad& load) const;  // uneven since the first steps, and less so than it was
+  bool still_settles(const RecentLoad& load) const;  // uneven since the first steps, but less so by now
 
  private:
   // The fullest of `ranks` ranks.
   struct Rank {
     int ranks = 0, rank = 0;
-    double load = 0;        // times the mean
-    double deviations = 0;  // of an order by chance
+    double load = 0;        // relative to the mean
+    double deviations = 0;  // from the mean of random orders
   };
   static double uneven_vio(const RecentLoad& load);
   static Rank fullest_rank(const RecentLoad& load, int ranks);
@@ -63,7 +62,7 @@ class ImbalanceWatch {
 
   int ranks_;
   std::array<Since, kUnevenLevels.size()> uneven_;  // by level
-  double highest_vio_ = 0;                          // since it is uneven
+  double highest_vio_ = 0;                          // since the load is uneven
   Since rank_, batches_;
 };
 

@@ -14,20 +14,20 @@ namespace moescope {
 
 namespace {
 
-// A lasting finding is dated by the window of 50 steps in which it first showed, which may begin before its cause.
+// The date of a lasting finding is the window of 50 steps in which it first appeared, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
-// Keys by which a log names a way of balancing that this program does not know.
+// Keys by which a log names a way of balancing that is unknown to this program.
 constexpr std::array kOtherBalancing = {"balance", "balancing", "load_balancing", "moe_router_load_balancing_type"};
 constexpr std::string_view kOff[] = {"", "none", "null", "false", "0"};
-constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // of a jump
-constexpr std::size_t kNamedChanges = 3;                  // the newest
+constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // a jump
+constexpr std::size_t kNamedChanges = 3;                  // newest ones
 
 struct Entry {
   int expert;
-  std::string value;  // of a list of biases
+  std::string value;  // in a list of biases
 };
 
-// The entries of a list as core/config/expert_list.h has it that are of this layer.
+// Returns the entries for this layer in a list as described in core/config/expert_list.h.
 std::vector<Entry> entries_of(std::string_view list, int layer) {
   std::vector<Entry> found;
   while (!list.empty()) {
@@ -94,7 +94,7 @@ bool drops(const RunSettings& now) {
   return now.value(&RouterConfig::token_drop).value_or(TokenDrop::none) != TokenDrop::none;
 }
 
-// "aux_coeff = 0", by the name in the log; empty: not known.
+// Returns "aux_coeff = 0" with the name in the log; empty if not known.
 template <class T>
 std::string cited(const RunSettings& now, T RouterConfig::*member) {
   const auto stated = now.stated(member);
@@ -105,7 +105,7 @@ std::string cited(const RunSettings& now, T RouterConfig::*member) {
   return stated->name + " = " + stated->value;
 }
 
-// Long and short; empty: not known.
+// Returns a long and a short form; empty if not known.
 std::vector<std::string> auxiliary_words(const RunSettings& now) {
   if (no_auxiliary(now)) return {"no auxiliary loss", ""};
   const auto coeff = now.value(&RouterConfig::aux_coeff);
@@ -139,7 +139,7 @@ Interventions::Interventions(const History& history)
 
 std::optional<bool> Interventions::softmax(std::int64_t step) const {
   const auto score_func = settings_.at(step)->value(&RouterConfig::score_func);
-  // The third has no end at which it saturates.
+  // sqrtsoftplus has no upper end at which it saturates.
   if (!score_func || *score_func == ScoreFunc::sqrtsoftplus) return std::nullopt;
   return *score_func == ScoreFunc::softmax;
 }
@@ -183,7 +183,7 @@ std::string Interventions::balancing(std::int64_t step) const {
   return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
 }
 
-// Long and short; empty: not known.
+// Returns a long and a short form; empty if not known.
 std::vector<std::string> Interventions::bias_words(const RunSettings& now) const {
   if (by_quantiles(now)) return {"bias by quantiles", "quantiles"};
   if (!other_balancing_.empty()) return {other_balancing_, other_balancing_};
@@ -211,7 +211,7 @@ std::vector<std::string> Interventions::balance(std::int64_t step) const {
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const auto now = settings_.at(step);
-  if (!now->config()) return std::nullopt;  // other programs scale it otherwise
+  if (!now->config()) return std::nullopt;  // other programs scale it differently
   return now->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
 }
 
@@ -227,7 +227,7 @@ std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) co
   return mask;
 }
 
-// The step from which on these settings are as they are.
+// Returns the step since which these settings have their present values.
 std::int64_t Interventions::since(std::initializer_list<Setting> settings, StepRange read) const {
   std::int64_t step = read.first;
   for (const auto& [setting, marker] : changes_)
@@ -274,12 +274,12 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   out.push_back(std::move(finding));
 }
 
-// With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale, whatever s is: its gradient is 0.
+// With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale for any s, so its gradient is 0.
 void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
   const auto now = settings_.at(read.last);
   const RouterConfig& router = now->config()->router;
   if (router.top_k != 1 || !router.route_norm) return;
-  if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // not to be taught
+  if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
   const bool aux = !no_auxiliary(*now), z = router.z_coeff > 0;
   Finding finding;
   finding.kind = FindingKind::no_gradient;

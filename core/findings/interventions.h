@@ -1,8 +1,8 @@
-// Interventions: what a person has set or changed that may cause findings, such as killed experts, pinned biases, a
-// frozen router, changes while it trained. A finding that follows from an intervention names it.
+// Interventions: settings of the user that may cause findings, such as killed experts, pinned biases, a frozen router,
+// or changes during the training. A finding that follows from an intervention names it.
 //
-// Known for runs with a config, as trained here; of logs of other programs only what their first line says of
-// balancing, which is cited with the log's own keys.
+// Known for runs with a config, that is, runs trained here. For logs of other programs only the balancing in their
+// first line is known, and is cited with the log's own keys.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,27 @@ class Interventions {
   Interventions() = default;
   explicit Interventions(const History& history);
 
-  // Whether scores are by softmax, or else by sigmoid; nullopt: not known, or neither.
+  // Returns true for softmax scores, false for sigmoid; nullopt: not known, or another function.
   std::optional<bool> softmax(std::int64_t step) const;
-  bool quantiles_balance(std::int64_t step) const;           // and not the sign rule
-  bool sign_rule(std::int64_t step) const;                   // no other rule is known to move the bias
-  std::optional<double> bias_rate(std::int64_t step) const;  // of the sign rule; nullopt: another rule, or not known
-  bool nothing_balances(std::int64_t step) const;            // known to have neither a bias rate nor an auxiliary loss
-  // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
-  // empty: not known.
+  bool quantiles_balance(std::int64_t step) const;  // the quantile rule balances, not the sign rule
+  bool sign_rule(std::int64_t step) const;          // no other rule is known to move the bias
+  // Rate of the sign rule; nullopt: another rule, or not known.
+  std::optional<double> bias_rate(std::int64_t step) const;
+  bool nothing_balances(std::int64_t step) const;  // known to have neither a bias rate nor an auxiliary loss
+  // Returns what balances the router as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff =
+  // 0."; empty if not known.
   std::string balancing(std::int64_t step) const;
-  // The same in a few words, long to short: "Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias
-  // 0.001".
+  // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
+  // loss", "Balance: bias 0.001".
   std::vector<std::string> balance(std::int64_t step) const;
   std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
-  // [E] 1: router.killed_experts names it; empty: none of the layer.
+  // Returns [E], 1: the expert is in router.killed_experts; empty if no expert of the layer is.
   std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;
 
-  // Findings that follow from settings alone, up to the last step read: a router that is controlled by hand, or gets no
-  // gradient.
+  // Adds findings that follow from settings alone, up to the last step read: a router that is controlled by hand or
+  // gets no gradient.
   void findings(std::vector<Finding>& out, StepRange read) const;
-  // Adds to a finding's text the interventions that may have caused it; a finding with no other cause becomes a note.
+  // Adds the interventions that may have caused a finding to its text; a finding without another cause becomes a note.
   void add_causes(Finding& finding) const;
 
  private:
@@ -60,9 +61,9 @@ class Interventions {
   bool has_config_ = false;
   std::vector<int> moe_layers_;
   SettingsTrack settings_;
-  std::string other_balancing_;  // that a log names: "balance = quantile histogram"; empty: none
+  std::string other_balancing_;  // balancing that a log names: "balance = quantile histogram"; empty: none
   std::vector<Change> changes_;  // by step
-  std::vector<Marker> notes_;    // and events
+  std::vector<Marker> notes_;    // notes and events
 };
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Something that went on with the load of a layer for a while and is over.
+// A past condition of a layer's load.
 #pragma once
 
 #include "core/findings/findings.h"
@@ -8,8 +8,8 @@ namespace moescope {
 struct LoadEpisode {
   FindingKind kind;
   StepRange steps;
-  int expert = -1;     // of an episode of one expert
-  double max_vio = 0;  // of an oscillation: mean of its batches
+  int expert = -1;     // if the episode is about one expert
+  double max_vio = 0;  // of an oscillation: mean over its batches
 };
 
 }  // namespace moescope

@@ -10,8 +10,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported when they are over
-constexpr double kLeastToTell = 2;  // experts beyond top_k that chance shows in use, for use to mean something
+constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported after they end
+constexpr double kLeastToTell = 2;  // least number of experts beyond top_k in use by chance for use to mean something
 
 template <class T>
 void push_value(std::deque<T>& kept, T value) {
@@ -83,7 +83,7 @@ void LoadWatch::judge_collapse(double use) {
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
-    collapsing_since_ = -1;  // it stopped by itself
+    collapsing_since_ = -1;  // stopped by itself
   } else if (collapsing_since_ < 0) {
     collapsing_since_ = ends_.front();
     effective_before_ = static_cast<double>(effectives_.front());

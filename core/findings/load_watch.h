@@ -1,11 +1,11 @@
 // Watches the load of one MoE layer, block by block: its collapse, its experts (expert_watch.h), its lasting imbalance
-// (imbalance_watch.h) and whether it oscillates (oscillation_watch.h).
+// (imbalance_watch.h) and its oscillation (oscillation_watch.h).
 //
 // "Use" is (exp(H) - K) / (exp(H0) - K): H is the entropy of the load of 50 steps together, H0 its expectation by
-// chance for as many tokens (router_stats.h), K top_k: 1 where all experts have the same load, 0 where the same K get
-// every token. For single batches it would report layers as collapsed whose batches are small or whose experts take
-// turns. Thresholds were set on four logs of a GPU training (64
-// experts, top 6: balanced, shifted, unbalanced, MXFP8) and on runs of the presets.
+// chance for as many tokens (router_stats.h), K top_k. It is 1 if all experts have the same load, 0 if the same K
+// experts get every token. Computed from single batches, it would report layers whose batches are small or whose
+// experts take turns as collapsed. Thresholds were set on four logs of a GPU training (64 experts, top 6: balanced,
+// shifted, unbalanced, MXFP8) and on runs of the presets.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +22,37 @@
 
 namespace moescope {
 
-// Use: collapsed layers were seen at 0.07 to 0.16, an uneven one that recovered by itself at 0.35; the lowest value in
-// the early transient of a balanced run was 0.61.
+// Collapsed layers were seen at a use of 0.07 to 0.16, an uneven one that recovered by itself at 0.35; the lowest value
+// in the early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
-// Collapsing: under 0.65, a fifth lower than 100 steps before, and falling in both halves of these. The first 150 steps
-// do not count: loads change most in them.
+// Collapsing: a use under 0.65, a fifth lower than 100 steps before, and falling in both halves of these steps. The
+// first 150 steps do not count, because loads change most in them.
 inline constexpr double kCollapsingUse = 0.65, kCollapsingFall = 0.8;
 inline constexpr int kCollapsingBlocks = 10, kFallingBlocks = 3;
 inline constexpr std::int64_t kEarlySteps = 150;
 
-// What determines a block's load besides the router.
+// Settings that affect a block's load.
 struct LoadSettings {
-  std::span<const std::uint8_t> killed{};  // [E] 1: cannot be chosen; empty: all can
-  bool nothing_balances = false;           // known from the settings
+  std::span<const std::uint8_t> killed{};  // [E] 1: cannot be chosen; empty: all experts can
+  bool nothing_balances = false;           // according to the settings
   BiasStep bias_step{};
 };
 
-// Number of past episodes kept for a layer, the newest.
+// Number of past episodes that are kept for a layer, the newest ones.
 inline constexpr std::size_t kKeptEpisodes = 32;
 
 class LoadWatch {
  public:
   LoadWatch(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
-  // False where even chance uses hardly more experts than top_k: use then means nothing. Where the number of tokens is
-  // not known, there are enough.
+  // False if a balanced router would use hardly more than top_k experts by chance, so that use means nothing. If the
+  // number of tokens is not known, it is assumed to be large enough.
   static bool can_tell_collapse(const RunInfo& info);
 
-  void pass(StepRange steps, const LoadSettings& settings);  // of which the layer has no load
+  void pass(StepRange steps, const LoadSettings& settings);  // steps for which the layer has no load
   void block(const LoadBlock& block, const LoadSettings& settings);
 
   void findings(std::vector<Finding>& out) const;
-  // What goes on and has not lasted long enough for a finding: kind, layer, experts and steps, without words.
+  // Adds conditions that have not lasted long enough for a finding: kind, layer, experts and steps, without texts.
   void not_yet(std::vector<Finding>& out) const;
   bool still_settles() const { return imbalance_.still_settles(load_); }
   const RecentLoad& load() const { return load_; }
@@ -72,9 +72,9 @@ class LoadWatch {
   OscillationWatch oscillation_;
   bool nothing_balances_ = false;
   double effective_ = 0;           // experts in use, exp(H) of 50 steps
-  std::deque<float> use_;          // by block, NaN: none; as far back as needed
-  std::deque<float> effectives_;   // by block, as `use_`
-  std::deque<std::int64_t> ends_;  // likewise, the last step of the block
+  std::deque<float> use_;          // by block, NaN: no load; limited to the blocks that are needed
+  std::deque<float> effectives_;   // `effective_`, by block of `use_`
+  std::deque<std::int64_t> ends_;  // last step of each block of `use_`
   std::int64_t collapsing_since_ = -1, collapsed_since_ = -1;
   int falling_blocks_ = 0;
   double effective_before_ = 1;  // when the fall began

@@ -11,13 +11,13 @@ namespace moescope {
 
 namespace {
 
-constexpr double kMemory = 0.95;           // of the mean, a memory of 20 steps: the loss falls fast at first
+constexpr double kMemory = 0.95;           // factor of the moving mean, about 20 steps: the loss falls fast at first
 constexpr std::int64_t kFirstJudged = 50;  // steps
-constexpr std::int64_t kSameSpike = 20;    // steps without one that end it
-constexpr std::size_t kNamedSpikes = 5;    // the newest ones
+constexpr std::int64_t kSameSpike = 20;    // steps without a spike that end a spike
+constexpr std::size_t kNamedSpikes = 5;    // newest ones
 constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
 constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
-constexpr double kRising = 1.1;  // of the mean of 200 steps before
+constexpr double kRising = 1.1;  // relative to the mean of 200 steps before
 
 bool is_lost(float value) {
   return !is_missing(value) && !std::isfinite(value);
@@ -32,7 +32,7 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
     const bool lost = is_lost(loss) || is_lost(values.aux[i]) || is_lost(values.z[i]);
     if (!lost && is_missing(loss)) continue;
     const std::int64_t previous = std::exchange(last_step_, first + static_cast<std::int64_t>(i));
-    // In runs of other programs a NaN gradient means nothing: many skip such a step.
+    // A NaN gradient is ignored for runs of other programs, because many skip such a step.
     const bool of_gradient = !lost && trained_here_ && is_lost(grad_norm);
     if (lost || of_gradient)
       note_lost(previous, last_step_, of_gradient, trained_here_ && is_lost(grad_norm));
@@ -42,7 +42,7 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
   if (std::ssize(values.ce) == FindingsScan::kBlock) judge_blocks(values);
 }
 
-// Goes on with what the step before, `previous`, ended with. The loss of a step follows the gradient of the one before.
+// Extends the episode if step `previous` belongs to it. The loss of a step follows the gradient of the step before.
 void LossWatch::note_lost(std::int64_t previous, std::int64_t step, bool of_gradient, bool with_weights) {
   if (lost_.empty() || lost_.back().steps.last != previous) lost_.push_back({{step, step}, of_gradient});
   Lost& lost = lost_.back();
@@ -62,7 +62,7 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   const double limit = std::max(kSpikeDeviations * deviation, kSpikeShare * std::fabs(mean));
   double taken = value;
   if (seen_ >= kFirstJudged && value - mean > limit) {
-    taken = mean + limit;  // a spike must not hide the next one
+    taken = mean + limit;  // limits the effect of a spike, which must not hide the next one
     if (spikes_.empty() || step - spikes_.back().steps.last > kSameSpike) {
       spikes_.push_back({{step, step}, loss, static_cast<float>(mean), grad_norm});
     }

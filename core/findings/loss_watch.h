@@ -1,5 +1,5 @@
-// Watches the losses for NaN and infinity, spikes, a loss that does not fall, and auxiliary losses that outweigh the
-// cross-entropy.
+// Watches the losses for NaN and infinity, for spikes, for a loss that does not fall, and for auxiliary losses that
+// outweigh the cross-entropy.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,21 @@
 namespace moescope {
 
 // A spike is this many mean deviations (of about the last 50 steps) above the smoothed loss, and 15 % above it. Losses
-// of small batches vary by several mean deviations when another kind of text comes up; 12 were never seen without a
-// cause.
+// of small batches vary by several mean deviations if another kind of text begins; 12 were never seen without a cause.
 inline constexpr double kSpikeDeviations = 12, kSpikeShare = 0.15;
-// A loss does not fall when its mean of 100 steps is less than 1 % below that of 200 steps before, within the first
-// 1,000 steps of a run, and still more than 0.45 of the first one. It falls again once it is 3 % lower. A model that
-// has learnt all it can is far below that: the presets were at 0.28 and fell by 9 % in 200 steps. Only checked for runs
+// A loss does not fall if, within the first 1,000 steps of a run, its mean of 100 steps is less than 1 % below that of
+// 200 steps before, and still more than 0.45 of the first one. It falls again when it is 3 % lower. A model that has
+// learnt all it can is far below that: the presets were at 0.28 and fell by 9 % in 200 steps. Checked only for runs
 // that are known from their start.
 inline constexpr double kStillFalls = 0.99, kHardlyFallen = 0.45, kFallsAgain = 0.97;
 inline constexpr std::int64_t kFallSteps = 300, kJudgedFall = 1000;
-// The loss rose and stays up: its mean of 100 steps has been this many times the lowest one for 200 steps.
+// The loss rose and stays up: for 200 steps its mean of 100 steps has been this many times the lowest such mean.
 inline constexpr double kRose = 1.25;
 inline constexpr std::int64_t kRoseSteps = 200;
 // An auxiliary loss as large as the cross-entropy gives a note, three times as large a warning.
 inline constexpr double kAuxNoted = 1, kAuxRules = 3;
 
-// Values by step, each of the same length; kNoValue: the source has none.
+// Values by step, all of one length; kNoValue: not in the source.
 struct LossValues {
   std::span<const float> ce, aux, z, grad_norm;
 };
@@ -40,7 +39,8 @@ class LossWatch {
   // trained_here: every gradient is applied, so that a NaN gradient means NaN weights.
   LossWatch(int run, bool trained_here, const StepAxis& axis) : axis_(&axis), run_(run), trained_here_(trained_here) {}
   void block(std::int64_t first, const LossValues& values);
-  void lost_among(StepRange steps);  // one of these steps, whose values are no longer kept singly, was NaN or infinite
+  // Values of these steps are no longer kept individually; at least one was NaN or infinite.
+  void lost_among(StepRange steps);
   // `even_aux`: value of the auxiliary losses at an even load; nullopt: not known.
   void findings(std::vector<Finding>& out, std::optional<double> even_aux) const;
 
@@ -51,9 +51,9 @@ class LossWatch {
   };
   struct Lost {
     StepRange steps;
-    bool gradient = false;  // not the loss, but the gradient norm
-    bool weights = false;   // the weights are known to hold NaN after it
-    bool exact = true;      // false: some of these steps
+    bool gradient = false;  // the gradient norm, not the loss
+    bool weights = false;   // the weights are known to hold NaN afterwards
+    bool exact = true;      // false: only some of these steps
   };
   struct Means {
     double ce, aux, z;
@@ -77,10 +77,10 @@ class LossWatch {
   std::vector<Lost> lost_;
   double mean_ = 0, deviation_ = 0, weight_ = 0;
   Newest<Spike, 16> spikes_;
-  std::deque<Means> blocks_;  // of whole blocks, the newest last
+  std::deque<Means> blocks_;  // whole blocks, newest last
   double start_ = 0;          // the first loss
-  double plateau_ = 0;        // that it stays at
-  double lowest_ = 0;         // mean of 100 steps; 0: none yet
+  double plateau_ = 0;        // loss at which it stays
+  double lowest_ = 0;         // lowest mean of 100 steps; 0: none yet
   std::int64_t lowest_step_ = -1;
   std::int64_t flat_since_ = -1, high_since_ = -1, aux_since_ = -1, z_since_ = -1;
 };

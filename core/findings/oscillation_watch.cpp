@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kJudgedLoads = 50;
-constexpr int kLastingWindows = 2;  // an oscillation is one when it shows twice, and over when it is gone twice
+constexpr int kLastingWindows = 2;  // consecutive windows to begin or to end an oscillation
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void OscillationWatch::keep(const LoadBlock& block) {
   }
 }
 
-// The deepest autocorrelation of the loads' deviations from their means.
+// Returns the lowest autocorrelation of the loads' deviations from their means.
 OscillationWatch::Anticorrelation OscillationWatch::strongest_anticorrelation() const {
   const std::size_t n = mean_.size();
   std::array<double, kLags + 1> products{};

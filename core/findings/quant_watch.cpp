@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-// The setting of a class's recipe.
+// Returns the recipe setting of a class.
 Setting recipe_of(GemmClass of) {
   switch (of) {
     case GemmClass::experts:
@@ -48,7 +48,7 @@ std::string why_clipped(const QuantFormat& format) {
          upper(format.element) + ", which adds noise. Scales by RCEIL never clip.";
 }
 
-// What bell-shaped data have; of an element alone what they have in MX.
+// Returns the SQNR of bell-shaped data; for an element format without scales, in MX.
 std::string bell_text(const QuantFormat& format) {
   return "where bell-shaped data have " + decimal(bell_sqnr_db(format), 3) +
          (format.scale == QuantScale::unknown ? " dB in MX" : " dB");
@@ -67,9 +67,9 @@ std::string tensor_name(const QuantFrame& quant) {
          ")";
 }
 
-// The other layers that the finding covers; empty if there is only one.
+// Returns the other layers that the finding is about; empty if there is only one.
 std::string worst_of(std::vector<int> layers, const std::set<GemmClass>& classes) {
-  std::erase(layers, -1);  // the head is no layer, and its class says it
+  std::erase(layers, -1);  // the head is not a layer; its class names it
   std::ranges::sort(layers);
   std::string others;
   if (layers.size() > 1) others = "layers " + listed(layers, 12);

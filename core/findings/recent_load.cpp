@@ -12,7 +12,7 @@ namespace moescope {
 
 namespace {
 
-// Rounded down to three significant bits: the expectation by chance hardly changes and need not be recomputed.
+// Rounds down to three significant bits, so that the value of chance, which hardly changes, is rarely recomputed.
 std::int64_t rounded_down(double tokens) {
   if (tokens < 16) return static_cast<std::int64_t>(tokens);
   const double step = std::exp2(std::floor(std::log2(tokens)) - 2);

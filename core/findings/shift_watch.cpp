@@ -13,13 +13,13 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kBefore = 10, kAfter = 2, kMean = 5;  // blocks
-constexpr std::size_t kLeastBefore = 5;                     // of kBefore
-constexpr std::size_t kKept = kBefore + kAfter;             // the most that is looked back on
-constexpr std::int64_t kEarly = 170;                        // steps in which every router sorts itself out
+constexpr std::size_t kLeastBefore = 5;                     // least number of blocks before a jump
+constexpr std::size_t kKept = kBefore + kAfter;             // blocks that are kept
+constexpr std::int64_t kEarly = 170;                        // steps in which every router settles
 constexpr std::size_t kApart = 10;                          // blocks between two shifts
-constexpr std::int64_t kPeak = 100;                         // steps in which the jump reaches its height
-constexpr std::size_t kEdge = 5;                            // batches on each side, to place the jump
-constexpr std::size_t kSearch = 4;                          // blocks in which it is looked for
+constexpr std::int64_t kPeak = 100;                         // steps in which a jump reaches its peak
+constexpr std::size_t kEdge = 5;                            // batches on each side that locate the jump
+constexpr std::size_t kSearch = 4;                          // blocks in which the jump is searched
 
 }  // namespace
 
@@ -44,7 +44,7 @@ double ShiftWatch::chance(std::size_t begin, std::size_t end) const {
   return mean_of_finite(std::span(chances_).subspan(begin, end - begin));
 }
 
-// To an eighth of an octave, so that it hardly changes.
+// Rounds the number of tokens to an eighth of an octave, so that the value of chance is rarely recomputed.
 double ShiftWatch::chance_of_batches(std::span<const float> assignments) {
   const double mean = mean_of_finite(assignments) / top_k_;
   if (!(mean >= 1)) return std::nan("");
@@ -62,7 +62,7 @@ double ShiftWatch::grown(const Shift& shift) const {
   return now > shift.chance_before ? now / shift.chance_before : 1;
 }
 
-// Blocks without a MaxVio do not count: logs may have it on some steps only.
+// Blocks without a MaxVio do not count, because logs may have it on some steps only.
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
                        std::span<const std::span<const float>> by_layer, std::span<const float> assignments) {
   if (first_step_ < 0) first_step_ = first;
@@ -108,7 +108,7 @@ void ShiftWatch::look_for_jump(std::int64_t first) {
   shifts_.push_back(std::move(shift));
 }
 
-// Where, in the last blocks, the few batches after lie highest above the few before.
+// Returns the step in the last blocks with the largest rise from the few batches before to the few batches after.
 std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
   std::int64_t best = first;
   double highest = -1e30;
@@ -120,7 +120,7 @@ std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
   for (std::size_t i = 1; i < whole_.size(); ++i) {
     if (whole_[i].block + kSearch <= blocks_seen_) continue;
     const std::size_t before = std::min(i, kEdge), after = std::min(whole_.size() - i, kEdge);
-    // As surely as so many batches on each side tell.
+    // Weight by the standard error of the difference of both means.
     const double weight = std::sqrt(static_cast<double>(before * after) / static_cast<double>(before + after));
     const double rise = weight * (mean_of(i, after) - mean_of(i - before, before));
     if (rise > highest) highest = rise, best = whole_[i].step;
@@ -148,7 +148,7 @@ void ShiftWatch::follow() {
   if (all && last_step_ - shift.step + 1 >= kRecoverySteps) shift.over = last_step_;
 }
 
-// Layers that are not back and should be.
+// Returns the layers that should have recovered but have not.
 std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
   std::vector<std::size_t> out;
   if (shift.over >= 0 || last_step_ - shift.step + 1 < kRecoverySteps || blocks_seen_ - shift.block < 2 * kMean)
@@ -211,7 +211,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   return finding;
 }
 
-// A few layers, while the others are back.
+// Text for a few layers that have not recovered, while the others have.
 void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
   for (const std::size_t l : left) {
     finding.layers.push_back(layers_[l]);
@@ -230,7 +230,7 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
       "prefer a few experts by more than the bias has corrected so far, or by a gap that grows as fast.";
 }
 
-// Most layers.
+// Text if most layers have not recovered.
 void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
   double before = 0, now = 0;
   for (const std::size_t l : left) {

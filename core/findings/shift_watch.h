@@ -1,5 +1,5 @@
-// Watches for jumps of the load in many layers at once (another kind of text, a changed setting), and which layers
-// recover.
+// Watches for jumps of the load in many layers at once (another kind of text, a changed setting), and for the layers
+// that recover.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace moescope {
 
-// A jump: MaxVio over 20 steps, mean of the layers, is kJump times that of the 100 steps before, and in most layers at
-// least kLayerJump times. Between independent batches of settled runs the factor reached 1.25 at most.
+// A jump: the mean MaxVio of the layers over 20 steps is kJump times that of the 100 steps before, and in most layers
+// at least kLayerJump times. Between independent batches of settled runs the factor was at most 1.25.
 inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6;
-// A layer has recovered when its mean of 50 steps is down to 1.2 times its former value; one still over 1.3 times after
-// 300 steps, while half of the others are back, is not recovering. Recovery was seen to take 150 to 250 steps at a bias
-// rate of 0.001. Where most layers are not back after these steps, that counts if MaxVio is higher by kStaysHigher,
-// mean of these layers. Smaller batches have a higher MaxVio by chance, and their text varies as much more: all of
-// these thresholds are higher by the factor by which chance is.
+// A layer has recovered when its mean of 50 steps is down to 1.2 times its former value. A layer still over 1.3 times
+// after 300 steps, while half of the others have recovered, does not recover. Recovery was seen to take 150 to 250
+// steps at a bias rate of 0.001. If most layers have not recovered by then, this is reported if the mean MaxVio of
+// these layers is higher by kStaysHigher. Smaller batches have a higher MaxVio by chance, and their text varies more to
+// the same extent, so all these thresholds are multiplied by the growth of the value of chance.
 inline constexpr double kBack = 1.2, kNotBack = 1.3, kStaysHigher = 0.3;
 inline constexpr std::int64_t kRecoverySteps = 300;
 
@@ -27,8 +27,8 @@ class ShiftWatch {
  public:
   ShiftWatch(const RunInfo& info, const StepAxis& axis);
 
-  // MaxVio of the batches of steps [first, first + n), n at most kBlock, fewer only at the end: mean of the layers and
-  // each layer's ([layers, n]); and T K of each batch.
+  // MaxVio of the batches of steps [first, first + n), n is kBlock or less at the end: `whole` is the mean over layers,
+  // `by_layer` is [layers, n]. `assignments`: T K of each batch.
   void block(std::int64_t first, std::span<const float> whole, std::span<const std::span<const float>> by_layer,
              std::span<const float> assignments);
   void findings(std::vector<Finding>& out) const;
@@ -41,18 +41,19 @@ class ShiftWatch {
   };
   struct Shift {
     std::int64_t step = -1;
-    std::size_t block = 0;  // of blocks_seen_
+    std::size_t block = 0;  // index among blocks_seen_
     double chance_before = 0;
-    std::vector<double> before;         // [layers] MaxVio of the 100 steps before
-    std::vector<std::int64_t> back_at;  // [layers] -1: not yet
+    std::vector<double> before;         // [layers] MaxVio of the 100 steps before the shift
+    std::vector<std::int64_t> back_at;  // [layers] step of recovery; -1: not yet
     double mean_before = 0, mean_after = 0;
-    std::int64_t over = -1;  // the last step that it was followed to; -1: it is the present one
+    std::int64_t over = -1;  // last step that was followed; -1: the present shift
   };
-  double mean(std::size_t layer, std::size_t begin, std::size_t end) const;  // of blocks
+  double mean(std::size_t layer, std::size_t begin, std::size_t end) const;  // of blocks [begin, end)
   double newest_mean(std::size_t layer) const;
-  double chance(std::size_t begin, std::size_t end) const;  // mean MaxVio by chance, of blocks; NaN: not known
+  // Mean MaxVio by chance of blocks [begin, end); NaN: not known.
+  double chance(std::size_t begin, std::size_t end) const;
   double chance_of_batches(std::span<const float> assignments);
-  // By which factor chance has risen since the blocks before, 1 at least.
+  // Returns the growth of the value of chance since the blocks before the shift, at least 1.
   double grown(const Shift& shift) const;
   void look_for_jump(std::int64_t first);
   void follow();
@@ -68,12 +69,12 @@ class ShiftWatch {
   int run_;
   int n_experts_, top_k_;
   std::int64_t first_step_ = -1, last_step_ = -1;
-  std::size_t blocks_seen_ = 0;            // with a MaxVio
-  std::vector<std::vector<float>> means_;  // [layers] by block, the newest last
-  std::int64_t chance_tokens_ = 0;         // for which chance_max_vio_ was computed
+  std::size_t blocks_seen_ = 0;            // blocks with a MaxVio
+  std::vector<std::vector<float>> means_;  // [layers] by block, newest last
+  std::int64_t chance_tokens_ = 0;         // number of tokens for chance_max_vio_
   double chance_max_vio_ = 0;
   std::vector<float> chances_;  // MaxVio of a batch by chance, by block
-  std::vector<Batch> whole_;    // of these blocks
+  std::vector<Batch> whole_;    // batches of these blocks
   Newest<Shift, 32> shifts_;
 };
 

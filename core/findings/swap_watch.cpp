@@ -7,8 +7,8 @@ namespace moescope {
 
 namespace {
 
-constexpr double kNewPart = 0.2;  // of the newest window, in the mean of the earlier ones
-constexpr int kLeastWindows = 3;  // in which a swap shows
+constexpr double kNewPart = 0.2;  // weight of the newest window in the mean of earlier ones
+constexpr int kLeastWindows = 3;  // windows with a swap before it is reported
 
 double correlation_of(std::span<const float> a, std::span<const float> b) {
   double ab = 0, aa = 0, bb = 0;
@@ -70,7 +70,7 @@ void SwapWatch::find_swaps(const LayerMeans& means) {
     ++swap.windows;
     return !are_swapped(means, swap.a, swap.b);
   });
-  std::vector<std::size_t> changed;  // layers that are no longer like themselves
+  std::vector<std::size_t> changed;  // layers that differ from their own earlier loads
   for (std::size_t l = 0; l < means.shares.size(); ++l)
     if (!means.shares[l].empty() && !patterns_[l].before.empty() && !is_in_a_swap(l) &&
         patterns_[l].now < patterns_[l].stable - kSwappedBy)

@@ -1,8 +1,8 @@
-// Watches whether two layers exchange their loads: which experts are full and which empty is as stable as a
-// fingerprint, and differs from layer to layer.
+// Watches whether two layers exchange their loads. Which experts of a layer are full and which are empty is stable over
+// time and differs from layer to layer.
 //
-// For each window the load of a layer is compared with what it was before, and where it does not fit, with what that of
-// the others was before.
+// For each window the load of a layer is compared with its own earlier load; if it does not fit, with the earlier load
+// of other layers.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@
 
 namespace moescope {
 
-// Exchanged: each layer's loads correlate this much with the other's before, and by so much less with its own. Together
-// the two correlations have to be so many standard deviations (Fisher's transformation) above what chance gives.
+// Exchanged: each layer's load correlates this much with the other's earlier load, and by kSwappedBy less with its own.
+// Together the two correlations must be this many standard deviations (Fisher's transformation) above the value of
+// chance.
 inline constexpr double kSwappedCorrelation = 0.6, kSwappedBy = 0.3, kSwapDeviations = 5;
 inline constexpr std::int64_t kSwappedSteps = 200;
 
 // Mean loads of all layers in a window.
 struct LayerMeans {
   StepRange steps;
-  std::vector<std::vector<float>> shares;  // [layers, E]; empty: the layer has none
+  std::vector<std::vector<float>> shares;  // [layers, E]; empty: the layer has no load
 };
 
 class SwapWatch {
@@ -34,13 +35,13 @@ class SwapWatch {
 
  private:
   struct Pattern {
-    std::vector<float> before;  // [E] mean share of earlier windows; empty: none yet
-    double stable = 0;          // its usual correlation with the window that follows
-    double now = 0;             // of the newest window
+    std::vector<float> before;  // [E] mean share of earlier windows; empty: no window yet
+    double stable = 0;          // usual correlation with the next window
+    double now = 0;             // correlation with the newest window
     void take(const std::vector<float>& shares);
   };
   struct Swap {
-    std::size_t a = 0, b = 0;  // places of layers
+    std::size_t a = 0, b = 0;  // indices of layers
     std::int64_t since = -1;
     int windows = 0;
   };
@@ -53,7 +54,7 @@ class SwapWatch {
   int run_;
   std::int64_t last_step_ = -1;
   std::vector<Pattern> patterns_;
-  std::vector<Swap> swaps_;  // that go on
+  std::vector<Swap> swaps_;  // ongoing swaps
 };
 
 }  // namespace moescope
