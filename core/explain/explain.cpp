@@ -29,7 +29,7 @@ std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history
   return knobs;
 }
 
-// The step of the newest value at or before `step`; -1: there is none.
+// Returns the step of the newest value at or before `step`; -1 if there is no value.
 std::int64_t step_of_value(const History& history, Metric metric, int layer, std::int64_t step) {
   constexpr std::int64_t kReach = 4096;
   const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(kReach, step));
@@ -56,7 +56,7 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "no number"}, false);
 }
 
-// One cell of the matrix of layers and groups of tensors.
+// Explains one cell of the matrix of layers and groups of tensors.
 void explain_gradient(Explanation& out, Context& at) {
   const auto frame = at.history.gradient_frame_at(at.target.step);
   if (!frame) return;
@@ -83,7 +83,8 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   out.where = place_text(*quant) + " in " + quant->format + ", step " + grouped(at.step);
 }
 
-// nullptr: the histogram of scales, which is no single figure; nothing: not of the quantizers.
+// Returns the member of a quantizer figure; nullptr for the histogram of scales, which is not a single figure; nullopt
+// for other figures.
 std::optional<float QuantFrame::*> quant_member(FigureKey key) {
   if (key == "e8m0_blocks") return nullptr;
   for (const auto& figure : kQuantFigures)
@@ -91,7 +92,7 @@ std::optional<float QuantFrame::*> quant_member(FigureKey key) {
   return std::nullopt;
 }
 
-// Nothing is recorded of filler, so that it is always of some capacity: without one in question the run's own, or 1.
+// Sets a capacity factor for filler_fraction, which is not recorded and needs one: the run's own, else 1.
 FigureTarget with_capacity(const History& history, FigureTarget target) {
   if (target.key != "filler_fraction" || std::isfinite(target.parameter)) return target;
   const double own = history.settings_at(target.step)->value(&RouterConfig::capacity_factor).value_or(0);

@@ -1,9 +1,9 @@
-// Explains a figure: its formula with the present values filled in, for the explain cards.
+// Explains a figure for the explain cards: its formula with the present values.
 //
 // The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and its
-// value is what the screen shows (tests/core/findings/test_explain.cpp evaluates it). Where a frame does not hold the
-// values that a figure was computed from (a mean over tokens), the expression is the value itself and `note` says what
-// it is.
+// value is the value on the screen (tests/core/findings/test_explain.cpp evaluates it). If a frame does not hold the
+// values that a figure was computed from (a mean over tokens), the expression is the value itself and `note` describes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@ namespace moescope {
 // The figure to explain.
 struct FigureTarget {
   FigureKey key;
-  int layer = kWholeRun;  // kWholeRun: of the run, or the mean over its layers
-  int expert = -1;        // of array figures
-  int other = -1;  // second index: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
-  std::int64_t step = 0;                // the newest value at or before it
-  std::int64_t reference = -1;          // of routing stability: the earlier step; -1: the routing before
+  int layer = kWholeRun;  // kWholeRun: the run, or the mean over its layers
+  int expert = -1;        // for array figures
+  int other = -1;  // second index: domain, second expert, byte, GradientGroup; for an all-to-all 1: de-duplicated
+  std::int64_t step = 0;                // uses the newest value at or before it
+  std::int64_t reference = -1;          // earlier step of routing stability; -1: the routing before
   double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
-  std::optional<OperandPlace> quant{};  // of QuantFrame figures; nullopt: the first quantized operand of the layer
+  std::optional<OperandPlace> quant{};  // operand of QuantFrame figures; nullopt: first quantized operand of the layer
 };
 
-// For imported runs "measured here" becomes "from the log".
+// Replaces "measured here" by "from the log" for imported runs.
 Provenance provenance_in(const RunInfo& run, Provenance kind);
 
 struct Explanation {
   const MetricInfo* info = nullptr;             // never nullptr
-  Provenance kind = Provenance::measured_here;  // of this value, as provenance_in says
+  Provenance kind = Provenance::measured_here;  // kind of this value after provenance_in()
   std::string where;                            // "layer 2, expert 5, step 1,234"
-  std::string expression;                       // "(96 - 64) / 64"; empty: there is no value here
+  std::string expression;                       // "(96 - 64) / 64"; empty: no value
   double value = kNoValue;                      // as the screen shows it
-  std::string note;                             // what the numbers are
+  std::string note;                             // meaning of the numbers
   struct Knob {
-    std::string key, value;  // value empty: not known
+    std::string key, value;  // `value` is empty if not known
   };
   std::vector<Knob> knobs;
 };

@@ -1,4 +1,4 @@
-// Figures from the arrays of a layer, taken apart.
+// Explanations of figures from the arrays of a layer.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -64,7 +64,7 @@ Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* 
           std::string("tokens of the batch times ") + what};
 }
 
-// Totals of one layer's dispatch, standard or de-duplicated.
+// Explains totals of one layer's dispatch, standard or de-duplicated.
 std::optional<Parts> dispatch(Context& at) {
   const VolumeFrame& volume = at.router->volume;
   const auto cells = static_cast<std::size_t>(volume.ranks) * static_cast<std::size_t>(volume.ranks);
@@ -97,7 +97,7 @@ std::optional<Parts> dispatch(Context& at) {
 
 }  // namespace
 
-// Padding to another alignment than the recorded one, drops at another capacity factor: from the load itself.
+// Explains padding at another alignment than the recorded one, or drops at another capacity factor, from the load.
 std::optional<Parts> what_if(Context& at) {
   const bool padding = at.target.key == "padding_fraction";
   const double parameter = at.target.parameter;
@@ -139,7 +139,7 @@ std::optional<Parts> what_if(Context& at) {
 
 namespace {
 
-// --- who chooses which expert ---
+// --- specialisation of experts ---
 
 std::uint64_t cell(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row, std::size_t column) {
   return table[row * columns + column];
@@ -157,7 +157,7 @@ double column_sum(const std::vector<std::uint32_t>& table, std::size_t columns, 
   return sum;
 }
 
-// A cell as share of its row, over the share that its column has of all.
+// Explains a cell's share of its row, divided by its column's share of the whole table.
 std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row,
                           std::size_t column, const std::string& note) {
   const auto here = static_cast<double>(cell(table, columns, row, column));
@@ -204,7 +204,7 @@ std::optional<Parts> specialisation(Context& at) {
       return plain(at, "the K/E quantile, over the tokens of the step, of cutoff minus score");
     }
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
-      // P(b | e) / P(b) is the same as P(e | b) / P(e).
+      // P(b | e) / P(b) equals P(e | b) / P(e).
       return lift(at, special.byte_256E, experts, other, expert,
                   "share of the expert among the slots of byte " + std::to_string(other) + ", over its share of all");
     }
@@ -212,7 +212,7 @@ std::optional<Parts> specialisation(Context& at) {
   return std::nullopt;
 }
 
-// Of one layer, or the mean over those that can be compared.
+// Explains the value of one layer, or the mean over the layers that can be compared.
 std::optional<Parts> stability(Context& at) {
   std::int64_t step = at.target.step;
   const auto now = at.history.text_at(TextKind::probe, step);

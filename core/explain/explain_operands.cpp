@@ -1,4 +1,4 @@
-// Figures of a quantized operand, taken apart.
+// Explanations of figures of a quantized operand.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ Parts sqnr(const Context& at, const QuantFormat& format) {
   return parts;
 }
 
-// Blocks at the end of a row may be shorter, so that blocks say how many values there are at most.
+// Blocks at the end of a row may be shorter, so the number of blocks gives an upper limit of the number of values.
 Parts clipped_values(const Context& at, const QuantFormat& format, double blocks) {
   const std::string what = "share of all values: those beyond the largest number after scaling";
   if (format.block == 0 || blocks <= 0 || at.value <= 0) return plain(at, what);

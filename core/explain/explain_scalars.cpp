@@ -1,4 +1,4 @@
-// Scalars of a run and of a layer, taken apart.
+// Explanations of scalars of a run and of a layer.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@
 namespace moescope::explaining {
 namespace {
 
-// The figure `metric` of every MoE layer at the step.
+// Returns the figure `metric` of every MoE layer at the step.
 std::vector<double> of_layers(const Context& at, Metric metric) {
   std::vector<double> values;
   for (const int layer : at.info().moe_layers) {
@@ -22,7 +22,7 @@ std::vector<double> of_layers(const Context& at, Metric metric) {
   return values;
 }
 
-// A mean over the tokens of the batch, of which only the mean is kept.
+// Explains a mean over the tokens of the batch, of which only the mean is recorded.
 Parts mean_of_tokens(const Context& at, const std::string& of) {
   if (at.tokens() <= 0) return plain(at, "mean over the tokens of " + of);
   const auto tokens = static_cast<double>(at.tokens());
@@ -71,7 +71,7 @@ Parts learning_rate(const Context& at) {
       "cosine from optimizer.lr to lr_min: " + percent(share) + " of the way after the warm-up"};
 }
 
-// A time means little without what multiplied.
+// Adds the matrix units to the note, without which a time means little.
 Parts with_units(const Context& at, Parts parts) {
   const std::string units = multiplied_by(at.info().kernels);
   if (!units.empty()) parts.note += (parts.note.empty() ? "GEMMs: " : ". GEMMs: ") + units;
@@ -238,7 +238,7 @@ Parts mean_sqnr(const Context& at) {
   return {mean_text(values), "over " + counted(std::ssize(values), "quantized operand", "quantized operands")};
 }
 
-// Scalars of a router: at a layer from its arrays where there are any, of the run the mean over layers.
+// Explains a scalar of a router: of a layer from its arrays if possible, of the run as the mean over layers.
 Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const Context&)) {
   if (at.target.layer == kWholeRun) {
     const std::vector<double> values = of_layers(at, metric);

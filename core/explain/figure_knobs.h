@@ -1,4 +1,4 @@
-// Which settings move a figure: the explain cards name them with their present values.
+// Settings that affect a figure; the explain cards list them with their present values.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace moescope {
 
-// Those that move it most first; empty: none does.
+// Returns these settings, strongest effect first; empty if no setting affects the figure.
 const std::vector<Setting>& knobs_of(FigureKey figure);
-// Whether the sizes of the model move it, too.
+// True if the sizes of the model affect the figure as well.
 bool depends_on_model_sizes(FigureKey figure);
-// "router.aux_mode, router.aux_coeff"; empty: none.
+// Returns "router.aux_mode, router.aux_coeff"; empty if no setting affects the figure.
 std::string knobs_text(FigureKey figure);
 
 }  // namespace moescope
