@@ -14,11 +14,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastScale = 0, kNanScale = 255;  // of QuantFrame::e8m0_blocks: mostly blocks of zeros; NaN or Inf
+constexpr int kLeastScale = 0, kNanScale = 255;  // bytes in QuantFrame::e8m0_blocks: mostly blocks of zeros; NaN or Inf
 constexpr std::uint8_t kNoFormat = 255;          // not measured
-constexpr double kDecades = 5;                   // of share codes
-constexpr std::size_t kBytesOfAnOperand = 7;     // without its blocks
-constexpr int kFramesForShape = 32;              // frames in which to look whether a run has matrices
+constexpr double kDecades = 5;                   // range of the share codes
+constexpr std::size_t kBytesOfAnOperand = 7;     // without its histogram of scales
+constexpr int kFramesForShape = 32;              // frames that are searched for matrices
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
@@ -46,7 +46,7 @@ bool is_whole(const VolumeFrame& volume) {
 }
 
 struct MatrixShape {
-  int ranks = 0, per_node = 0;  // 0: none was found
+  int ranks = 0, per_node = 0;  // 0: not found
 };
 MatrixShape shape_of_matrices(const History& history, StepRange range) {
   for (int i = kFramesForShape; i > 0; --i) {
@@ -58,7 +58,7 @@ MatrixShape shape_of_matrices(const History& history, StepRange range) {
   return {};
 }
 
-// Matrices as shares of their largest cell.
+// Matrices with cells as shares of the largest cell.
 struct MatrixTable {
   std::vector<float> largest;
   std::vector<std::uint8_t> shares;
@@ -74,7 +74,7 @@ void append_no_matrix(std::size_t cells, MatrixTable& table) {
   table.shares.resize(table.shares.size() + cells);
 }
 
-// What the standard all-to-all sends, and DeepEP.
+// Copies of the standard all-to-all, and de-duplicated copies as in DeepEP.
 struct MatrixTables {
   MatrixTable copies, distinct;
   void append(const RouterFrame* router, std::size_t cells) {
@@ -97,22 +97,22 @@ int slices_that_fit(StepRange range, int points, std::size_t bytes, std::size_t 
   return static_cast<int>(std::min({range.size(), std::int64_t{points}, fit}));
 }
 
-// In the order of a table: by layer, product, GEMM and factor.
+// Key in the order of a table: layer, product, GEMM and operand.
 using PlaceKey = std::tuple<int, Gemm, Direction, OperandRole>;
 PlaceKey key_of(const OperandPlace& place) {
   return {place.layer, place.gemm, place.direction, place.operand};
 }
 
 struct ScaleBins {
-  int low = kNanScale, high = -1;  // bytes of scales that some block has; low > high: none
-  std::size_t o = 0, begin = 0;    // its place in the list, and of its first bin in a step's blocks
+  int low = kNanScale, high = -1;  // range of scale bytes with blocks; low > high: empty
+  std::size_t o = 0, begin = 0;    // index in the list; first bin in a step's blocks
   std::size_t size() const { return high < low ? 0 : static_cast<std::size_t>(high - low + 1); }
 };
 
 // The operands of a run as a table with a row for each measured step.
 class OperandTable {
  public:
-  // First all frames, to learn which operands and scales there are.
+  // First pass over all frames: collects operands and scales.
   void see(const TelemetryFrame& frame) {
     steps_.push_back(frame.step);
     for (const QuantFrame& quant : frame.quants) {
@@ -124,7 +124,7 @@ class OperandTable {
       }
     }
   }
-  // Those of the seen steps, evenly spread, that fit in `bytes`; none: not even one does.
+  // Returns evenly spaced seen steps that fit in `bytes`; empty if not even one fits.
   std::vector<std::int64_t> place(std::size_t bytes) {
     for (auto& [key, bins] : places_) {
       bins.o = list_.size();
@@ -141,7 +141,7 @@ class OperandTable {
     for (std::size_t i = 0; i < steps_.size(); i += every) kept.push_back(steps_[i]);
     return kept;
   }
-  // Then those frames, in their order.
+  // Second pass, over these steps in order.
   void take(const TelemetryFrame& frame) {
     taken_.push_back(frame.step);
     const std::size_t at = format_.size(), blocks_at = blocks_.size();
@@ -210,7 +210,7 @@ class OperandTable {
   std::vector<std::int64_t> steps_, taken_;
   std::vector<ReplayJson> list_;
   std::vector<std::string> formats_;
-  std::size_t row_ = 0;  // bins of all operands
+  std::size_t row_ = 0;  // number of bins of all operands
   std::vector<std::uint8_t> format_, sqnr_, underflow_, clipped_, nan_blocks_, least_blocks_, blocks_;
 };
 
@@ -285,7 +285,7 @@ ReplayJson operands_of(const History& history, StepRange range, int points, std:
   for (std::size_t i = 0; i < kept.size(); ++i) {
     tick(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(kept.size()));
     const FramePtr frame = history.quant_frame_at(kept[i]);
-    if (frame && frame->step == kept[i]) table.take(*frame);  // a run in training may have thinned it
+    if (frame && frame->step == kept[i]) table.take(*frame);  // the history of a run in training may have dropped it
   }
   return kept.empty() ? ReplayJson(nullptr) : table.json();
 }

@@ -19,7 +19,7 @@ using HistoryRef = std::shared_ptr<const History>;
 
 struct Cancelled {};
 
-// Where a page's work stands: each part has a share of a run, each run of the page.
+// Progress of a part, scaled to its share of the whole.
 ReplayTick part_of(const ReplayTick& whole, double begin, double end) {
   return [=](double share) { whole(begin + share * (end - begin)); };
 }
@@ -42,7 +42,7 @@ std::string scalar_of_run(const History& history, Metric metric, StepRange range
   return base64(means);
 }
 
-// Load, three scalars of each layer and two of the run.
+// Limits the points so that load, three scalars of each layer and two of the run fit in `bytes`.
 int points_of(const History& history, std::int64_t steps, std::size_t bytes, int most) {
   const RunInfo& info = history.info();
   const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
@@ -80,7 +80,7 @@ ReplayJson lacks_of(const ReplayJson& run, const History& history, StepRange ran
 
 ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points, const ReplayTick& tick) {
   const RunInfo& info = history->info();
-  const StepRange range = history->steps();  // of a run in training: those of now
+  const StepRange range = history->steps();  // the present steps, if the run is training
   if (range.empty()) throw std::runtime_error(info.name + ": has no step to export");
   ReplayJson run = {{"name", printable(info.name)},
                     {"source", printable(info.source)},
@@ -90,7 +90,7 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
                     {"window", info.window},
                     {"layers", info.moe_layers}};
   run["findings"] = findings_of(history, range, part_of(tick, 0, 0.4));
-  // What these two leave goes to what has a value at every step.
+  // Bytes that these two do not use are available for values of every step.
   const std::size_t for_matrices = bytes / 7, for_operands = bytes / 8;
   run["matrices"] = matrices_of(*history, range, most_points, for_matrices, part_of(tick, 0.4, 0.55));
   run["operands"] = operands_of(*history, range, most_points, for_operands, part_of(tick, 0.55, 0.8));
@@ -109,7 +109,7 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
   return run;
 }
 
-// What is to be said of each run beside the first.
+// Returns the verdict on each run other than the first.
 ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   std::vector<PairedRun> twins;
   for (const ReplayRun& run : runs)
@@ -136,7 +136,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   return verdicts;
 }
 
-// Classes of GEMMs that some run quantizes, in the order of their first operand.
+// Returns the classes of GEMMs that any run quantizes, in the order of their first operand.
 ReplayJson gemm_classes(const ReplayJson& runs) {
   ReplayJson classes = ReplayJson::array();
   for (const ReplayJson& run : runs) {
@@ -147,8 +147,8 @@ ReplayJson gemm_classes(const ReplayJson& runs) {
   return classes;
 }
 
-// "<" begins a tag or a comment wherever it stands in a page; in JSON it stands in texts only, where \u003c is the
-// same.
+// Replaces "<", which would begin a tag or a comment in the page, by \u003c, which is equivalent in JSON; in JSON it
+// occurs only in texts.
 std::string json_for_page(const ReplayJson& json) {
   std::string safe;
   for (const char c : json.dump())
