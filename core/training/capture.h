@@ -1,4 +1,4 @@
-// A requested operand: the training thread fills it in, the window polls its state.
+// A requested operand. The training thread fills it in; the window polls its state.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@ class Capture {
   enum class State { waiting, ready, failed };
 
   State state() const { return state_.load(std::memory_order_acquire); }
-  // Valid when ready; does not change after that.
+  // Valid in state `ready`; does not change afterwards.
   std::shared_ptr<const CapturedOperand> operand() const { return operand_; }
-  const std::string& error() const { return error_; }  // when failed
+  const std::string& error() const { return error_; }  // valid in state `failed`
 
-  // Called once, by the capturing thread.
+  // finish() or fail() is called once, by the capturing thread.
   void finish(CapturedOperand operand) {
     operand_ = std::make_shared<const CapturedOperand>(std::move(operand));
     state_.store(State::ready, std::memory_order_release);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kDigits = 8;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // of the safetensors format
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // limit of the safetensors format
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw std::runtime_error(path + ": " + why);
@@ -29,9 +29,9 @@ std::uint32_t add(std::uint32_t crc, std::string_view bytes) {
 }
 
 struct Checksum {
-  std::size_t at = 0;  // byte of the file where the digits begin
-  std::string said;    // these
-  std::string found;   // of the bytes
+  std::size_t at = 0;  // byte of the file at which the digits begin
+  std::string said;    // digits in the file
+  std::string found;   // computed from the bytes
 };
 
 std::string hex(std::uint32_t crc) {
@@ -49,7 +49,7 @@ Checksum checksum_of(const std::string& path) {
   std::string header(std::min(header_bytes, kLongestHeader), '\0');
   if (!has_length || file.read(header.data(), header.size()) != header.size())
     fail(path, "damaged checkpoint: it ends within its header");
-  // Within a JSON string a quotation mark is escaped, so that only the key itself reads like this.
+  // Quotation marks within a JSON string are escaped, so that only the key itself matches.
   const std::string key = std::string("\"") + kChecksumKey + "\":\"";
   const auto found = header.find(key);
   if (found == std::string::npos || found + key.size() + kDigits > header.size())

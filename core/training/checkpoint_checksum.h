@@ -1,5 +1,5 @@
-// The checksum of a checkpoint file: CRC-32 (zlib) over all its bytes, header and tensors, with the checksum's own
-// eight hex digits counted as zeros. It detects any flipped bit, any two within 512 MB, and larger damage except for
+// The checksum of a checkpoint file: CRC-32 (zlib) over all its bytes, header and tensors, with the eight hex digits of
+// the checksum itself counted as zeros. It detects any flipped bit, any two within 512 MB, and larger damage except for
 // one case in 2^32.
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace moescope {
 
-inline constexpr const char* kChecksumKey = "crc32";        // of the file's metadata
-inline constexpr const char* kChecksumToCome = "00000000";  // its value until write_checksum()
+inline constexpr const char* kChecksumKey = "crc32";        // key in the metadata of the file
+inline constexpr const char* kChecksumToCome = "00000000";  // value until write_checksum()
 
-// Writes it into a safetensors file whose metadata has kChecksumKey = kChecksumToCome. Throws std::runtime_error.
+// Writes the checksum into a safetensors file with kChecksumKey = kChecksumToCome. Throws std::runtime_error.
 void write_checksum(const std::string& path);
 // Throws std::runtime_error with the path if the checksum does not match or the file has none.
 void require_checksum(const std::string& path);

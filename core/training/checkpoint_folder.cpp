@@ -21,17 +21,18 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestFileName = 255;
 
-// -1: not the name of a step's folder.
+// Returns -1 if it is not the name of a step's folder.
 std::int64_t step_of(const std::string& name) {
   std::int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
   return error == std::errc{} && end == name.data() + name.size() && step >= 0 ? step : -1;
 }
 
-// A file's bytes, or a folder's names.
+// Syncs the bytes of a file, or the names in a folder.
 void sync_to_disk(const fs::path& path) {
   const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);  // EINVAL: not on this file system
+  // EINVAL: not supported by this file system.
+  const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);
   const int why = errno;
   if (opened >= 0) close(opened);
   if (!done) throw std::runtime_error(path.string() + ": cannot be synced to the disk: " + std::strerror(why));
@@ -45,7 +46,7 @@ std::vector<std::string> safetensors_in(const fs::path& step_folder) {
   return files;
 }
 
-// What runs.txt says; `files` in order of their names.
+// Returns the files in the order of runs.txt; `files` must be sorted by name.
 std::vector<std::string> in_run_order(const fs::path& runs_txt, const std::vector<std::string>& files) {
   if (!fs::exists(runs_txt)) return files;
   InputFile order(runs_txt);

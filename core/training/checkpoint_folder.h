@@ -1,5 +1,5 @@
 // Checkpoints of one or several runs on disk: FOLDER/<step>/<run name>.safetensors, and FOLDER/<step>/runs.txt with the
-// names of the files in the order of the runs: all runs read the first run's batches.
+// names of the files in the order of the runs. The order matters because all runs read the first run's batches.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace moescope {
 
-// The folder beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty path.
+// Returns the folder beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty path.
 std::string checkpoints_of(const std::string& recording_path);
 
-// Calls write() with a temporary folder, syncs it to the disk and then renames it to FOLDER/<step>, which is thus
-// either complete or absent, even after a power cut. Replaces an earlier checkpoint of the same step. Throws
+// Calls write() with a temporary folder, syncs it to the disk and renames it to FOLDER/<step>, which is therefore
+// either complete or absent, even after a power cut. Replaces an earlier checkpoint of the step. Throws
 // std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step,
                       const std::function<void(const std::string& step_folder)>& write);
 
-// Steps that have a checkpoint, rising; empty when there is none or no such folder.
+// Returns the steps that have a checkpoint, rising; empty if there are none or there is no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
 // Writes runs.txt into a step's folder.
 void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names);
 
-// The files of the newest checkpoint at or before a step, of the oldest where there is none, in the order of runs.txt;
-// by name if there is no runs.txt. Throws std::runtime_error when the folder holds none, or not those that runs.txt
-// names: all runs read the first run's batches, so a wrong order would be another training.
+// Returns the files of the newest checkpoint at or before `step`, else of the oldest checkpoint. The order is that of
+// runs.txt, or by name if there is no runs.txt. Throws std::runtime_error if the folder has no checkpoint, or not the
+// files in runs.txt: with a wrong order of runs the training would be another one.
 std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step = INT64_MAX);
-// The step of that checkpoint; `steps` as checkpoint_steps() gives them, not empty.
+// Returns the step of that checkpoint; `steps` must be the result of checkpoint_steps() and not empty.
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step);
 
 }  // namespace moescope

@@ -11,7 +11,7 @@ namespace {
 
 using ExpertMatrices = std::array<Matrix<const float>, 3>;
 
-// w1, w3 and w2.
+// Returns w1, w3 and w2.
 ExpertMatrices weights_of(const Learner<float>& learner, int layer, int expert) {
   const ModelConfig& m = learner.config.model;
   const FeedForwardView<float>& all = learner.parameters.weight_view.layers[static_cast<std::size_t>(layer)].experts;

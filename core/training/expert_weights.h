@@ -8,8 +8,8 @@
 
 namespace moescope {
 
-// Fills weight_norm_E and weight_sqnr_E of every layer: w1, w2 and w3 of each expert together, quantized as the forward
-// pass does.
+// Sets weight_norm_E and weight_sqnr_E of every layer, for w1, w2 and w3 of each expert together, quantized as in the
+// forward pass.
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-// Of the run's gradient g and the reference r.
+// Sums over the run's gradient g and the reference r.
 struct Sums {
   double gg = 0, rr = 0, gr = 0, difference = 0;
 
@@ -47,7 +47,7 @@ struct Place {
   GradientGroup group;
 };
 
-// By the name that parameter_layout() gives.
+// Parses a name of parameter_layout().
 Place place_of(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   if (!name.starts_with(kLayers))
@@ -108,12 +108,12 @@ Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& 
   config_ = in_fp32(learner.config);
   if (!model_ || model_->sequences() != batch.sequences || model_->length() != batch.length ||
       model_->top_k() != config_.router.top_k) {
-    model_.reset();  // first, so that two never exist at once
+    model_.reset();  // first, so that two models never exist at once
     model_ = std::make_unique<Transformer<float>>(config_, learner.parameters, batch.sequences, batch.length);
   }
   float* gradients = learner.parameters.gradients;
   kept_.assign(gradients, gradients + learner.parameters.size());
-  PhaseClock clock;  // all of it is telemetry to the caller
+  PhaseClock clock;  // the caller counts all of it as telemetry
   clock.start(Phase::other);
   model_->set_replayed(learner.model().replayed());
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);

@@ -1,4 +1,4 @@
-// How far a run's gradients and routing are from those in FP32 with the same weights and batch.
+// Compares a run's gradients and routing with those in FP32 with the same weights and batch.
 #pragma once
 
 #include <memory>
@@ -16,17 +16,17 @@ struct Fp32Comparison {
 
 class GradientReference {
  public:
-  // Call after forward and backward of `learner` on `batch`; leaves it unchanged to the bit. Runs an extra forward and
-  // backward pass in a second set of activations, which stays allocated for the lifetime of this object.
+  // Call after forward and backward of `learner` on `batch`; leaves the learner unchanged to the bit. Runs another
+  // forward and backward pass in a second set of activations, which stays allocated for the lifetime of this object.
   Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
 
  private:
-  RunConfig config_;  // the learner's in FP32; the model refers to it
+  RunConfig config_;  // the learner's config in FP32; the model refers to it
   std::unique_ptr<Transformer<float>> model_;
-  std::vector<float> kept_;  // the learner's gradients meanwhile
+  std::vector<float> kept_;  // copy of the learner's gradients
 };
 
-// Every number format of [precision] set to fp32.
+// Returns the config with every number format of [precision] set to fp32.
 RunConfig in_fp32(RunConfig config);
 
 }  // namespace moescope

@@ -40,7 +40,7 @@ bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
   }
 }
 
-// By the entries of precision.operands, or the class's.
+// Returns the recipe in the entries of precision.operands, else that of the class.
 OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class,
                         const GemmOperand& at) {
   OperandRecipe recipe{of_class.gemm_class, at.operand, of_class.recipe};
@@ -51,7 +51,7 @@ OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, Cl
   return recipe;
 }
 
-// The config in FP32 but for these.
+// Returns the config with everything in FP32 except these operands.
 RunConfig rounding_only(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
   RunConfig out = in_fp32(config);
   out.precision.override_x = out.precision.override_w = out.precision.override_dy = std::nullopt;
@@ -68,7 +68,7 @@ class Passes {
         config_(learner.config),
         model_(config_, learner.parameters, batch.sequences, batch.length) {}
 
-  // Of one forward and backward pass; the gradients are the learner's then.
+  // Returns the loss of one forward and backward pass; its gradients are in the learner.
   double loss(const std::vector<OperandRecipe>& rounded) {
     config_ = rounding_only(learner_.config, rounded);
     PhaseClock clock;

@@ -1,5 +1,6 @@
-// What rounding one operand alone does to a training step: the same weights and the same batch, everything in FP32 but
-// one operand of one GEMM of one class of one layer, one after the other. Deterministic, so nothing here is chance.
+// Measures the effect of rounding one operand alone on a training step: with the same weights and batch, everything is
+// in FP32 except one operand of one GEMM of one class in one layer; one operand after the other. Deterministic, so no
+// effect is due to chance.
 #pragma once
 
 #include <functional>
@@ -15,14 +16,14 @@ namespace moescope {
 template <class T>
 class Learner;
 
-// Operands that the config rounds, each of one layer and GEMM: by `recipe` each of every class, or by what [precision]
-// says. Throws
-// std::invalid_argument: precision.override_* is set without a recipe, a recipe that does not fit the model.
+// Returns the operands to round, each of one layer and GEMM: with `recipe` every operand of every class, else those
+// that [precision] rounds. Throws std::invalid_argument if precision.override_* is set without a recipe, or if the
+// recipe does not fit the model.
 std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::optional<Recipe> recipe);
 
-// Changes nothing of the learner but its gradients. Takes a forward and a backward pass for each operand and two more;
-// `progress` gets the passes done and their number, and returns false to cancel, which returns nullopt. Throws as
-// scanned_operands().
+// Changes only the gradients of the learner. Takes a forward and a backward pass for each operand, and two more.
+// `progress` is called with the passes done and their total number, and returns false to cancel; the result is then
+// nullopt. Throws like scanned_operands().
 std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& batch, std::optional<Recipe> recipe,
                                          const std::function<bool(int done, int of)>& progress);
 

@@ -1,5 +1,5 @@
-// How a recorded run was trained, enough to train it again: its settings, and its live changes from the markers of the
-// history.
+// Settings and live changes of a recorded run, from the config and the markers of its history, so that it can be
+// trained again.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 
 namespace moescope {
 
-// The change that a marker of kind "change" describes. Throws std::runtime_error with its step if it does not name a
-// setting and a value of it.
+// Returns the change in a marker of kind "change". Throws std::runtime_error with its step if it does not name a
+// setting and a valid value.
 LiveChange recorded_change(const Marker& marker);
 
-// Settings at the first step. Throws std::runtime_error if none are known or this version cannot read them.
+// Returns the settings at the first step. Throws std::runtime_error if they are not known or this version cannot read
+// them.
 RunConfig recorded_config(const RunInfo& info);
-// By the step before which each took effect; without those of telemetry.*, which do not affect training.
+// Changes by the step before which each took effect, without telemetry.*, which does not affect training.
 using StepChanges = std::vector<std::pair<std::int64_t, LiveChange>>;
 StepChanges recorded_changes(const History& history);
 

@@ -18,7 +18,7 @@ std::size_t size(int n) {
   return static_cast<std::size_t>(n);
 }
 
-// -ln p of `byte` under softmax(logits).
+// Returns -ln p of `byte` under softmax(logits).
 float loss_of(std::span<const float> logits, unsigned char byte) {
   const float top = *std::ranges::max_element(logits);
   double sum = 0;
@@ -26,7 +26,7 @@ float loss_of(std::span<const float> logits, unsigned char byte) {
   return static_cast<float>(std::log(sum) + top - logits[byte]);
 }
 
-// The byte at which the distribution softmax(logits / temperature) has summed up to `u` in [0, 1).
+// Returns the byte at which the cumulative distribution of softmax(logits / temperature) exceeds `u`, in [0, 1).
 unsigned char draw(std::span<const float> logits, double temperature, double u) {
   const auto best = std::ranges::max_element(logits);
   if (temperature == 0) return static_cast<unsigned char>(best - logits.begin());
@@ -38,11 +38,11 @@ unsigned char draw(std::span<const float> logits, double temperature, double u) 
 }
 
 std::span<const float> logits_row(const Transformer<float>& model, std::size_t row) {
-  constexpr std::size_t kVocabulary = 256;  // config_fields allows no other
+  constexpr std::size_t kVocabulary = 256;  // fixed by config_fields
   return {model.logits() + row * kVocabulary, kVocabulary};
 }
 
-// Routing of tokens [first, first + count) of the model's last pass, experts in the order of the choice.
+// Returns the routing of tokens [first, first + count) of the model's last pass, with experts in the order of choice.
 TokenLayer token_layer(const RouterConfig& config, const RouterActivations<float>& router,
                        std::span<const float> expert_bias, int layer, std::size_t top_k, std::size_t first,
                        std::size_t count) {
@@ -67,7 +67,7 @@ TokenLayer token_layer(const RouterConfig& config, const RouterActivations<float
   return out;
 }
 
-// Token t of the model's pass is byte t of `text`, in sequences of `length` from token `first` on.
+// Token first + t of the model's pass is byte t of `text`, in sequences of `length`.
 TokenFrame routed(const Learner<float>& learner, const Transformer<float>& model, TextKind kind, std::string text,
                   std::size_t first, std::size_t length) {
   TokenFrame frame;
@@ -84,7 +84,7 @@ TokenFrame routed(const Learner<float>& learner, const Transformer<float>& model
   return frame;
 }
 
-// Of the domain whose turn it is, or of the next that the sequences here have.
+// Returns a sequence of the domain whose turn it is, or of the next domain that has a sequence on this rank.
 int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t turn) {
   const auto domains = batch.domain_names ? std::ssize(*batch.domain_names)
                                           : *std::ranges::max_element(batch.domain) + std::ptrdiff_t{1};
@@ -95,14 +95,14 @@ int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t tur
 
 }  // namespace
 
-// In sequences of `length`, which the last one does not need to fill.
+// Reads the text in sequences of `length`; the last one may be shorter.
 const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>& learner, std::string_view text,
                                             int length) {
   const int sequences = static_cast<int>((text.size() + size(length) - 1) / size(length));
   reader.config = learner.config;
   reader.config.router.aux_mode = AuxMode::none;
   reader.config.router.z_coeff = 0;
-  reader.config.router.gate_noise = 0;  // the model's own choice, without noise
+  reader.config.router.gate_noise = 0;  // choice of experts without noise
   const bool fits = reader.model && reader.model->sequences() == sequences && reader.model->length() == length &&
                     reader.model->top_k() == reader.config.router.top_k;
   if (!fits) {
@@ -111,7 +111,7 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
   }
   Batch batch = empty_batch(sequences, length);
   for (std::size_t t = 0; t < text.size(); ++t) batch.input[t] = static_cast<unsigned char>(text[t]);
-  PhaseClock clock;  // all of it is telemetry to the caller
+  PhaseClock clock;  // the caller counts all of it as telemetry
   clock.start(Phase::other);
   reader.model->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   return *reader.model;
@@ -123,9 +123,9 @@ TokenFrame RoutedTexts::probe(const Learner<float>& learner, const std::string& 
   return routed(learner, model, TextKind::probe, text, 0, size(length));
 }
 
-// All bytes are guessed, read in one pass, and drawn from what it predicts; the first that turns out otherwise settles
-// the bytes up to it, and the pass is repeated with the drawn bytes as the guess. It ends with the bytes that drawing
-// them one by one would have given, in fewer passes, the last of which has read them as they are.
+// Guesses all bytes, reads them in one pass, and draws from the predictions. The first drawn byte that differs from the
+// guess settles the bytes up to it, and the pass is repeated with the drawn bytes as the guess. The result equals
+// drawing the bytes one by one, in fewer passes; the last pass has read the final bytes.
 TokenFrame RoutedTexts::sample(const Learner<float>& learner, std::string_view prompt, std::int64_t step) {
   const TelemetryConfig& config = learner.config.telemetry;
   const auto longest = size(learner.config.data.seq);
@@ -147,7 +147,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, std::string_view p
     }
     if (next == text.size()) break;
     settled = next + 1;
-    if (settled == text.size()) model = nullptr;  // the last byte was not read as it is now
+    if (settled == text.size()) model = nullptr;  // the last byte changed after the pass
   }
   TokenFrame frame = routed(learner, *model, TextKind::sample, std::move(text), 0, longest);
   frame.prompt = static_cast<int>(prompt.size());

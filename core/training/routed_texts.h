@@ -1,6 +1,7 @@
 // Texts that are routed for display: a probe, a sample that the model writes, a passage of the batch.
 //
-// Training is not affected: passes use their own activations and random stream, and only read weights and expert_bias.
+// Training is not affected: these passes have their own activations and random stream, and only read weights and
+// expert_bias.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,15 @@ namespace moescope {
 
 class RoutedTexts {
  public:
-  // Whether the settings ask for any texts after `step`.
+  // True if the settings ask for a text after `step`.
   static bool due(const TelemetryConfig& config, std::int64_t step);
-  // With ranks, call it on one of them, after Learner::gather_experts() on all. Returns the texts that are due after
-  // `step`, whose forward pass was on `batch` and whose update is done. After an edit of the probe or the temperature
-  // they are due at once.
+  // Returns the texts that are due after `step`; its forward pass must have been on `batch`, and its update must be
+  // done. With ranks, call it on one of them, after Learner::gather_experts() on all. After a change of the probe or
+  // the temperature texts are due at once.
   std::vector<TokenFrame> collect(const Learner<float>& learner, const Batch& batch, std::int64_t step);
 
  private:
-  // A model for texts of one shape over the learner's weights, with the learner's settings.
+  // A model for texts of one shape, with the learner's weights and settings.
   struct Reader {
     RunConfig config;
     std::unique_ptr<Transformer<float>> model;
@@ -36,12 +37,12 @@ class RoutedTexts {
   TokenFrame sample(const Learner<float>& learner, std::string_view prompt, std::int64_t step);
 
   Reader probe_reader_, sample_reader_;
-  std::optional<std::string> last_probe_;  // as in the config at the last step
+  std::optional<std::string> last_probe_;  // probe in the config at the last step
   double last_temperature_ = 0;
 };
 
-// Loss and routing of the first bytes (at most 256) of one sequence of the batch, from the learner's last forward pass.
-// This rank must hold that sequence.
+// Returns loss and routing of the first bytes (at most 256) of one sequence of the batch, from the learner's last
+// forward pass. This rank must have that sequence.
 TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence);
 
 }  // namespace moescope

@@ -17,7 +17,7 @@ std::size_t bytes_of(const std::vector<KeptRouting>& routing) {
   return bytes;
 }
 
-// Of two ascending lists of `n` experts.
+// Returns the number of experts in both of two ascending lists of `n`.
 std::size_t in_common(const std::uint16_t* a, const std::uint16_t* b, std::size_t n) {
   std::size_t common = 0;
   for (std::size_t i = 0, j = 0; i < n && j < n;) {
@@ -63,7 +63,7 @@ std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) 
     to.top_k = layer.top_k;
     to.ids_TK.assign(layer.ids_TK.begin(), layer.ids_TK.end());
     to.margin_T.assign(layer.margin_T.begin(), layer.margin_T.end());
-    // Sorted already, unless balance is forced.
+    // Already sorted, unless balance is forced.
     for (auto token = to.ids_TK.begin(); token != to.ids_TK.end(); token += layer.top_k)
       if (!std::is_sorted(token, token + layer.top_k)) std::sort(token, token + layer.top_k);
   }
@@ -96,7 +96,7 @@ void RoutingArchive::thin() {
   const std::size_t half = entries_.size() / 2;
   const int level = finest_level(std::span<const Entry>(entries_).first(half));
   auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half);
-  // Only the very first left in the older half: the newer one gives its oldest.
+  // If only the very first entry is left in the older half, drops the oldest of the newer half.
   auto kept = level < 0 ? end : std::stable_partition(entries_.begin(), end, [level](const Entry& entry) {
     return !is_dropped(entry.ordinal, level);
   });

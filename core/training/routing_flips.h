@@ -1,4 +1,5 @@
-// Which tokens two runs route to different experts: the routing of a step kept small, and compared token by token.
+// Finds tokens that two runs route to different experts: keeps the routing of a step in compact form and compares it
+// token by token.
 //
 // Legend: T tokens, K top_k, E experts.
 #pragma once
@@ -14,19 +15,20 @@ namespace moescope {
 struct KeptRouting {
   int layer = 0;
   int n_experts = 0, top_k = 0;
-  std::vector<std::uint16_t> ids_TK;  // each token's experts, ascending
+  std::vector<std::uint16_t> ids_TK;  // experts of each token, ascending
   std::vector<float> margin_T;
 };
 
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
-// For the layers that can be compared (see FlipFrame); margins are the reference's.
+// Returns the flips of the layers that can be compared (see FlipFrame), with the margins of the reference.
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
 
-// Run A's routing of past steps, for runs that join later. Beyond its budget the older half is thinned by two.
+// Run A's routing of past steps, for runs that join later. Beyond the budget every second entry of the older half is
+// dropped.
 class RoutingArchive {
  public:
   explicit RoutingArchive(std::size_t budget_bytes = std::size_t{64} << 20) : budget_(budget_bytes) {}
-  void put(std::int64_t step, std::vector<KeptRouting> routing);  // forgets what it has of `step` and later
+  void put(std::int64_t step, std::vector<KeptRouting> routing);  // forgets `step` and later steps first
   const std::vector<KeptRouting>* find(std::int64_t step) const;  // nullptr: not kept
   std::size_t bytes() const { return bytes_; }
 
@@ -41,7 +43,7 @@ class RoutingArchive {
   std::size_t budget_;
   std::size_t bytes_ = 0;
   std::uint64_t next_ordinal_ = 0;
-  std::vector<Entry> entries_;  // steps rise
+  std::vector<Entry> entries_;  // steps must rise
 };
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Counts expert choices by domain, byte and pair of experts, batch by batch. Legend: T tokens, E experts, K top_k, D
-// domains of the data.
+// Counts the experts chosen by domain, by byte and by pairs of experts, batch by batch. Legend: T tokens, E experts, K
+// top_k, D domains of the data.
 #pragma once
 
 #include <vector>
@@ -12,19 +12,19 @@ namespace moescope {
 
 class SpecialisationCounter {
  public:
-  // Adds the routing of the learner's last forward pass, which was on `batch`. Counts nothing while
+  // Adds the routing of the learner's last forward pass, which must have been on `batch`. Counts nothing if
   // telemetry.specialisation_every is 0.
   void add(const Batch& batch, const Learner<float>& learner);
-  // Counts since the last call, per MoE layer, summed over `ranks`.
+  // Returns the counts since the last call, per MoE layer, summed over `ranks`.
   std::vector<SpecialisationFrame> take(Ranks* ranks);
 
-  // For checkpoints: the counts so far, summed over `ranks`, without resetting them; and the reverse, where rank 0
-  // takes them all. Empty: nothing was counted.
+  // For checkpoints: snapshot() returns the counts so far, summed over `ranks`, without resetting them; empty if
+  // nothing was counted. restore() gives all of them to rank 0.
   std::vector<SpecialisationFrame> snapshot(Ranks* ranks) const;
   void restore(std::vector<SpecialisationFrame> counts, Ranks* ranks);
 
  private:
-  std::vector<SpecialisationFrame> counts_;  // together_EE: its upper triangle only
+  std::vector<SpecialisationFrame> counts_;  // together_EE: upper triangle only
 };
 
 }  // namespace moescope

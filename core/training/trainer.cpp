@@ -66,7 +66,7 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   return frame;
 }
 
-// Collective: the shares are of all tokens.
+// Collective, because shares are taken over all tokens.
 void add_biases_for_shares(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const Transformer<float>& model = learner.model();
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -85,14 +85,14 @@ QuantFrame quant_frame(const OperandPlace& place, const OperandFormat& format, c
   frame.cosine = static_cast<float>(sums.cosine());
   frame.underflow = static_cast<float>(sums.underflow_share());
   frame.clipped = static_cast<float>(sums.clipped_share());
-  if (sums.blocks > 0) {  // else a format without scales
+  if (sums.blocks > 0) {  // not for formats without scales
     frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
     frame.crest = static_cast<float>(sums.mean_crest());
   }
   return frame;
 }
 
-// All that may be quantized in a layer, as it follows in recordings.
+// Returns all operands of a layer that may be quantized, in the order of recordings.
 std::vector<ModelOperand> model_operands() {
   using enum Gemm;
   std::vector<ModelOperand> all = {kDispatch, kCombine, kCombineGradient, kDispatchGradient};
@@ -108,7 +108,7 @@ OperandFormat format_of(const RunConfig& config, const StepPrecision& precision,
   return precision.of(gemm_class).format(of.at.direction, of.at.operand);
 }
 
-// What a layer does not have counted nothing.
+// Leaves out operands that the layer does not have: they have counted no elements.
 std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
   static const std::vector<ModelOperand> operands = model_operands();
   std::vector<QuantFrame> frames;
@@ -149,7 +149,7 @@ void Trainer::State::require_replayed() const {
                            " replays run A's routing (router.replay), which is not at hand: train it beside run A");
 }
 
-// After the counting of a step, for those that follow.
+// Call after a step is counted; plans placements for the next steps.
 void Trainer::State::plan_placements() {
   const int every = parse_placement_choice(learner.config.parallel.placement).replan_every;
   if (every == 0) return;
@@ -218,7 +218,8 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
   const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
-  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
+  // Texts and statistics may need any expert.
+  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);
     add_biases_for_shares(s.learner, frame.specialisation);
@@ -244,14 +245,14 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
 float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   Learner<float>& learner = state_->learner;
   const double noise = std::exchange(learner.config.router.gate_noise, 0.0);
-  PhaseClock clock;  // all of it is telemetry to the caller
+  PhaseClock clock;  // the caller counts all of it as telemetry
   clock.start(Phase::other);
   double sum = 0;
   with_team([&] {
     for (const Batch& batch : held_out) sum += learner.forward(batch, false, clock).ce;
   });
   learner.config.router.gate_noise = noise;
-  gather_wire(learner.ranks());  // what these passes sent does not belong to the next step
+  gather_wire(learner.ranks());  // discards the volume of these passes, which does not belong to the next step
   return static_cast<float>(sum / static_cast<double>(held_out.size()));
 }
 

@@ -5,15 +5,14 @@
 //             kernels              that computed it (core/numerics/processor.h)
 //             config               the run config with live changes, TOML
 //             steps_taken, tokens_seen
-//   tensors   NAME, moment1.NAME, moment2.NAME           F32, every weight with AdamW's moments
-//             layers.I.moe.expert_bias                   F32 [E]
-//             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
-//             first
-//             placement.layers.I.LOAD                    U64 [E], LOAD: planned_of, since
-//             (core/parallel/replication.h); not there where empty specialisation.layers.I.TABLE              U32,
-//             TABLE: domain [D, E], together [E, E], byte [256, E]; what was counted since the last table that was
-//             shown; not there where nothing was
-// Nothing else is needed: initial weights and batches are pure functions of the config and the step.
+//   tensors   NAME, moment1.NAME, moment2.NAME  F32, every weight with AdamW's moments
+//             layers.I.moe.expert_bias          F32 [E]
+//             window.layers.I                   U32 [steps, E], tokens_per_expert of the last steps, oldest first
+//             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/parallel/replication.h); absent
+//                                               if empty
+//             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E]; counts since
+//                                               the last frame with specialisation; absent if there are none
+// The file is complete: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
 #include <charconv>
@@ -120,7 +119,7 @@ std::vector<V> raw_values(const TensorView& view) {
   return values;
 }
 
-// Before anything of the model's size is allocated: a damaged config can claim any.
+// Checks shapes before memory of the model's size is allocated, because a damaged config can claim any size.
 void check_tensors(const SafetensorsFile& file, const ModelConfig& model) {
   std::size_t arena_size = 0;
   for (const ParameterTensor& tensor : parameter_layout(model, arena_size))
@@ -153,13 +152,13 @@ void load_planner(const SafetensorsFile& file, const RunConfig& config, std::siz
           checked_tensor(file, name, DType::u64, {static_cast<std::size_t>(config.model.n_experts)}));
 }
 
-// Rows of a table; 0: as many as the file has.
+// Returns the number of rows of a table; 0: any number.
 std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   if (saved.table == &SpecialisationFrame::domain_DE) return 0;
   return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
 }
 
-// Empty if the file has no counts: nothing was counted since the last table.
+// Returns an empty list if the file has no counts.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   std::vector<SpecialisationFrame> counts(
@@ -292,7 +291,8 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   RunConfig config = saved_config(file);
   if (ranks) {
     check_ranks(config, ranks->size());
-    config.parallel = {ranks->size(), ranks->ranks_per_node()};  // whatever they were: nothing that is trained changes
+    // Differs from the saved ranks without an effect on training.
+    config.parallel = {ranks->size(), ranks->ranks_per_node()};
   }
   check_tensors(file, config.model);
   auto state = std::make_unique<State>(config, Weights::zero, ranks);

@@ -19,8 +19,8 @@ struct TrainerSnapshot {
   std::vector<float> weights, moment1, moment2;  // Parameters' arenas
   std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
   std::vector<LoadWindow> windows;               // per MoE layer
-  std::vector<LoadPlanner> planners;             // the same
-  // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: none.
+  std::vector<LoadPlanner> planners;             // per MoE layer
+  // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: no counts.
   std::vector<SpecialisationFrame> specialisation;
 
   std::size_t bytes() const {
@@ -29,7 +29,7 @@ struct TrainerSnapshot {
       values += counts.domain_DE.size() + counts.together_EE.size() + counts.byte_256E.size();
     return values * sizeof(float);
   }
-  // One safetensors file (trainer_checkpoint.cpp). Throws std::runtime_error.
+  // Writes one safetensors file (trainer_checkpoint.cpp). Throws std::runtime_error.
   void save(const std::string& path) const;
 };
 

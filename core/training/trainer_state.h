@@ -1,4 +1,4 @@
-// What a Trainer holds between two steps; shared by trainer.cpp and trainer_checkpoint.cpp.
+// State of a Trainer between two steps; shared by trainer.cpp and trainer_checkpoint.cpp.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ namespace moescope {
 
 struct Trainer::State {
   State(const RunConfig& config, Weights weights, Ranks* ranks);
-  void require_replayed() const;  // throws std::runtime_error where router.replay has no routing
+  void require_replayed() const;  // throws std::runtime_error if router.replay is set without a routing
   void plan_placements();
   std::shared_ptr<const TrainerSnapshot> snapshot(std::vector<SpecialisationFrame> counts) const;
 
   Learner<float> learner;
   std::vector<LoadWindow> windows;    // per MoE layer
-  std::vector<LoadPlanner> planners;  // the same
+  std::vector<LoadPlanner> planners;  // per MoE layer
   std::int64_t tokens_seen = 0;
   PhaseClock clock;
-  std::optional<GradientReference> gradient_reference;  // while telemetry.gradient_every asks for it
+  std::optional<GradientReference> gradient_reference;  // exists while telemetry.gradient_every is above 0
   SpecialisationCounter specialisation;
   RoutedTexts texts;
 };

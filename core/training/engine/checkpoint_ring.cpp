@@ -33,8 +33,8 @@ std::size_t bytes_of(const Entries& entries) {
   return sum;
 }
 
-// The checkpoint whose removal leaves the smallest gap for its age. Not the first or the newest while there are others;
-// those made by hand only after all others.
+// Returns the checkpoint whose removal leaves the smallest gap for its age. Not the first or the newest if there are
+// others; those made by hand only after all others.
 Entries::iterator least_missed(Entries& entries) {
   const double newest = static_cast<double>(entries.rbegin()->first);
   auto least = entries.end();
@@ -59,7 +59,7 @@ struct CheckpointRing::State {
   Entries entries;
   bool changed = false, stop = false;
   std::string error;
-  std::map<std::int64_t, Entry> written;  // the folder's, of the thread
+  std::map<std::int64_t, Entry> written;  // checkpoints in the folder; used by the thread only
   std::thread thread;
 
   void sync_until_stopped();
@@ -67,7 +67,7 @@ struct CheckpointRing::State {
   void write(std::int64_t step, const Entry& entry);
 };
 
-// A failed write is tried again with the next change; training goes on.
+// A failed write is repeated with the next change; training continues.
 void CheckpointRing::State::sync_until_stopped() {
   std::unique_lock lock(mutex);
   while (!stop) {
@@ -88,7 +88,7 @@ void CheckpointRing::State::sync_until_stopped() {
   }
 }
 
-// Writes what is missing; then throws if checkpoints had been removed.
+// Writes missing checkpoints, then throws if checkpoints had been removed.
 void CheckpointRing::State::sync(const Entries& wanted) {
   const std::size_t removed = std::erase_if(
       written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });
@@ -141,11 +141,12 @@ CheckpointRing::~CheckpointRing() {
     Entries left;
     for (const auto& [step, entry] : state_->entries)
       if (entry.by_hand) left.emplace(step, entry);
-    if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());  // else nothing was trained
+    // A single one means that nothing was trained.
+    if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());
     state_->sync(left);
     fs::remove(state_->folder);  // if empty
   } catch (const std::exception&) {
-    // nobody is left to report it to
+    // the destructor cannot report an error
   }
 }
 

@@ -53,7 +53,7 @@ Engine::Engine(std::vector<Trainer> trainers, const EngineOptions& options)
   const RunConfig& batches = options.batches_of ? *options.batches_of : first().trainer.config();
   data_ = open_dataset(batches.data, batches.seed, options.goes_on);
   mixtures_[0] = data_->mixture(batches.data.mixture);
-  sink_.emplace(recording_, options.array_bytes);  // last: it creates a file
+  sink_.emplace(recording_, options.array_bytes);  // last, because it creates a file
   for (const Run& run : runs_)
     histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, data_->domains())));
 }
@@ -144,8 +144,8 @@ std::string Engine::save_checkpoint(const std::string& folder) {
   return problem;
 }
 
-// The first run's state is gathered from all ranks before anything that can fail on one of them alone; of several runs
-// no ranks share one.
+// Gathers the first run's state from all ranks before any operation that can fail on one rank alone. Several runs do
+// not share ranks.
 void Engine::write_checkpoint_of_runs(const std::string& folder) {
   const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.gather();
   if (!of_first) return;

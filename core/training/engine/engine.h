@@ -1,14 +1,14 @@
 // Runs in training: one to kMaxRuns trainers in lock-step on the same batches, with their histories and recording.
 //
-// train() is the program's one loop of steps. A schedule decides whether it takes another: LiveRuns, which a person
-// steers; RunQueue, many runs in groups; moescope-cli train, so many steps.
-// Every run takes a step before any takes the next. Where there are threads enough they take it side by side
-// (threads.h), which changes no bit, only the speed of each. Batches are those of the first run's [data] section and
-// seed: a run that differs from it only in `seed` starts from other weights and reads the same text. The mixture of
-// domains is one for all, and is kept by step: a run that joins later trains alone until it has caught up, and reads
-// what the others read.
-// As one of several ranks (Trainer) an engine takes the steps that all take, and only rank 0 is given a recording.
-// stop() and sink() may be called from any thread, everything else by the thread of train() or while that waits.
+// train() is the only loop over training steps in the program. Schedules decide whether it takes another step:
+// LiveRuns, which the user steers; RunQueue, many runs in groups; moescope-cli train, a given number of steps. Every
+// run takes a step before any run takes the next one. With enough threads the runs take it side by side (threads.h),
+// which changes no bit, only the speed. Batches are those of the first run's [data] section and seed: a run that
+// differs from it only in `seed` starts from other weights and reads the same text. All runs share the mixture of
+// domains, which is kept by step, so that a run that joins later reads the same batches while it catches up alone. As
+// one of several ranks (Trainer) an engine takes steps together with the other ranks; only rank 0 has a recording.
+// stop() and sink() may be called from any thread; all other functions only by the thread of train(), or while it
+// waits.
 #pragma once
 
 #include <atomic>
@@ -35,34 +35,34 @@ namespace moescope {
 class Engine;
 
 struct EngineOptions {
-  std::string recording = {};                        // path; empty: histories in memory alone
-  std::size_t array_bytes = std::size_t{512} << 20;  // of arrays that the history of each run keeps
-  bool twins_end_alone = false;  // a loss that is NaN or infinite ends that run alone, unless it is the first
-  std::optional<RunConfig> batches_of = {};  // whose [data] and seed give the batches; none: the first run's
-  bool compares_runs = true;                 // frames have flips against the first run, and the validation loss
-  GoesOn goes_on = {};                       // asked while the data are opened
+  std::string recording = {};                        // path; empty: histories in memory only
+  std::size_t array_bytes = std::size_t{512} << 20;  // limit of the arrays in the history of each run
+  bool twins_end_alone = false;              // a NaN or infinite loss ends only that run, unless it is the first
+  std::optional<RunConfig> batches_of = {};  // run whose [data] and seed give the batches; nullopt: first run
+  bool compares_runs = true;                 // adds flips against the first run, and the validation loss
+  GoesOn goes_on = {};                       // called while the data are opened
 };
 
-// A loss that is NaN or infinite, or a step that failed.
+// A loss that is NaN or infinite, or a failed step.
 struct Trouble {
   int run = 0;  // RunInfo::run
   std::string name;
   std::int64_t step = 0;
   std::string why;
-  bool within_step = false;  // the step failed: the runs are not between two steps, and cannot go on
+  bool within_step = false;  // the step failed, so the runs are in an undefined state and cannot continue
 
   std::string text() const;  // "run a: the loss is NaN or infinite at step 5", "run a: step 5 failed: no memory"
 };
 
-// What happens beside the steps, in the thread of train(). What the first four throw fails the step.
+// Callbacks in the thread of train(). An exception from one of the first four fails the step.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
   virtual void before_step(Engine&) {}
-  virtual void frame(const TelemetryFrame&) {}  // of each run in their order, before it is recorded
-  virtual void twin_lost(const Trouble&) {}     // with EngineOptions::twins_end_alone; the others go on
-  virtual void after_step(Engine&) {}           // not of one that failed
-  virtual void ended(Engine&) {}                // train() returns; what this throws it throws
+  virtual void frame(const TelemetryFrame&) {}  // for each run in order, before the frame is recorded
+  virtual void twin_lost(const Trouble&) {}     // with EngineOptions::twins_end_alone; the other runs continue
+  virtual void after_step(Engine&) {}           // not called after a failed step
+  virtual void ended(Engine&) {}                // before train() returns; train() passes on its exceptions
 };
 
 class Engine {
@@ -70,50 +70,51 @@ class Engine {
   struct Run {
     int number;  // RunInfo::run
     Trainer trainer;
-    std::optional<std::chrono::steady_clock::time_point> start = {};  // of its first step here
-    OperandTap* tap = nullptr;                                        // of its next step
+    std::optional<std::chrono::steady_clock::time_point> start = {};  // of the first step in this engine
+    OperandTap* tap = nullptr;                                        // for the next step
   };
 
-  // 1 to kMaxRuns trainers that have taken the same number of steps, as runs 0, 1, ... Throws std::runtime_error:
-  // configs that do not fit together (lock_step_problem()), data that cannot be read, a recording that cannot be made.
+  // `trainers`: 1 to kMaxRuns, with equal numbers of steps taken; they become runs 0, 1, ... Throws std::runtime_error
+  // if configs do not fit together (lock_step_problem()), data cannot be read or the recording cannot be created.
   explicit Engine(std::vector<Trainer> trainers, const EngineOptions& options = {});
 
-  // Takes a step whenever `wants_step` returns true, and returns once it returns false or after stop(). A run in
-  // trouble does not end it: `wants_step` decides.
+  // Takes a step whenever `wants_step` returns true. Returns when it returns false or after stop(). Trouble of a run
+  // does not end train(): `wants_step` decides.
   void train(const std::function<bool()>& wants_step, EngineObserver& observer);
-  void train_until(std::int64_t step);  // or until there is trouble
-  // Ends train() after what is in flight: of several runs some may have taken the step, and the others not.
+  void train_until(std::int64_t step);  // or until trouble
+  // Ends train() after the current training calls; some runs may have taken the step and others not.
   void stop() { stopping_ = true; }
 
-  const std::optional<Trouble>& trouble() const { return trouble_; }  // the last one
+  const std::optional<Trouble>& trouble() const { return trouble_; }  // last trouble
   void forget_trouble() { trouble_.reset(); }
 
   const std::vector<Run>& runs() const { return runs_; }
   const Run& first() const { return runs_.front(); }
-  Trainer* find(int number);  // nullptr: there is no such run
-  // The histories of the runs that it began with.
+  Trainer* find(int number);  // nullptr if there is no such run
+  // Histories of the runs that the engine began with.
   const std::vector<std::shared_ptr<History>>& histories() const { return histories_; }
   FrameSink& sink() { return *sink_; }
   const std::string& recording() const { return recording_; }  // path; empty: none
   const Dataset& data() const { return *data_; }
   Batch batch(std::int64_t step) const;  // with the mixture of that step
-  std::int64_t next_step() const;        // the lowest next step of all runs
+  std::int64_t next_step() const;        // lowest next step of all runs
   bool level() const { return next_step() == first().trainer.steps_taken(); }
 
-  // The sink has the run already. `trainer` must fit the first by lock_step_problem() and have taken no more steps than
-  // it. Throws std::runtime_error where it would replay a routing of steps that the first has behind it.
+  // Adds a run that the sink already has. `trainer` must fit the first run by lock_step_problem() and must not have
+  // taken more steps. Throws std::runtime_error if it would replay the routing of steps that the first run has already
+  // taken.
   void add(int number, Trainer trainer);
-  void remove(int number);  // not the first
-  // data.mixture for the batches of `step` and later. Throws std::invalid_argument as Dataset::mixture().
+  void remove(int number);  // not for the first run
+  // Sets data.mixture for the batches of `step` and later. Throws std::invalid_argument like Dataset::mixture().
   void set_mixture(std::int64_t step, const std::string& text);
   void tap_next_step(int number, OperandTap* tap);
 
   // Writes FOLDER/<step>/<run name>.safetensors (checkpoint_folder.h), and a marker to every run. Collective over
-  // ranks. Returns why it could not; empty: it is written, or another rank writes it.
+  // ranks. Returns the error; empty if this or another rank has written the checkpoint.
   std::string save_checkpoint(const std::string& folder);
 
  private:
-  // A run's step, or what it threw.
+  // The frame of a run's step, or its exception.
   struct Taken {
     Run* run;
     TelemetryFrame frame = {};
@@ -123,11 +124,11 @@ class Engine {
   void lose(int run, std::int64_t step, EngineObserver& observer);
   void write_checkpoint_of_runs(const std::string& folder);
 
-  // engine_step.cpp: one step of all runs that are at it.
+  // Defined in engine_step.cpp: one step of all runs whose next step it is.
   void step_runs(std::int64_t step, const std::function<void(TelemetryFrame)>& publish);
   std::vector<Taken> train_side_by_side(std::span<Run* const> runs, const Batch& batch);
   bool any_replays() const;
-  void hand_routing_on();  // from the first, which has taken the step, to those that replay it
+  void hand_routing_on();  // after the step of the first run, to the runs that replay its routing
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
 
@@ -140,11 +141,11 @@ class Engine {
   std::optional<Trouble> trouble_;
   std::atomic<bool> stopping_ = false;
 
-  std::map<std::int64_t, Mixture> mixtures_;         // by the first step of each
-  std::vector<Batch> held_out_;                      // once wanted
-  RoutingArchive routing_;                           // of the first
-  std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K] of the first in the step that runs take now
-  int in_step_ = 0;                                  // the run whose step was taken last
+  std::map<std::int64_t, Mixture> mixtures_;         // by first step of each
+  std::vector<Batch> held_out_;                      // loaded when first needed
+  RoutingArchive routing_;                           // of the first run
+  std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K], routing of the first run in the current step
+  int in_step_ = 0;                                  // number of the run whose step was taken last
 };
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// One step of the runs that are at it: batch, routing to replay, flips, validation.
+// One step of the runs whose next step it is: batch, routing to replay, flips, validation.
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -16,7 +16,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-// With run, wall_s and tokens_per_s, which a trainer does not know.
+// Takes a step and sets run, wall_s and tokens_per_s, which the trainer does not know.
 TelemetryFrame timed_step(Engine::Run& run, const Batch& batch) {
   const auto begin = Clock::now();
   if (!run.start) run.start = begin;
@@ -79,7 +79,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   const std::size_t together = threads_per_job(static_cast<int>(due.size())) > 0 ? due.size() : 1;
   const bool replay = any_replays() && due.front() == &first();
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {
-    // The first goes alone where others run what it chose.
+    // The first run goes alone if other runs replay its routing.
     count = replay && begin == 0 ? 1 : std::min(together, due.size() - begin);
     for (Taken& taken : train_side_by_side(std::span(due).subspan(begin, count), batch)) {
       in_step_ = taken.run->number;
@@ -92,7 +92,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   }
 }
 
-// After the flips, whose routing it overwrites.
+// Must follow add_flips(), because it overwrites the routing.
 void Engine::add_validation(Run& run, TelemetryFrame& frame) {
   if (!compares_runs_ || !is_due(frame.step, run.trainer.config().telemetry.validation_every)) return;
   const auto begin = Clock::now();

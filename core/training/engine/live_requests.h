@@ -1,5 +1,5 @@
-// What the callers of LiveRuns ask of its training thread (live_thread.h), which serves it between two steps. A request
-// is checked when it is made; by the time it is served, its run may have been removed.
+// Requests by the callers of LiveRuns to its training thread (live_thread.h), which serves them between two steps. A
+// request is checked when it is made; until it is served, its run may have been removed.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct SaveRequest {
 };
 struct AddRunRequest {
   int number = 0;
-  RunConfig config;  // at its first step
+  RunConfig config;  // at the first step of the run
   Inheritance inheritance;
-  CheckpointRing::Snapshot from;  // nullptr: the beginning
-  std::string text;               // of a marker; empty: none
+  CheckpointRing::Snapshot from;  // nullptr: step 0
+  std::string text;               // text of a marker; empty: no marker
 };
 struct RemoveRunRequest {
   int number;
@@ -36,7 +36,7 @@ struct CaptureRequest {
 struct KeepCheckpointRequest {};
 struct RewindRequest {
   std::int64_t step;
-  std::map<int, CheckpointRing::Snapshot> runs;  // nullptr: the run is not that far yet
+  std::map<int, CheckpointRing::Snapshot> runs;  // nullptr: the run has not reached the step
 };
 
 using LiveRequest = std::variant<PinnedChange, SaveRequest, AddRunRequest, RemoveRunRequest, CaptureRequest,

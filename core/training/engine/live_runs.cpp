@@ -27,7 +27,7 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
   return {configs.begin(), configs.end()};
 }
 
-// The functions below throw std::invalid_argument, and those with a LiveState are called under its lock.
+// The functions below throw std::invalid_argument. Functions with a LiveState must be called under its lock.
 
 void require_valid(const RunConfig& config) {
   if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
@@ -53,7 +53,7 @@ std::string unique_name(const LiveState& live, const std::string& wanted) {
   return free_name(wanted, named);
 }
 
-// The settings of a run with this request once it has got the changes of another.
+// Returns the settings of the requested run after it has inherited the changes of another run.
 RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
   RunConfig now = request.config;
   for (const PinnedChange& made : live.changes.inherited(request.inheritance)) {
@@ -70,7 +70,7 @@ void require_routing_to_come(const LiveState& live, const RunConfig& config, std
         std::to_string(live.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
 }
 
-// A change of A or of one that replays it must leave them the same shape of routing.
+// A change of A, or of a run that replays A, must leave both with one shape of routing.
 void require_replayable(const LiveState& live, int run, const RunConfig& changed) {
   const auto now = [&](const LiveState::OpenRun& open) { return open.number == run ? changed : open.config; };
   const RunConfig first = now(live.runs.front());
@@ -79,7 +79,7 @@ void require_replayable(const LiveState& live, int run, const RunConfig& changed
       throw std::invalid_argument(problem);
 }
 
-// Opens the run and asks for it; returns its number.
+// Opens the run, adds the request and returns the run's number.
 int open_new_run(LiveState& live, AddRunRequest request) {
   request.config.name = unique_name(live, request.config.name);
   require_valid(request.config);
@@ -100,7 +100,7 @@ int open_new_run(LiveState& live, AddRunRequest request) {
   return number;
 }
 
-// A valid change of one run.
+// Accepts a valid change of one run.
 void accept_change(LiveState& live, LiveChange change, LiveState::OpenRun& run) {
   const ConfigField& field = change.setting.field();
   const bool for_all = change.setting == &DataConfig::mixture && live.runs.size() > 1;

@@ -1,11 +1,10 @@
 // The open runs (A to E), which one thread trains in lock-step on the same batches.
 //
-// Every method may be called from any thread. All but flush() return at once; requests are checked here and served by
-// the training thread between two steps (live_thread.h).
-// Batches are those of run A's [data] section and seed: a run that differs from A only in `seed` starts from other
-// weights and reads the same text.
-// Runs are numbered 0, 1, ... in the order in which they are opened (RunInfo::run); a number is never reused, so that a
-// recording keeps runs that were removed. Letters are positions among the open runs: the first is A.
+// Every method may be called from any thread. All except flush() return at once: requests are checked here, and the
+// training thread serves them between two steps (live_thread.h). Batches are those of run A's [data] section and seed:
+// a run that differs from A only in `seed` starts from other weights and reads the same text. Runs are numbered 0, 1,
+// ... in the order of opening (RunInfo::run). A number is never reused, so that a recording keeps runs that were
+// removed. Letters are positions among the open runs: the first is A.
 #pragma once
 
 #include <cstdint>
@@ -29,74 +28,75 @@ class LiveThread;
 
 class LiveRuns {
  public:
-  // 1 to kMaxRuns configs that passed validate(), with equal [data] sections; duplicate names get a number. Starts
-  // paused. Throws std::runtime_error (data, recording; that the data was not to be read on).
+  // `configs`: 1 to kMaxRuns configs that passed validate(), with equal [data] sections; duplicate names get a number.
+  // Starts paused. Throws std::runtime_error if data or recording cannot be opened, or if `goes_on` returned false.
   LiveRuns(std::vector<RunConfig> configs, std::string recording_path,  // empty path: no recording
            const GoesOn& goes_on = {});
-  // Continues with trainers that have all taken the same number of steps, as runs 0, 1, ...
+  // Continues with trainers that have taken equal numbers of steps, as runs 0, 1, ...
   LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
-  ~LiveRuns();  // stops after the step in flight and joins the thread
+  ~LiveRuns();  // finishes the current step and joins the thread
 
-  // Adds a run that begins with step 0 and returns its number. While it trains (to catch up only:
-  // run_until(status().step)), runs that are behind train alone until all are level. The new run gets run A's settings
-  // as they were at the start, except for the keys in which `config` differs from run A's present settings: those are
-  // the comparison. Changes made to A while it trained are repeated at the same steps, unless they concern these keys.
-  // A duplicate name gets a number. Beside resumed runs it begins where they did, from run A's checkpoint, and may
-  // differ in live keys only. Throws std::invalid_argument and changes nothing: kMaxRuns are open, another [data]
-  // section, a config that is not valid (with those changes).
+  // Adds a run that begins with step 0 and returns its number. While training continues (to catch up only:
+  // run_until(status().step)), runs that are behind train alone until all runs have the same step. The new run has run
+  // A's settings at the start, except for the keys in which `config` differs from run A's present settings: those keys
+  // are the comparison. Changes of A during its training are repeated at the same steps, except for these keys. A
+  // duplicate name gets a number. Beside resumed runs the new run begins where they did, from run A's checkpoint, and
+  // may differ in live keys only. Throws std::invalid_argument without any change if kMaxRuns runs are open, the [data]
+  // section is another one, or the config is not valid (with those changes).
   int add_run(RunConfig config);
-  // Its history ends, its recording stays. Throws std::invalid_argument: no such run, or run A, whose batches all runs
-  // read.
+  // Ends the history of a run; its recording stays. Throws std::invalid_argument if there is no such run, or if it is
+  // run A, whose batches all runs read.
   void remove_run(int run);
 
-  std::vector<std::shared_ptr<History>> histories() const;  // of the open runs, A first
+  std::vector<std::shared_ptr<History>> histories() const;  // open runs, A first
   LiveStatus status() const;
 
-  void run();                         // also continues runs whose loss became NaN; does nothing after any other error
-  void pause();                       // after the step in flight
-  void step_once();                   // pauses first if it runs
-  void run_until(std::int64_t step);  // pauses before any run reaches `step`
-  void set_max_steps_per_s(double limit);  // 0: as fast as it can
+  void run();                              // also continues after a NaN loss; does nothing after any other error
+  void pause();                            // after the current step
+  void step_once();                        // pauses first if running
+  void run_until(std::int64_t step);       // pauses before any run reaches `step`
+  void set_max_steps_per_s(double limit);  // 0: no limit
   // Takes effect before run A's next step (for a run that is catching up, when it reaches that step) and is recorded as
-  // a marker "key old -> new". A change of data.mixture applies to all runs, whichever it names, since all read the
-  // same batches. Throws std::invalid_argument and changes nothing when there is no such run, key or domain, the key is
-  // not live, or the config would not pass validate().
+  // a marker "key old -> new". A change of data.mixture applies to all runs, whichever run it names, because all read
+  // the same batches. Throws std::invalid_argument without any change if there is no such run, key or domain, if the
+  // key is not live, or if the config would not pass validate().
   void change(const LiveChange& change);
-  // The kept checkpoints (checkpoint_ring.h): every telemetry.checkpoint_every steps of run A, including the first
-  // step.
+  // Returns the kept checkpoints (checkpoint_ring.h): one for every telemetry.checkpoint_every steps of run A,
+  // beginning with its first step.
   std::vector<KeptCheckpoint> checkpoints() const;
-  void keep_checkpoint();  // of the present step, by hand; fails with status().warning while a run catches up
-  // Pauses, and takes all runs back to a kept checkpoint: weights, settings, mixture. Runs that are not that far yet
-  // stay where they are. Later steps are deleted from the histories at once, from the recording when the next step is
-  // recorded. Training again without a change gives the same bits. Throws std::invalid_argument and changes nothing: no
-  // such checkpoint, or an open run that is not in it.
+  void keep_checkpoint();  // keeps the present step; fails with status().warning while a run catches up
+  // Pauses, and returns all runs to a kept checkpoint: weights, settings, mixture. Runs that have not reached its step
+  // are unchanged. Later steps are deleted from the histories at once, and from the recording when the next step is
+  // recorded. Training again without a change gives the same bits. Throws std::invalid_argument without any change if
+  // there is no such checkpoint, or if it does not have all open runs.
   void rewind(std::int64_t step);
   // Adds a twin that continues from a kept checkpoint of `run` with `changes` of live keys, and catches up on run A's
-  // batches; returns its number. Later changes of `run` are repeated at the same steps, unless they concern these keys.
-  // Throws std::invalid_argument and changes nothing: no such checkpoint, kMaxRuns are open, an invalid change.
+  // batches; returns its number. Later changes of `run` are repeated at the same steps, except for these keys. Throws
+  // std::invalid_argument without any change if there is no such checkpoint, kMaxRuns runs are open, or a change is
+  // invalid.
   int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
   // Pins a note to any step of a run, in its recording as well; an empty text deletes the step's note (notes.h).
   void pin_note(int run, std::int64_t step, std::string text);
-  // The run's settings with all accepted changes; std::invalid_argument: no such run.
+  // Returns the run's settings with all accepted changes. Throws std::invalid_argument if there is no such run.
   RunConfig config(int run) const;
-  // Writes DIRECTORY/<step>/<run name>.safetensors between two steps. A failure becomes status().warning and a marker;
-  // it fails while a run catches up.
+  // Writes DIRECTORY/<step>/<run name>.safetensors between two steps. A failure sets status().warning and adds a
+  // marker; it also fails while a run catches up.
   void save_checkpoint(std::string directory);
-  // Captures an operand of the run's next step just before it is quantized (CapturedOperand::ahead: while training is
-  // paused or the run waits for others, the step is computed for display only and not taken). Training is not affected.
-  // The run's next frame has quantization statistics, if the step is taken. Throws std::invalid_argument: no such run.
-  // The capture fails if the model has no such operand, the run is removed or training ends.
+  // Captures an operand of the run's next step just before it is quantized. While training is paused or the run waits
+  // for others, the step is computed for display only and not taken (CapturedOperand::ahead). Training is not affected,
+  // except that the frame of a step that is taken has quantization statistics. Throws std::invalid_argument if there is
+  // no such run. The capture fails if the model has no such operand, the run is removed or training ends.
   std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
-  // The newest kept checkpoint of the run at or before `step`; nullptr: none.
+  // Returns the newest kept checkpoint of the run at or before `step`; nullptr if there is none.
   std::shared_ptr<const TrainerSnapshot> checkpoint_before(int run, std::int64_t step) const;
-  // Waits until all earlier requests are served and all frames so far are in the histories and in the recording. It
-  // does not wait for run(), run_until(), step_once() or captures to end.
+  // Waits until all earlier requests are served and all frames so far are in the histories and in the recording. Does
+  // not wait for the end of run(), run_until(), step_once() or captures.
   void flush();
 
  private:
-  std::unique_ptr<Engine> engine_;  // the thread's, but for its sink
+  std::unique_ptr<Engine> engine_;  // used by the thread only, except for its sink
   std::unique_ptr<LiveState> state_;
-  std::unique_ptr<LiveThread> thread_;  // last: it uses the state until it has ended
+  std::unique_ptr<LiveThread> thread_;  // last member: uses the state until it has ended
 };
 
 }  // namespace moescope

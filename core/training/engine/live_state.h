@@ -1,5 +1,5 @@
-// What the callers of LiveRuns and its training thread (live_thread.h) share. The functions, and all members after the
-// mutex, under that lock.
+// State that the callers of LiveRuns share with its training thread (live_thread.h). All functions, and all members
+// after the mutex, require its lock.
 #pragma once
 
 #include <condition_variable>
@@ -22,33 +22,35 @@ namespace moescope {
 struct LiveState {
   struct OpenRun {
     int number;
-    RunConfig config;  // with all changes that were accepted
+    RunConfig config;  // with all accepted changes
     std::shared_ptr<History> history;
     std::int64_t first_step = 0;
   };
 
-  // `recording_path`: of the engine; beside it are the checkpoints to rewind to. The engine outlives this.
+  // `recording_path`: recording of the engine; checkpoints to rewind to are beside it. The engine must outlive this
+  // object.
   LiveState(Engine& engine, const std::string& recording_path);
 
   bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
-  void ask();  // the training thread for a round of work between steps
+  void ask();  // wakes the training thread for a round of work between steps
   void open_run(int number, const RunConfig& config);
-  OpenRun* find(int number);           // nullptr: there is no such run
-  OpenRun& find_or_throw(int number);  // std::invalid_argument
+  OpenRun* find(int number);           // nullptr if there is no such run
+  OpenRun& find_or_throw(int number);  // throws std::invalid_argument
 
   FrameSink& sink;                         // callable from any thread
-  CheckpointRing ring;                     // the same
-  const std::vector<std::string> domains;  // of the open data
+  CheckpointRing ring;                     // callable from any thread
+  const std::vector<std::string> domains;  // domains of the open data
 
   std::mutex mutex;
-  std::condition_variable wake;  // the training thread: there is a request
-  std::condition_variable idle;  // LiveRuns::flush(): the requests are served
-  bool stop = false;             // the thread ends
-  // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
+  std::condition_variable wake;  // wakes the training thread for a request
+  std::condition_variable idle;  // wakes LiveRuns::flush() when requests are served
+  bool stop = false;             // the thread must end
+  // An exception interrupted a trainer within a step, so no further step is possible. Only the training thread writes
+  // it.
   bool broken = false;
   bool level = true;             // no run is catching up
-  std::int64_t first_step = 0;   // at which training began
-  std::int64_t lowest_step = 0;  // next step to take, by any run
+  std::int64_t first_step = 0;   // step at which training began
+  std::int64_t lowest_step = 0;  // lowest next step of all runs
   std::int64_t run_before = 0;   // while running: pause before taking this step
   int single_steps = 0;
   double max_steps_per_s = 0;

@@ -1,4 +1,4 @@
-// How far a lab is, for those who look at it.
+// Progress of the open runs, as shown to the user.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct RunProgress {
 
 struct LiveStatus {
   bool running = false;                  // false: paused, finished or failed
-  std::int64_t step = 0;                 // next step that run A takes
-  std::vector<RunProgress> catching_up;  // runs that joined later and are still behind A; A waits for them
+  std::int64_t step = 0;                 // next step of run A
+  std::vector<RunProgress> catching_up;  // runs that joined later and are behind A, which waits for them
   double tokens_per_s = 0;
-  std::string error;    // why training failed; empty: it did not
-  std::string warning;  // the last failure that did not stop it, of a checkpoint or the recording; empty: none
+  std::string error;    // why training failed; empty: no failure
+  std::string warning;  // last failure of a checkpoint or the recording, which did not stop training; empty: none
 };
 
 }  // namespace moescope

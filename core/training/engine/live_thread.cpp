@@ -25,7 +25,7 @@ LiveThread::~LiveThread() {
     if (const auto* asked_for = std::get_if<CaptureRequest>(&request)) asked_for->capture->fail("the run was closed");
 }
 
-// --- the schedule: holds the lock except while it works ---
+// --- schedule: holds the lock except while it works ---
 
 bool LiveThread::wait_for_step() {
   std::unique_lock lock(shared_.mutex);
@@ -40,7 +40,7 @@ bool LiveThread::wait_for_step() {
   return false;
 }
 
-// What was asked for meanwhile comes first: a change made before a step was asked for holds for that step.
+// Serves requests first, so that a change made before a step was requested applies to that step.
 bool LiveThread::may_step() {
   if (shared_.stop || !shared_.requests.empty() || !shared_.wants_step()) return false;
   const bool limited = is_limited();
@@ -52,7 +52,7 @@ bool LiveThread::may_step() {
   return true;
 }
 
-// A loss that is NaN or infinite pauses; after a step that failed only going back to a checkpoint helps.
+// A NaN or infinite loss pauses training; after a failed step only going back to a checkpoint helps.
 void LiveThread::note_trouble() {
   if (!engine_.trouble() || shared_.broken) return;
   shared_.broken = engine_.trouble()->within_step;
@@ -65,7 +65,7 @@ void LiveThread::note_trouble() {
     engine_.forget_trouble();
 }
 
-// Returns with the lock held when there is something to do; false: stop.
+// Returns true with the lock held when there is work to do; false to stop.
 bool LiveThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
   while (!shared_.stop && shared_.asked == shared_.done) {
     if (!shared_.wants_step()) {
@@ -98,7 +98,7 @@ void LiveThread::do_requests(std::unique_lock<std::mutex>& lock) {
   shared_.idle.notify_all();
 }
 
-// Under the lock. A run whose request is still waiting is at its first step.
+// Requires the lock. A run whose request is not served yet is at its first step.
 void LiveThread::show_progress() {
   LiveStatus& status = shared_.status;
   status.step = shared_.lowest_step = step_of_first();
@@ -138,7 +138,7 @@ void LiveThread::after_step(Engine&) {
   shared_.status.tokens_per_s = static_cast<double>(taken_) * static_cast<double>(data.batch) * data.seq / seconds;
 }
 
-// --- requests, and what is due before a step: without the lock ---
+// --- requests, and work before a step: without the lock ---
 
 void LiveThread::warn(const std::string& text) {
   const std::lock_guard lock(shared_.mutex);
@@ -147,17 +147,17 @@ void LiveThread::warn(const std::string& text) {
 
 void LiveThread::serve(PinnedChange& request) {
   const Trainer* trainer = engine_.find(request.change.run);
-  if (!trainer) return;  // removed since
+  if (!trainer) return;  // removed in the meantime
   request.step = step_of_first();
   last_served_ = request.id;
   {
     const std::lock_guard lock(shared_.mutex);
-    shared_.changes.set_step(request.id, request.step);  // unless a later request to rewind will undo it
+    shared_.changes.set_step(request.id, request.step);  // a later rewind request may undo it
   }
   if (request.change.setting == &DataConfig::mixture && request.change.run == engine_.first().number)
     engine_.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
-    apply_pending(request.step);  // changes made to the first run at this step come first
+    apply_pending(request.step);  // earlier changes of the first run at this step
     apply(request.change.run, request);
   } else {
     pending_[request.change.run].push_back(request);
@@ -167,7 +167,7 @@ void LiveThread::serve(PinnedChange& request) {
 void LiveThread::apply(int run, const PinnedChange& change) {
   engine_.find(run)->apply(change.change);
   Marker marker = change.marker;
-  marker.run = run;  // a twin gets the changes of another
+  marker.run = run;  // a twin inherits changes of another run
   marker.step = change.step;
   shared_.sink.publish(std::move(marker));
 }
@@ -190,7 +190,7 @@ void LiveThread::serve(const AddRunRequest& request) {
   std::vector<PinnedChange> to_come;
   {
     const std::lock_guard lock(shared_.mutex);
-    if (!shared_.find(request.number)) return;  // removed since
+    if (!shared_.find(request.number)) return;  // removed in the meantime
     to_come = shared_.changes.inherited(request.inheritance);
   }
   std::erase_if(to_come, [](const PinnedChange& change) { return change.step == PinnedChange::kNotYet; });
@@ -235,7 +235,7 @@ void LiveThread::serve(const KeepCheckpointRequest&) {
   }
 }
 
-// Before `step` is taken. A run that is catching up is kept at the same steps as the others.
+// Keeps checkpoints that are due before `step`. A run that is catching up is kept at the same steps as the others.
 void LiveThread::keep_due(std::int64_t step) {
   const int every = engine_.first().trainer.config().telemetry.checkpoint_every;
   const bool level_now = engine_.level();
@@ -258,13 +258,13 @@ void LiveThread::note_changes_before(std::int64_t step) {
 
 void LiveThread::serve(const RewindRequest& request) {
   const std::int64_t from = step_of_first();
-  shared_.ring.forget_after(request.step);  // again: the step in flight may have been due
+  shared_.ring.forget_after(request.step);  // again, because the current step may have kept one
   for (auto [number, snapshot] : request.runs) {
     Trainer* trainer = engine_.find(number);
-    if (!trainer) continue;  // removed since
+    if (!trainer) continue;  // removed in the meantime
     if (!snapshot && trainer->steps_taken() > request.step) snapshot = shared_.ring.find(request.step, number);
     std::erase_if(pending_[number], [&](const PinnedChange& change) { return change.step > request.step; });
-    if (!snapshot) continue;  // not so far yet
+    if (!snapshot) continue;  // has not reached the step
     pending_[number].clear();
     trainer->restore(*snapshot);
     shared_.sink.rewind(number, request.step);

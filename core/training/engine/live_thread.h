@@ -1,7 +1,7 @@
-// The thread that trains the open runs of LiveRuns, and serves what its callers ask between two steps.
+// The thread that trains the open runs of LiveRuns and serves the requests of its callers between two steps.
 //
-// It alone touches the engine, but for its sink. What it shares with the callers is in LiveState, whose lock it holds
-// for moments and never while it trains.
+// Only this thread uses the engine, except for the engine's sink. LiveState holds the state shared with the callers;
+// the thread locks it briefly and never while it trains.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace moescope {
 
 class LiveThread : public EngineObserver {
  public:
-  LiveThread(Engine& engine, LiveState& shared);  // `shared` was made from it
-  ~LiveThread() override;  // stops after the step in flight and joins; captures that still wait fail
+  LiveThread(Engine& engine, LiveState& shared);  // `shared` must belong to `engine`
+  ~LiveThread() override;                         // finishes the current step and joins; waiting captures fail
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,12 +55,12 @@ class LiveThread : public EngineObserver {
 
   Engine& engine_;
   LiveState& shared_;
-  std::map<int, std::vector<PinnedChange>> pending_;  // by run, for steps that it has not reached
-  Clock::time_point next_due_{}, step_begin_{};       // next_due_: of the speed limit
-  int taken_ = 0;                                     // runs that took the step
+  std::map<int, std::vector<PinnedChange>> pending_;  // by run: changes at steps that the run has not reached
+  Clock::time_point next_due_{}, step_begin_{};       // next_due_: by the speed limit
+  int taken_ = 0;                                     // runs that have taken the step
   PendingCaptures captures_;
   std::uint64_t last_served_ = 0;  // id of a change
-  std::thread thread_;             // last: everything above is ready when it starts
+  std::thread thread_;             // last member: starts when all others are ready
 };
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// Which runs can train in lock-step: every run takes a step before any takes the next, on the batches of the first.
+// Tests whether runs can train in lock-step: every run takes a step before any takes the next, on the batches of the
+// first.
 #pragma once
 
 #include <string>
@@ -9,9 +10,9 @@ namespace moescope {
 
 inline constexpr int kMaxRuns = 5;
 
-// Why `other` cannot run the experts that `first` chooses (router.replay); empty: it can, or chooses its own.
+// Returns why `other` cannot use the experts that `first` chooses (router.replay); empty if it can, or chooses itself.
 std::string replay_problem(const RunConfig& first, const RunConfig& other);
-// Why two runs cannot train in lock-step ([data] differs, or replay_problem()); empty: they can.
+// Returns why two runs cannot train in lock-step ([data] differs, or replay_problem()); empty if they can.
 std::string lock_step_problem(const RunConfig& first, const RunConfig& other);
 
 }  // namespace moescope

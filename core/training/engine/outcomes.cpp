@@ -26,7 +26,7 @@ Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const Pai
   return outcome;
 }
 
-// Of the runs that do not wait.
+// Sets the SQNR of the runs that do not wait.
 void add_sqnr(std::span<const JudgedRun> runs, std::vector<Outcome>& outcomes) {
   std::vector<HistoryPtr> histories;
   for (const JudgedRun& run : runs)

@@ -1,4 +1,4 @@
-// What came of a comparison: run A and its candidates, whichever groups they trained in.
+// The outcome of a comparison: run A and its candidates, in all groups.
 #pragma once
 
 #include <span>
@@ -14,32 +14,32 @@ namespace moescope {
 
 struct JudgedRun {
   RunConfig config;
-  HistoryPtr history;  // nullptr: it waits
-  int group = 1;       // it trains in, from 1
+  HistoryPtr history;  // nullptr: the run waits
+  int group = 1;       // its group, from 1
 };
 
 struct Outcome {
   std::string name;
-  std::string differs;  // from run A: "router.top_k = 4, seed = 2"; empty: run A
+  std::string differs;  // from run A: "router.top_k = 4, seed = 2"; empty for run A
   int group = 1;
-  bool waits = false;       // nothing below is known
-  bool noise_twin = false;  // of run A: others are judged by it
-  RunFigures figures;       // over the last kOutcomeSteps that it and run A took
-  Conclusion conclusion;    // against run A; of run A: too_short, without a gap
+  bool waits = false;       // the members below are not known yet
+  bool noise_twin = false;  // noise twin of run A, by which others are judged
+  RunFigures figures;       // over the last kOutcomeSteps steps that it and run A have
+  Conclusion conclusion;    // against run A; for run A: too_short, without a gap
   FormatCosts costs;        // at the last of these steps
-  OperandSqnr sqnr;         // likewise
+  OperandSqnr sqnr;         // at the last of these steps
 };
 inline constexpr std::int64_t kOutcomeSteps = 100;
 
-// `runs`: run A first. The result: run A, then the others by loss gap, the best first; those without a gap last, in the
-// order given.
+// `runs`: run A first. Returns run A, then the others by loss gap, best first; runs without a gap follow in the given
+// order.
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters = kMatters);
 
-// In one or two words: "worse", "better", "equal", "unclear", "lost", "identical", "no twin" (nothing tells how far
-// chance goes), "twin too near" (nor do the twins yet), "too short"; "run A", "noise twin", "waiting".
+// Returns "worse", "better", "equal", "unclear", "lost", "identical", "no twin" (the effect of chance is not known),
+// "twin too near" (not known from the twins yet), "too short"; "run A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
 
-// "router.top_k = 4, seed = 2": what of `config` differs from `first`.
+// Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".
 std::string differing_settings(const RunConfig& first, const RunConfig& config);
 
 }  // namespace moescope

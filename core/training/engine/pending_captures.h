@@ -1,4 +1,4 @@
-// Captures that wait for the next step of their run. For the training thread only.
+// Captures that wait for the next step of their run. Used by the training thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,18 @@ namespace moescope {
 
 class PendingCaptures {
  public:
-  ~PendingCaptures();  // waiting captures fail
+  ~PendingCaptures();  // fails waiting captures
 
   void add(int run, const OperandPlace& place, std::shared_ptr<Capture> capture);
   bool empty() const { return pending_.empty(); }
   void fail_run(int run, const std::string& why);
   void fail_all(const std::string& why);
 
-  // For each run that takes the next step, its first waiting capture is taken in that step; call finish_step() after
-  // it.
+  // Attaches the first waiting capture of each run that takes the next step to that step. Call finish_step() after it.
   void join_step(Engine& runs);
   void finish_step(Engine& runs);
-  // Computes captures of runs that do not take the next step (all of them, while training is paused) in advance, from
-  // the step that they will take next. Does not change the runs.
+  // Computes in advance the captures of runs that do not take the next step (of all runs while training is paused),
+  // from the step that they will take next. Does not change the runs.
   void compute_ahead(Engine& runs, bool paused);
 
  private:
@@ -34,7 +33,7 @@ class PendingCaptures {
     int run;
     std::shared_ptr<Capture> capture;
     std::unique_ptr<OperandTap> tap;
-    std::int64_t step = -1;  // in which it is captured
+    std::int64_t step = -1;  // step of the capture
   };
   void deliver(Pending& pending, const Trainer& trainer, std::int64_t step, bool ahead);
   std::deque<Pending> pending_;

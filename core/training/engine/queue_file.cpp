@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kQueueFormat = 1;
-constexpr std::uint64_t kMostQueueBytes = std::uint64_t{4} << 20;  // a config with its comments has 20 kB
+constexpr std::uint64_t kMostQueueBytes = std::uint64_t{4} << 20;  // a config with its comments takes 20 kB
 constexpr const char *kFormatKey = "moescope_queue", *kStepsKey = "steps", *kFinishedKey = "finished_groups",
                      *kRunsKey = "runs";
 constexpr std::int64_t kMostQueueSteps = 1'000'000'000'000;

@@ -1,8 +1,8 @@
-// Recomputes an operand of a past step: training is deterministic, so a copy of the run that starts from a checkpoint
+// Recomputes an operand of a past step. Training is deterministic, so a copy of the run that starts from a checkpoint
 // or from step 0, with the same changes and batches, computes exactly the same tensor.
 //
-// The copy trains in a thread of its own; the run itself is not affected. As a check, the loss of the step must equal
-// the recorded one to the bit.
+// The copy trains in a separate thread; the run itself is not affected. As a check, the loss of the step must equal the
+// recorded loss bit by bit.
 #pragma once
 
 #include <atomic>
@@ -21,34 +21,35 @@ struct RecomputePlan {
   int run = 0;  // RunInfo::run
   OperandPlace place;
   std::int64_t step = 0;
-  float loss = kNoValue;  // of that step, as recorded
-  std::string kernels;    // by which (RunInfo::kernels)
+  float loss = kNoValue;  // recorded loss of the step
+  std::string kernels;    // kernels of the run (RunInfo::kernels)
 
-  RecordedTraining training;  // of the run, from a checkpoint if one is known
+  RecordedTraining training;  // from a checkpoint if one is known
 };
 
-// Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason why
-// the step cannot be recomputed: it was not taken, or the run began from a checkpoint that is not kept. Throws as
-// recorded_config() and recorded_changes() do (recorded_run.h).
+// Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason if
+// the step cannot be recomputed: it was not taken, or the run began from a checkpoint that is not kept. Also throws the
+// exceptions of recorded_config() and recorded_changes() (recorded_run.h).
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 
-// Throws std::runtime_error, with what may be the cause, if the step did not give the recorded loss to the bit.
+// Throws std::runtime_error with possible causes if `loss` does not equal the recorded loss bit by bit.
 void check_loss(const RecomputePlan& plan, float loss);
 
-// The newest checkpoint of a run at or before `step` in the folder beside its recording; empty: none.
+// Returns the newest checkpoint of a run at or before `step` in the folder beside its recording; empty if there is
+// none.
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step);
 
 class Recomputation {
  public:
   explicit Recomputation(RecomputePlan plan);  // starts at once
-  ~Recomputation();                            // stops after the step in flight
+  ~Recomputation();                            // stops after the current step
 
-  std::int64_t first_step() const { return first_step_; }  // where it started; valid once it is ready
+  std::int64_t first_step() const { return first_step_; }  // valid when ready
   std::int64_t next_step() const { return next_step_; }
   std::int64_t step() const { return plan_.step; }
   const OperandPlace& place() const { return plan_.place; }
-  // Ready: the operand; the loss of its step equals the recorded one. Failed: the reason, for example a different loss.
+  // Ready: the operand, from a step with the recorded loss. Failed: the reason, for example another loss.
   const Capture& capture() const { return capture_; }
 
  private:
@@ -58,7 +59,7 @@ class Recomputation {
   RecomputePlan plan_;
   Capture capture_;
   std::atomic<std::int64_t> first_step_ = 0, next_step_ = 0;
-  std::jthread thread_;  // last: everything above is ready when it starts
+  std::jthread thread_;  // last member: starts when all others are ready
 };
 
 }  // namespace moescope

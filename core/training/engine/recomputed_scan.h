@@ -1,5 +1,5 @@
-// A scan of operands (operand_scan.h) at a step of a run, past or just taken, by a copy of the run that trains up to it
-// in a thread of its own.
+// A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken. A copy of the run trains up
+// to it in a separate thread.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,15 @@ namespace moescope {
 
 class RecomputedScan {
  public:
-  explicit RecomputedScan(RecomputePlan plan);  // starts at once; `place` is not used
-  ~RecomputedScan();                            // stops after the step or pass in flight
+  explicit RecomputedScan(RecomputePlan plan);  // starts at once; ignores plan.place
+  ~RecomputedScan();                            // stops after the current step or pass
 
   const RecomputePlan& plan() const { return plan_; }
-  std::int64_t next_step() const { return next_step_; }  // that the copy takes
+  std::int64_t next_step() const { return next_step_; }  // next step of the copy
   int passes_done() const { return done_; }
-  int passes() const { return of_; }  // 0: the copy is not there yet
+  int passes() const { return of_; }  // 0: the copy has not reached the step
   bool over() const { return over_; }
-  // Once it is over. Nothing: error() says why, for example that the step gave another loss than the recorded one.
+  // Valid when over(). nullopt: see error(), for example that the step gave another loss than the recorded one.
   const std::optional<OperandScan>& scan() const { return scan_; }
   const std::string& error() const { return error_; }
 
@@ -32,12 +32,12 @@ class RecomputedScan {
   void scan_operands_of(Engine& engine, const std::stop_token& stop);
 
   RecomputePlan plan_;
-  std::optional<OperandScan> scan_, found_;  // found_: until the loss of the step was checked
+  std::optional<OperandScan> scan_, found_;  // found_: until the loss of the step is checked
   std::string error_;
   std::atomic<std::int64_t> next_step_ = 0;
   std::atomic<int> done_ = 0, of_ = 0;
   std::atomic<bool> over_ = false;
-  std::jthread thread_;  // last: everything above is ready when it starts
+  std::jthread thread_;  // last member: starts when all others are ready
 };
 
 }  // namespace moescope

@@ -60,7 +60,8 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   retrain(
       training, [&](Engine& engine) { return engine.next_step() < all && progress(engine.next_step(), all); },
       [&](const TelemetryFrame& frame) {
-        const std::int64_t at[] = {frame.step};  // one by one: a damaged recording may claim any number of steps
+        // One by one, because a damaged recording may claim any number of steps.
+        const std::int64_t at[] = {frame.step};
         const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
         ++result.compared;
         if (same_bits_or_nan(frame.ce_loss, recorded)) return true;

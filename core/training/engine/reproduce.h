@@ -1,7 +1,7 @@
 // Trains a recorded run again from its config and live changes, and compares every loss bit by bit.
 //
 // The batches are those of the recording's first run, as in lock-step. A run that does not begin with step 0 (resumed,
-// or branched off another) has no beginning to train from.
+// or branched off another run) cannot be trained again.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace moescope {
 
 struct Reproduction {
   std::int64_t compared = 0;         // steps
-  std::int64_t differs_at = -1;      // first step with a different loss, -1: none
-  float recorded = 0, computed = 0;  // there, nats/token
-  std::string kernels;               // check_kernels().text, unless they are the same
-  std::string text() const;          // what was compared, the result and, where losses differ, the kernels
+  std::int64_t differs_at = -1;      // first step with a different loss; -1: none
+  float recorded = 0, computed = 0;  // at that step, nats/token
+  std::string kernels;               // check_kernels().text; empty: same kernels
+  std::string text() const;          // what was compared and the result; if losses differ, also the kernels
 };
 
-// Why this run cannot be trained again; empty: it can. A log of another program has no config; the training text may be
-// gone.
+// Returns why this run cannot be trained again (a log of another program has no config; the training text may be
+// missing); empty if it can.
 std::string reproduce_problem(const RunInfo& first, const History& history);
 
-// At most `steps` steps (-1: all). `progress` gets the steps done and to do, and returns false to stop early. Throws
-// std::runtime_error with reproduce_problem(), or with the change that cannot be repeated.
+// Trains at most `steps` steps (-1: all). `progress` is called with the steps done and to do, and returns false to stop
+// early. Throws std::runtime_error with reproduce_problem(), or with a change that cannot be repeated.
 Reproduction reproduce(const RunInfo& first, const History& history, std::int64_t steps,
                        const std::function<bool(std::int64_t done, std::int64_t all)>& progress);
 

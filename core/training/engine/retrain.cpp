@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kArrayBytes = std::size_t{1} << 20;  // of the histories, which nobody reads
+constexpr std::size_t kArrayBytes = std::size_t{1} << 20;  // for the histories, which are not read
 
 Trainer trainer_of(const RecordedTraining& recorded) {
   if (recorded.from) return Trainer::resume(*recorded.from, recorded.from->config);
@@ -39,7 +39,7 @@ class Retraining : public EngineObserver {
   void frame(const TelemetryFrame& frame) override { goes_on_ = frame_(frame); }
 
  private:
-  // A loss that is NaN or infinite was recorded as such.
+  // A NaN or infinite loss is not a failure, because it was recorded as such.
   bool failed() const { return engine_.trouble() && engine_.trouble()->within_step; }
 
   bool prepare_step() {

@@ -13,20 +13,20 @@
 namespace moescope {
 
 struct RecordedTraining {
-  RunConfig config;                             // of the run at its first step
-  std::shared_ptr<const TrainerSnapshot> from;  // nullptr: `from_file`
-  std::string from_file;                        // a checkpoint; empty: step 0
-  StepChanges changes;                          // of the run; those before its first step here are not applied
-  RunConfig batches_of;                         // the first run, whose [data] and seed gave all runs their batches
-  StepChanges mixtures;                         // its changes of data.mixture
+  RunConfig config;                             // config at the first step
+  std::shared_ptr<const TrainerSnapshot> from;  // nullptr: use `from_file`
+  std::string from_file;                        // checkpoint file; empty: begin with step 0
+  StepChanges changes;                          // changes of the run; those before its first step are not applied
+  RunConfig batches_of;                         // first run, whose [data] and seed give the batches
+  StepChanges mixtures;                         // changes of data.mixture of the first run
 };
 
-// Those of data.mixture, which is one for all runs.
+// Returns the changes of data.mixture, which all runs share.
 StepChanges mixture_changes(const StepChanges& changes);
 
-// Takes the steps again as run 0 of an engine, with the changes made before each, and without flips and validation.
-// `before_step` and `frame`, of the step just taken, return false to end it. Throws what they throw, and
-// std::runtime_error: data or a checkpoint that cannot be read, a step that fails.
+// Takes the steps again as run 0 of an engine, with the changes before each step, without flips and validation.
+// `before_step` and `frame` (frame of the step just taken) return false to stop. Passes on their exceptions; throws
+// std::runtime_error if data or a checkpoint cannot be read, or if a step fails.
 void retrain(const RecordedTraining& recorded, const std::function<bool(Engine&)>& before_step,
              const std::function<bool(const TelemetryFrame&)>& frame);
 

@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kBesideA = 3;  // queue files name groups of so many, which are recorded already
+constexpr std::size_t kBesideA = 3;  // must not change: recordings of existing queues have groups of this size
 static_assert(kBesideA < kMaxRuns);
 constexpr std::size_t kLongestNumbered = 60;  // a name has at most 64 characters
 
@@ -34,7 +34,7 @@ void require_same_runs(const std::string& path, const std::vector<RunInfo>& reco
   }
 }
 
-// A run whose loss was lost ended there.
+// A run with a NaN or infinite loss ended there.
 bool has_ended(const History& run, std::int64_t steps) {
   const StepRange taken = run.steps();
   if (taken.empty()) return steps == 0;
@@ -64,7 +64,7 @@ std::string path_of_group(const std::string& path, int number) {
 
 std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups) {
   if (groups.empty()) return {};
-  HistoryPtr a;  // the same in every group
+  HistoryPtr a;  // equal in every group
   for (const RunGroup& group : groups)
     if (!a && !group.histories.empty()) a = group.histories.front();
   std::vector<JudgedRun> runs = {{groups.front().runs.front(), a}};

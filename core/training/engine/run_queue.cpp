@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// A group in training, for the queue and for who watches it.
+// Observer of a group in training, for the queue and for a caller's observer.
 class RunQueue::Observer : public EngineObserver {
  public:
   Observer(RunQueue& queue, std::size_t place, const GoOn& go_on, std::unique_ptr<EngineObserver> watcher)
@@ -132,7 +132,7 @@ std::optional<std::size_t> RunQueue::take() {
 }
 
 void RunQueue::train_group(std::size_t place, const GoOn& go_on, const ObserverOf& observer_of) {
-  const std::vector<RunConfig>& configs = groups_[place].runs;  // which nobody changes
+  const std::vector<RunConfig>& configs = groups_[place].runs;  // not changed by any thread
   Engine engine({configs.begin(), configs.end()},
                 {.recording = groups_[place].recording, .array_bytes = kQueueArrayBytes, .twins_end_alone = true});
   {
@@ -148,7 +148,7 @@ void RunQueue::train_group(std::size_t place, const GoOn& go_on, const ObserverO
   tell(go_on);
 }
 
-// A single run may end with a loss that is NaN or infinite: that is what came of it.
+// A single run may end with a NaN or infinite loss, which is a valid outcome.
 void RunQueue::require_success(std::size_t place, Engine& engine) const {
   const bool single = groups_[place].runs.size() == 1;
   if (const std::string problem = engine.sink().error(); single && !problem.empty()) throw std::runtime_error(problem);
@@ -158,7 +158,7 @@ void RunQueue::require_success(std::size_t place, Engine& engine) const {
       trouble->within_step ? trouble->why : trouble->text() + ", and with it what the candidates are compared with");
 }
 
-// Losses of half a group would stand beside those of whole ones.
+// Discards an unfinished group, because its losses must not stand beside those of finished groups.
 void RunQueue::leave(std::size_t place, bool finished) {
   const std::lock_guard lock(mutex_);
   groups_[place].finished = finished;
@@ -196,7 +196,7 @@ void RunQueue::warn(const std::string& text) {
   warning_ = text;
 }
 
-// The training goes on without it.
+// Training continues if the file cannot be written.
 void RunQueue::save() {
   if (recording_.empty()) return;
   QueueState state{{groups_.front().runs.front()}, steps_, status().finished};

@@ -1,9 +1,8 @@
-// Many runs in training, in groups that train one after the other (run_groups.h), each with an engine and a recording
-// of its own. Groups of a single run train several side by side where there are threads for them (threads.h), which
-// changes no bit.
+// Many runs in training, in groups that train one after the other (run_groups.h), each with its own engine and
+// recording. If there are enough threads, groups of a single run train side by side (threads.h), which changes no bit.
 //
-// Every method may be called from any thread. All return at once but for train(), start() after cancel() and the
-// destructor, which wait for the step in flight.
+// Every method may be called from any thread. All return at once except train(), start() after cancel() and the
+// destructor, which wait for the current step.
 #pragma once
 
 #include <atomic>
@@ -23,45 +22,47 @@
 namespace moescope {
 
 struct QueueStatus {
-  bool running = false;   // false: cancelled, failed or done
-  bool done = false;      // all groups have finished
-  int finished = 0;       // groups
-  int group = 0;          // that trains, or that start() would begin with, from 0: the first that has not finished
-  std::int64_t step = 0;  // next step of that group
-  double share = 0;       // of the steps of all runs of all groups, finished groups and those taken
-  double seconds_left = kNoValue;  // by the speed of the steps since start(); kNoValue: no step was measured yet
-  std::string error;               // why it ended before its time; empty: it did not
-  std::string warning;             // what did not end it: a candidate's lost loss, a recording that ended; the last one
+  bool running = false;            // false: cancelled, failed or done
+  bool done = false;               // all groups have finished
+  int finished = 0;                // number of finished groups
+  int group = 0;                   // index of the group that trains or, if stopped, of the first that has not finished
+  std::int64_t step = 0;           // next step of that group
+  double share = 0;                // of the steps of all runs in all groups
+  double seconds_left = kNoValue;  // at the speed since start(); kNoValue: not measured yet
+  std::string error;               // why the queue ended early; empty: it did not
+  std::string warning;             // last problem that did not end it: a candidate's NaN loss, a recording that ended
 };
 
 class RunQueue {
  public:
-  // After every step and every group, by one thread at a time; false: cancel().
+  // Called after every step and every group, by one thread at a time; returns false to cancel.
   using GoOn = std::function<bool(const QueueStatus&)>;
-  // Sees the steps of the group with this place; nullptr: nobody does.
+  // Returns an observer of the group with this index; nullptr: no observer.
   using ObserverOf = std::function<std::unique_ptr<EngineObserver>(Engine&, std::size_t group)>;
 
-  // Groups whose runs passed validate(), each for so many steps. Beside `recording`, of which path_of_group() makes
-  // those of the groups, lies the state of the queue (queue_file.h), for candidates alone; empty: there is none.
+  // `groups`: their runs must have passed validate(). `steps`: of every group. `recording`: path from which
+  // path_of_group() makes those of the groups; the state of a queue of candidates (queue_file.h) is written beside it;
+  // empty: no such file.
   RunQueue(std::vector<RunGroup> groups, std::int64_t steps, std::string recording = {});
-  // The queue of queue_file_of(recording), with the groups that its recordings hold. Reads these; `go_on` gets the
-  // share of groups read and returns false to cancel, which returns nullptr. Throws std::runtime_error: no such queue,
-  // recordings that are not of it, as finished_group().
+  // Returns the queue of queue_file_of(recording) with the finished groups in its recordings, which it reads. `go_on`
+  // is called with the share of groups read and returns false to cancel; take_up() then returns nullptr. Throws
+  // std::runtime_error if there is no such queue, or like finished_group() if recordings do not belong to it.
   static std::unique_ptr<RunQueue> take_up(const std::string& recording, const std::function<bool(double)>& go_on = {});
   ~RunQueue();  // cancels
 
-  // Takes a group from its recording, if that has all steps. Not while it trains. Throws as finished_group().
+  // Reads a group from its recording if that has all steps. Not to be called during training. Throws like
+  // finished_group().
   bool read_finished(std::size_t group);
-  // Trains the groups that have not finished, from their first steps; their recordings are written anew. Returns
-  // whether all have finished; status().error says why one failed, which ends the others.
+  // Trains the groups that have not finished, from their first steps, and replaces their recordings. Returns true if
+  // all groups have finished. If one fails, the others end and status().error gives the reason.
   bool train(const GoOn& go_on = {}, const ObserverOf& observer_of = {});
-  void start();   // train() in a thread of its own; nothing if it runs or is done
-  void cancel();  // after the step in flight; finished groups stay
+  void start();   // train() in its own thread; does nothing if it is running or done
+  void cancel();  // after the current step; finished groups are kept
 
   QueueStatus status() const;
   std::int64_t steps() const { return steps_; }
   const std::string& recording() const { return recording_; }
-  std::string kernels() const;  // that computed the finished groups; empty: not known, or none has finished
+  std::string kernels() const;  // kernels of the finished groups; empty: not known, or no finished group
   std::vector<RunGroup> groups() const;
 
  private:
@@ -69,7 +70,7 @@ class RunQueue {
   bool is_of_single_runs() const;
   void begin();
   void work(const GoOn& go_on, const ObserverOf& observer_of);
-  std::optional<std::size_t> take();  // the next group to train
+  std::optional<std::size_t> take();  // index of the next group to train
   void train_group(std::size_t place, const GoOn& go_on, const ObserverOf& observer_of);
   void require_success(std::size_t place, Engine& engine) const;
   void leave(std::size_t place, bool finished);
@@ -77,22 +78,23 @@ class RunQueue {
   void tell(const GoOn& go_on);
   void fail(std::size_t place, const std::string& why);
   void warn(const std::string& text);
-  void save();  // beside the recordings
+  void save();  // writes the queue file
 
   const std::int64_t steps_;
   const std::string recording_;
-  Baseline baseline_;  // of the thread that trains groups with a run A
+  Baseline baseline_;  // used by the thread that trains groups with a run A
   std::atomic<bool> cancelled_ = false;
   std::mutex telling_;
 
-  mutable std::mutex mutex_;  // of all below but the thread; held for moments
+  mutable std::mutex mutex_;  // protects the members below, except the thread; locked briefly
   std::vector<RunGroup> groups_;
-  std::vector<std::int64_t> taken_;  // steps of each group
-  std::size_t next_ = 0;             // the first group that nobody has begun
+  std::vector<std::int64_t> taken_;  // steps taken by each group
+  std::size_t next_ = 0;             // first group that has not begun
   bool running_ = false;
   std::string error_, warning_;
-  std::optional<std::chrono::steady_clock::time_point> after_first_;  // the first step, which fetches memory and code
-  double run_steps_ = 0, seconds_ = 0;                                // after it, of all runs
+  // End of the first step, which is slow because it loads memory and code.
+  std::optional<std::chrono::steady_clock::time_point> after_first_;
+  double run_steps_ = 0, seconds_ = 0;  // of all runs after it
   std::thread thread_;
 };
 

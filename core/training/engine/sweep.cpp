@@ -24,7 +24,7 @@ std::size_t grid_size(std::span<const SweepAxis> axes) {
   return points;
 }
 
-// The place on each axis of a point of the grid; the last axis changes fastest.
+// Returns the index on each axis of a point of the grid; the last axis changes fastest.
 std::vector<std::size_t> places_of(std::size_t point, std::span<const SweepAxis> axes) {
   std::vector<std::size_t> places(axes.size());
   for (std::size_t a = axes.size(); a-- > 0; point /= axes[a].values.size()) places[a] = point % axes[a].values.size();
@@ -38,7 +38,7 @@ RunConfig config_of(const RunConfig& base, std::size_t point, std::span<const Sw
   return config;
 }
 
-// `inside`: of the interval.
+// `inside`: probability of the interval.
 SeedMean mean_of(std::vector<double> values, double inside = 0.95) {
   SeedMean found;
   std::erase_if(values, [](double value) { return std::isnan(value); });
@@ -52,13 +52,13 @@ SeedMean mean_of(std::vector<double> values, double inside = 0.95) {
   return found;
 }
 
-// What is compared of one run; NaN: not known.
+// Compared figures of one run; NaN: not known.
 struct Measured {
   double loss = kNoValue, val_loss = kNoValue, max_vio = kNoValue, tokens_per_s = kNoValue;
   double worst_sqnr = kNoValue, mean_sqnr = kNoValue;
 };
 
-// nullptr: it has not ended.
+// Returns nullptr if the run has not ended.
 HistoryPtr history_of(const RunGroup& run) {
   return run.finished ? run.histories.front() : nullptr;
 }
@@ -73,7 +73,7 @@ Measured measured(const RunGroup& run, std::int64_t steps) {
           static_cast<double>(figures.max_vio), static_cast<double>(figures.tokens_per_s)};
 }
 
-// Of the runs of one seed, the first of them `first`, beside each other: `points` of them.
+// Sets the SQNR of the runs of one seed, compared with each other; the first point is run A.
 void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Measured> found) {
   std::vector<HistoryPtr> histories;
   std::vector<Measured*> of;
@@ -85,7 +85,7 @@ void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Meas
     of[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db), of[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
 }
 
-// Decided by the settings of all runs, so that every gap is of the same loss.
+// Uses the settings of all runs, so that every gap is of the same loss.
 bool all_validate(std::span<const RunGroup> runs, std::int64_t steps) {
   return std::ranges::all_of(runs, [=](const RunGroup& run) {
     const int every = run.runs.front().telemetry.validation_every;

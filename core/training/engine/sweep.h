@@ -1,10 +1,10 @@
 // A grid of trainings: every combination of the values of some keys, each with every seed. Unlike twins the runs are
-// not in lock-step: each trains alone, as if it had been started by itself, so that every key may be an axis, and each
-// has a recording of its own, which reproduces.
+// not in lock-step: each trains as if it had been started alone, so that every key may be an axis, and has its own
+// recording, which can be reproduced.
 //
-// Runs of one seed read the same batches, where the axes leave data and batches alone, and start from the same weights,
-// where they leave the shape of the model alone. So points of the grid are compared by pairs of equal seed: what a
-// batch or a start adds to both is gone from the difference.
+// Runs of one seed read the same batches if no axis changes data or batches, and start from the same weights if no axis
+// changes the shape of the model. Points of the grid are therefore compared by pairs of equal seed, whose difference is
+// free of what batch and start add to both.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +22,33 @@ struct SweepAxis {
   const ConfigField* field = nullptr;
   std::vector<ConfigValue> values;
 };
-// "router.top_k=1,2,4". Throws std::runtime_error with what is wrong.
+// Parses "router.top_k=1,2,4". Throws std::runtime_error with the reason.
 SweepAxis parse_sweep_axis(const std::string& text);
 
 inline constexpr std::size_t kMostSweepRuns = 1000;
 
-// All runs, each a group of its own (run_groups.h), those of the first seed first; within a seed the last axis changes
-// fastest, so that run n is of point n modulo the number of points. `seeds` from that of `base` on. Throws
-// std::runtime_error: a combination that is not valid, too many runs, an axis given twice.
+// Returns all runs, each as a separate group (run_groups.h). Runs of the first seed come first; within a seed the last
+// axis changes fastest, so that run n belongs to point n modulo the number of points. The `seeds` seeds begin with that
+// of `base`. Throws std::runtime_error for an invalid combination, too many runs, or an axis given twice.
 std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
                                    const std::string& recording);
 
-// A mean over the seeds that have a value, with the half width of its 95 % interval by Student's t; kNoValue: there is
-// no value, or a single one.
+// Mean over the seeds with a value, and half of its 95 % interval by Student's t; kNoValue if no seed, or a single one,
+// has a value.
 struct SeedMean {
   double mean = kNoValue, half = kNoValue;
 };
 struct SweepPoint {
-  std::vector<std::string> values;  // of each axis
-  int ended = 0, lost = 0;          // runs; lost: by a loss that is NaN or infinite, which no mean has
-  // Of each run over its last kOutcomeSteps steps (outcomes.h); the validation loss as last measured.
+  std::vector<std::string> values;  // one for each axis
+  int ended = 0, lost = 0;          // numbers of runs; lost: ended by a NaN or infinite loss, not included in means
+  // Means over each run's last kOutcomeSteps steps (outcomes.h); the validation loss as measured last.
   SeedMean loss, val_loss, max_vio, tokens_per_s;
-  SeedMean worst_sqnr, mean_sqnr;  // dB, of the operands that differ (operand_sqnr.h)
-  // nats/token: loss minus that of the first point, by pairs of equal seed. Its interval allows for all points, by
-  // Bonferroni: about 1 in 20 sweeps in which nothing differs has an interval without 0.
+  SeedMean worst_sqnr, mean_sqnr;  // dB, of the operands whose formats differ (operand_sqnr.h)
+  // nats/token: loss minus that of the first point, by pairs of equal seed. The interval allows for all points by
+  // Bonferroni: in about 1 of 20 sweeps without any difference, some interval does not contain 0.
   SeedMean gap;
-  bool by_validation = false;  // the gap's loss is the validation loss (deciding_loss)
-  std::vector<double> losses;  // of each seed; kNoValue: it has none
+  bool by_validation = false;  // the gap is that of the validation loss (deciding_loss)
+  std::vector<double> losses;  // by seed; kNoValue: no loss
 };
 std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<const SweepAxis> axes,
                                      std::int64_t steps);
