@@ -1,7 +1,8 @@
-// Guided lessons: what to train, what to look at, what to predict, and figures that show whether it happened.
+// Guided lessons: what to train, what to look at, what to predict, and figures that show whether the prediction was
+// right.
 //
-// A lesson is a TOML file, assets/lessons/NN-name.toml (built in) or any other (a person's own); its form is documented
-// in assets/lessons/README.md. The window (app/lessons/lesson_guide.h) and the headless runner
+// A lesson is a TOML file, assets/lessons/NN-name.toml (built in) or a user's own file; assets/lessons/README.md
+// describes its form. The window (app/lessons/lesson_guide.h) and the runner without a window
 // (core/lessons/lesson_runner.h) perform the same tasks and judge the same checks.
 #pragma once
 
@@ -22,56 +23,55 @@
 
 namespace moescope {
 
-// One of several layers or experts, or a figure over all of them.
+// Selects one layer or expert, or a statistic over all of them.
 struct LessonPick {
   enum class Of { mean, max, min, one } of = Of::mean;
   int index = 0;  // Of::one
 };
 
-// Of a run: over a stretch of steps, and over layers and experts where the figure has them.
+// A figure of a run: over a range of steps, and over layers and experts if the figure has them.
 struct RunFigure {
-  int run = 0;  // place: 0 is A
+  int run = 0;  // index of the run: 0 is A
   LessonPick layer;
   LessonPick expert{.of = LessonPick::Of::max};
-  std::int64_t last = 1;                 // steps, when `from` is not given
+  std::int64_t last = 1;                 // steps, if `from` is not given
   std::optional<std::int64_t> from, to;  // inclusive
-  bool since_change = false;             // from and to count from the run's newest live change
+  bool since_change = false;             // `from` and `to` count from the run's newest live change
   LessonPick::Of over = LessonPick::Of::mean;
-  // What single figures want besides.
+  // Parameters of single figures.
   std::int64_t lag = 1;    // load_correlation
   std::string of;          // steps_until: a metric
   double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
-  std::string model;       // modelled_*: whose layer
+  std::string model;       // modelled_*: model of the layer
 };
 
-// Of a sample tensor of the lesson.
+// A figure of a sample tensor of the lesson.
 struct TensorFigure {
   std::string tensor;
-  std::optional<MatrixFormat> format;  // nothing: the one that the person has chosen
+  std::optional<MatrixFormat> format;  // nullopt: the format that the user has chosen
   LessonColumns columns = LessonColumns::all;
 };
 
-// Of a layer that was measured on a cluster (assets/calibration).
+// A figure of a layer that was measured on a cluster (assets/calibration).
 struct ClusterFigure {
   std::string model, routing;
 };
 
-// A figure that can be read while the lesson runs. Which keys exist, of what they are and what they mean:
-// lesson_figures().
+// A figure that can be read during the lesson. lesson_figures() lists the keys, their sources and meanings.
 struct LessonFigure {
   std::string key;
   double times = 1;
   std::variant<RunFigure, TensorFigure, ClusterFigure> of;
 };
 
-// holds: above < figure < below, each where given.
+// The check holds if above < figure < below; a limit that is not given does not count.
 struct LessonCheck {
   std::string text;
   LessonFigure figure;
   struct Bound {
     double number = 0;
-    std::optional<LessonFigure> figure;  // instead of the number
+    std::optional<LessonFigure> figure;  // used instead of the number
   };
   std::optional<Bound> above, below;
 };
@@ -81,49 +81,49 @@ struct LessonSetting {
   ConfigValue value;
 };
 
-// The runs of a lesson. None: the lesson is about tensors alone.
+// The runs of a lesson; empty if the lesson is about tensors alone.
 struct LessonRuns {
   std::vector<RunConfig> configs;  // A first
   bool empty() const { return configs.empty(); }
 };
 
-// In place of a run's number: every run of the lesson.
+// Used instead of a run's index: every run of the lesson.
 inline constexpr int kAllRuns = -1;
 
 struct LessonTask {
   enum class Kind { start, run_until, set, twin, show } kind = Kind::run_until;
-  std::string text;  // on the button
-  LessonRuns start;  // replaces what is open, paused at step 0
+  std::string text;  // text of the button
+  LessonRuns start;  // these runs replace the open ones, paused at step 0
   std::int64_t until = 0;
-  int run = 0;                          // set; or kAllRuns
-  std::vector<LessonSetting> settings;  // set, twin
-  std::string name;                     // twin
-  std::string tensor;                   // show
+  int run = 0;                          // for set; may be kAllRuns
+  std::vector<LessonSetting> settings;  // for set and twin
+  std::string name;                     // for twin
+  std::string tensor;                   // for show
   MatrixFormat format;
-  int row = 0, column = 0;  // the element whose block is under the microscope
+  int row = 0, column = 0;  // element whose block the microscope shows
 };
 
 struct LessonPrediction {
   std::string question;
   std::vector<std::string> choices;  // empty: asks for a number
-  int right = 0;                     // index of the choice that the checks then show
+  int right = 0;                     // index of the choice that the checks confirm
   std::optional<LessonFigure> number;
-  double within = 2;  // a number counts as right within this factor
+  double within = 2;  // a number is right within this factor
 };
 
-// What the window shows during this step; empty: nothing changes.
+// What the window shows during this step; empty members change nothing.
 struct LessonView {
   std::string workspace;
-  std::vector<std::string> panels;     // names of docks; the workspace's others are closed
-  std::vector<std::string> highlight;  // of these
+  std::vector<std::string> panels;     // names of docks; other docks of the workspace are closed
+  std::vector<std::string> highlight;  // some of `panels`
   std::optional<int> run, layer, expert;
-  std::optional<Metric> metric;   // what the loss panels draw; nothing: the loss
-  bool each_run = false;          // the first panel once for every run
-  bool after_prediction = false;  // shown only then, since it would give the answer away
+  std::optional<Metric> metric;   // metric of the loss panels; nullopt: the loss
+  bool each_run = false;          // one copy of the first panel for every run
+  bool after_prediction = false;  // hidden before the prediction, which it would give away
 };
 
 struct LessonStep {
-  std::string title, text, hint, reveal;  // Markdown; {name} in the reveal stands for a value
+  std::string title, text, hint, reveal;  // Markdown; {name} in `reveal` stands for a value
   LessonView view;
   std::optional<LessonPrediction> prediction;
   std::vector<LessonTask> tasks;
@@ -132,7 +132,7 @@ struct LessonStep {
 };
 
 struct Lesson {
-  std::string name;  // of the file, without number and suffix
+  std::string name;  // file name without number and suffix
   std::string title, teaches;
   int minutes = 0;
   LessonRuns runs;
@@ -144,13 +144,13 @@ struct ParsedLesson {
   Lesson lesson;
   std::vector<ConfigProblem> problems;  // empty: the lesson can be started
 };
-// `seed` replaces the seed of every run and tensor (a run with a seed of its own keeps its difference to the first).
+// `seed` replaces the seed of every run and tensor; a run with its own seed keeps the difference to the first run's.
 ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std::optional<std::int64_t> seed = {});
 ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed = {});
 
-// Built-in lessons in teaching order.
+// Returns the built-in lessons in teaching order.
 std::vector<std::string> lesson_names();
-// A built-in lesson by name or number ("2"), or a file by its path.
+// Finds a built-in lesson by name or number ("2"), or a file by its path.
 ParsedLesson find_lesson(std::string_view name_or_path, std::optional<std::int64_t> seed = {});
 
 }  // namespace moescope

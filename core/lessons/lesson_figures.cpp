@@ -62,7 +62,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"measured_rank_max_over_mean", Source::cluster, "", "load of the fullest rank over the mean in that measurement"},
 };
 
-// One row per figure, the metrics' after our own.
+// One row per figure: own figures, then the metrics.
 const std::vector<LessonFigureInfo>& table() {
   static const std::vector<LessonFigureInfo> rows = [] {
     std::vector<LessonFigureInfo> all(std::begin(kOwnFigures), std::end(kOwnFigures));
@@ -94,7 +94,7 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
   return key == "underflow" ? lost / nonzero : 10 * std::log10(x2 / err2);
 }
 
-// The 8-GPU file: the only one with both ways of the all-to-all.
+// Reads the 8-GPU file, the only one with both kinds of all-to-all.
 const MeasuredLayer* measured_layer(const std::string& model, const std::string& routing) {
   static const Calibration calibration = parse_calibration(asset("calibration/h200x8.json"), "calibration/h200x8.json");
   for (const MeasuredLayer& layer : calibration.layers)
@@ -118,13 +118,13 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
   return layer->routing.rank_max_over_mean;
 }
 
-// "above 0.5", "between 0.4 and 2".
+// Returns "above 0.5", "between 0.4 and 2".
 std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
   if (above && below) return "between " + figure_text(figure, *above) + " and " + figure_text(figure, *below);
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
 }
 
-// "6.5 times as much", "12 % less"; of decibels their difference.
+// Returns "6.5 times as much", "12 % less"; for decibels the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
   const std::string way = value > reference ? " more" : " less";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
@@ -142,7 +142,7 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   return text;
 }
 
-// What differs from the figure that is compared with it: another run, or other steps.
+// Returns what the reference does not share with the figure: another run, or other steps.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
   const auto* a = std::get_if<RunFigure>(&figure.of);
   const auto* b = std::get_if<RunFigure>(&reference.of);
@@ -216,7 +216,7 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
   return finite(value);
 }
 
-// Without a value yet: how long the run has been waited for, where that is what the figure counts.
+// Returns a value, or, for a figure that counts steps, how many steps have been taken so far.
 std::string LessonReader::value_text(const LessonFigure& figure, const std::optional<double>& value) const {
   if (value) return figure_text(figure, *value);
   const auto* of_run = std::get_if<RunFigure>(&figure.of);

@@ -1,6 +1,6 @@
 // Reads a lesson's figures from live histories, sample tensors and measured layers, and evaluates its checks.
 //
-// Not thread-safe. Cheap enough to read four times a second (tensor figures are computed once and kept).
+// Not thread-safe. Fast enough to be read four times per second, because tensor figures are computed once and kept.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace moescope {
 
-// What a figure's key means. Every Metric's key is one, too (core/frame/metrics.h).
+// Meaning of a figure's key. The keys of all metrics are figures as well (core/frame/metrics.h).
 struct LessonFigureInfo {
   const char* key;
   enum class Source { run, tensor, cluster } source;
@@ -25,16 +25,16 @@ struct LessonFigureInfo {
   const char* meaning;
 };
 std::span<const LessonFigureInfo> lesson_figures();
-// Any figure by its key; nullptr: there is no such key.
+// Returns a figure by its key; nullptr if there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
 
-// As on screen: "31.5 dB", "9.6 %", "0.143".
+// Returns the text on the screen: "31.5 dB", "9.6 %", "0.143".
 std::string figure_text(const LessonFigure& figure, double value);
 
 struct LessonJudgement {
-  enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not known yet
+  enum class State { pending, holds, fails } state = State::pending;  // pending: figures not known yet
   std::optional<double> value;
-  std::string text;  // "0.143"; without a value "not yet", "172 so far, not yet"
+  std::string text;  // "0.143"; if not known yet: "not yet", "172 so far, not yet"
   std::string note;  // "expected: below 0.2", "run B: 0.22; 6.5 times as much", "not as expected: below 0.2"
 };
 
@@ -46,15 +46,15 @@ class LessonReader {
   void set_chosen(const MatrixFormat& chosen) { chosen_ = chosen; }
   const MatrixFormat& chosen() const { return chosen_; }
 
-  // nullopt until the steps that it needs have been taken (or if the figure is not a number).
+  // Returns nullopt until the required steps have been taken, or if the figure is NaN or infinite.
   std::optional<double> read(const LessonFigure& figure) const;
   LessonJudgement judge(const LessonCheck& check) const;
-  // `text` with {name} replaced by the value of that name, "..." while there is none.
+  // Returns `text` with {name} replaced by the value of that name, or by "..." if it is not known yet.
   std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, LessonFigure>>& values) const;
 
  private:
   struct Limits {
-    std::optional<double> above, below, reference;  // reference: the figure that a limit is a multiple of
+    std::optional<double> above, below, reference;  // reference: figure of which a limit is a multiple
     std::string reference_name;
     bool known = true;
   };
@@ -67,7 +67,7 @@ class LessonReader {
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
   MatrixFormat chosen_;
-  mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
+  mutable std::map<std::string, std::vector<float>> values_;  // values of tensors by name
   struct KnownTensorFigure {
     std::string key, tensor;
     LessonColumns columns;

@@ -21,7 +21,7 @@ std::vector<std::shared_ptr<const History>> readable(const LiveRuns& live) {
   return {histories.begin(), histories.end()};
 }
 
-// The number of the run at a place.
+// Returns RunInfo::run of the run at `place`.
 int run_at(const LiveRuns& live, int place) {
   return live.histories().at(static_cast<std::size_t>(place))->info().run;
 }

@@ -12,20 +12,20 @@ namespace moescope {
 
 struct LessonOutcome {
   struct Line {
-    int step;  // from 0
+    int step;  // counted from 0
     std::string text;
     LessonJudgement judgement;
   };
   std::vector<Line> checks;
-  // The reveals of the steps, with the values of this run filled in.
+  // Reveals of the steps, with the values of this run filled in.
   std::vector<std::string> reveals;
-  bool holds = true;  // every check of every step
+  bool holds = true;  // true if every check of every step holds
 };
 
-// `progress` is called with what is being done. Throws std::runtime_error when the training fails.
+// `progress` is called with the current activity. Throws std::runtime_error if the training fails.
 LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const std::string&)>& progress = {});
 
-// Performs one task on a lab and waits until it is done. `show` does nothing: it concerns the window.
+// Performs one task on the open runs and waits until it is done. `show` does nothing, because it needs a window.
 class LiveRuns;
 void perform(const LessonTask& task, std::unique_ptr<LiveRuns>& live);
 

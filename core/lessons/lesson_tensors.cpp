@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-// Numbers that one element may take out of its stream: a normal takes two, a Student's t two per degree of freedom.
+// Random numbers reserved for one element: a normal takes two, a Student's t two per degree of freedom.
 constexpr std::uint64_t kDraws = 64;
 constexpr int kPatch = 32;
 

@@ -1,4 +1,4 @@
-// Lessons as TOML files, read so that every problem is found in one go and knows its line.
+// Reads lessons from TOML files and reports all problems at once, each with its line.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -25,7 +25,7 @@ int line_of(const toml::node& node) {
   return static_cast<int>(node.source().begin.line);
 }
 
-// What a reader does with a lesson's problems.
+// The problems found in a lesson.
 struct Problems {
   std::string file;
   std::vector<ConfigProblem> found;
@@ -34,7 +34,7 @@ struct Problems {
   }
 };
 
-// One table: values are taken by key; what is left over at the end is unknown.
+// One table. Values are read by key; the destructor reports unknown keys.
 class Section {
  public:
   Section(const toml::table& table, std::string path, Problems& problems)
@@ -99,7 +99,7 @@ class Section {
     for (const toml::node& each : *array) list.push_back(**each.as_string());
     return list;
   }
-  // One of `choices`; its index.
+  // Returns the index of one of `choices`.
   int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
     if (!has(key)) {
       node(key);
@@ -121,7 +121,7 @@ class Section {
     problem(key, "must be a table");
     return nullptr;
   }
-  // Tables of [[key]], each with its path "key 2".
+  // Calls `take` with each table of [[key]] and its path "key 2".
   void each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take) {
     const toml::node* found = node(key);
     if (!found) return;
@@ -156,7 +156,7 @@ std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& f
   return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
 }
 
-// Keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }.
+// Reads keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }.
 void read_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
                    std::vector<LessonSetting>& settings, Problems& problems) {
   for (const auto& [key, node] : table) {
@@ -190,7 +190,7 @@ std::vector<LessonSetting> settings_of(Section& section, bool live) {
   return settings;
 }
 
-// preset, set, and a [[...run]] for every run beside A.
+// Reads preset, set, and a [[...run]] for every run except A.
 LessonRuns read_runs(Section& section, std::optional<std::int64_t> seed) {
   LessonRuns runs;
   const std::string preset = section.required_text("preset");
@@ -234,7 +234,7 @@ LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwis
   return otherwise;
 }
 
-// `block` "tensor": FP8 with one scale for the whole tensor.
+// `block` "tensor" means FP8 with one scale for the whole tensor.
 MatrixFormat read_format(Section& section) {
   ElementFormat element = ElementFormat::e4m3;
   const std::string name = section.required_text("format");
@@ -340,7 +340,7 @@ class LessonParser {
     return figure;
   }
 
-  // One of those that are open when the step's tasks are done.
+  // Reads one of the runs that are open after the step's tasks.
   int read_run(Section& section) {
     const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
     if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
@@ -580,7 +580,7 @@ class LessonParser {
   std::size_t runs_open_ = 0;
 };
 
-// "lessons/02-bias-thermostat.toml" is "bias-thermostat".
+// Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
 std::string name_of(std::string_view file) {
   std::string name = std::filesystem::path(file).stem().string();
   const std::size_t digits = name.find_first_not_of("0123456789");

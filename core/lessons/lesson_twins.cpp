@@ -28,7 +28,7 @@ bool limits_groups(const RouterConfig& router) {
   return router.n_groups > 0 && router.n_limited_groups > 0;
 }
 
-// Puts the recipe's name in place of its keys.
+// Replaces the keys of a choice by its name.
 void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<Setting> settings) {
   const auto removed = std::erase_if(things, [&](const std::string& thing) {
     return std::ranges::find(settings, thing, &Setting::key) != settings.end();
@@ -46,7 +46,7 @@ std::string listed(const std::vector<std::string>& things) {
   return list;
 }
 
-// What is unclear once is not said twice.
+// Adds a sentence once.
 void add(const std::string& sentence, std::vector<std::string>& unclear) {
   if (std::find(unclear.begin(), unclear.end(), sentence) == unclear.end()) unclear.push_back(sentence);
 }
@@ -65,7 +65,7 @@ void apply(const LessonTask& task, Configs& configs) {
   }
 }
 
-// In what the twin differs from the nearest run before it, when that is more than one thing.
+// Returns the differences between the twin and the nearest run before it, if these are more than one thing.
 std::vector<std::string> too_far(const Configs& configs, std::size_t twin) {
   std::vector<std::string> nearest = things_that_differ(configs[0], configs[twin]);
   for (std::size_t before = 1; before < twin; ++before) {
@@ -75,7 +75,7 @@ std::vector<std::string> too_far(const Configs& configs, std::size_t twin) {
   return nearest.size() > 1 ? nearest : std::vector<std::string>{};
 }
 
-// A check whose bound is another run's figure.
+// Judges a check whose limit is another run's figure.
 void judge_comparison(const LessonCheck& check, const Configs& configs, const std::string& step,
                       std::vector<std::string>& unclear) {
   for (const auto* bound : {&check.above, &check.below}) {

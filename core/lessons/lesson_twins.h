@@ -1,8 +1,8 @@
-// Which runs of a lesson can be compared: those that differ in one thing, so that a difference has one cause.
+// Tests which runs of a lesson can be compared: runs that differ in one thing, so that a difference has one cause.
 //
-// One thing is one setting, or one of two choices that take several settings to express:
-//   way of balancing  none, the bias rule or the auxiliary loss in place of another of the three, with its strength
-//                     (router.bias_update_rate, router.aux_mode, router.aux_coeff); a run that has both has no such way
+// One thing is one setting, or one of two choices that need several settings:
+//   way of balancing  one of none, bias rule and auxiliary loss instead of another of these, with its strength
+//                     (router.bias_update_rate, router.aux_mode, router.aux_coeff); a run with both has no such way
 //   limit on groups   none in one run (router.n_groups, router.n_limited_groups)
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace moescope {
 
-// Keys of settings and names of recipes; empty: the same but for their names.
+// Returns keys of settings and names of choices; empty if the runs differ in their names at most.
 std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig& b);
 
-// A sentence for every comparison in a lesson that could have two causes; empty: there is none. Judged by the settings
-// that the runs have at that point, live changes included:
-//   - whenever it trains, every twin differs in at most one thing from a run before it (A is before B);
-//   - every check that compares two runs is about two that differ in at most one thing.
+// Returns a sentence for every comparison in a lesson that could have two causes. Uses the settings of the runs at that
+// point, including live changes. A comparison has one cause if
+//   - in every training, each twin differs in at most one thing from a run before it (A is before B);
+//   - in every check that compares two runs, these differ in at most one thing.
 std::vector<std::string> unclear_comparisons(const Lesson& lesson);
 
 }  // namespace moescope

@@ -21,7 +21,7 @@ bool per_layer(Metric metric) {
   return metric > Metric::step_ms;
 }
 
-// The figure over several layers, experts or steps. Values that are not there do not count; empty: NaN.
+// Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
 double fold(Of of, int index, const std::vector<double>& values) {
   if (of == Of::one)
     return index >= 0 && index < static_cast<int>(values.size()) ? values[static_cast<std::size_t>(index)] : NAN;
@@ -46,7 +46,7 @@ std::optional<std::int64_t> newest_change(const History& history) {
   return step;
 }
 
-// Empty: not all of its steps have been taken.
+// Returns an empty range until all steps have been taken.
 StepRange stretch(const RunFigure& figure, const History& history) {
   const StepRange taken = history.steps();
   if (!figure.from)
@@ -91,7 +91,7 @@ std::vector<double> utilisations(Frames frames, int layer) {
   return tokens;
 }
 
-// Slots of every expert, all frames together.
+// Returns the slots of every expert, summed over all frames.
 std::vector<std::uint64_t> loads(Frames frames, int layer) {
   std::vector<std::uint64_t> slots;
   for (const auto& frame : frames) {
@@ -109,7 +109,7 @@ std::vector<double> biases(Frames frames, int layer) {
   return {router->expert_bias.begin(), router->expert_bias.end()};
 }
 
-// Pearson correlation of u_e(t) - 1 with u_e(t + lag) - 1, over all experts and steps of the stretch.
+// Pearson correlation of u_e(t) - 1 with u_e(t + lag) - 1, over all experts and steps of the range.
 double load_correlation(Frames frames, int layer, std::size_t lag) {
   std::vector<std::vector<double>> rows;
   for (std::size_t t = 0; t < frames.size(); ++t) rows.push_back(utilisations(frames.subspan(t, 1), layer));
@@ -199,7 +199,7 @@ double metric_figure(const RunFigure& figure, Metric metric, const History& hist
   return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);
 }
 
-// The balancer sees what came before the stretch; how well that holds is judged on the stretch.
+// The placement uses the steps before the range and is judged on the range.
 double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
   constexpr std::int64_t kSeen = 50;
   const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});
@@ -215,7 +215,7 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
   return *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()) / sum;
 }
 
-// Plug-in estimate of the mutual information of domain and expert, bits a slot.
+// Plug-in estimate of the mutual information of domain and expert, in bits per slot.
 double domain_bits(Frames frames, int layer, std::size_t domains) {
   SpecialisationFrame sum;
   for (const auto& frame : frames)

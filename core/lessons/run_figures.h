@@ -15,8 +15,8 @@
 
 namespace moescope {
 
-// What a model's layer would gain by DeepEP under each layer's load; the last of each is kept, since lessons ask for it
-// four times a second.
+// Gain by DeepEP of a model's layer under each layer's load. Keeps the last result for each layer, because lessons read
+// it four times per second.
 class ModelledGains {
  public:
   const LayerGain& of(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load);
@@ -25,15 +25,15 @@ class ModelledGains {
   std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> known_;
 };
 
-// The run's metric of that key.
+// Returns the metric with that key.
 std::optional<Metric> metric_named(std::string_view key);
 
-// The figure of that key (lesson_figures()). Nothing while the steps that it takes have not been taken, or where it is
-// not a number.
+// Returns the figure with that key (lesson_figures()); nullopt until its steps have been taken, or if it is NaN or
+// infinite.
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled);
-// From the run's newest live change, or from its start, to its newest step.
+// Returns the steps from the run's newest live change, or from its start, to its newest step.
 std::int64_t steps_since_change(const History& history);
-std::optional<double> finite(double value);  // nothing: NaN or infinite
+std::optional<double> finite(double value);  // nullopt if NaN or infinite
 
 }  // namespace moescope
