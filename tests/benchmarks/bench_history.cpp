@@ -1,4 +1,4 @@
-// Costs of the history, the recording and the volume counts, against the limits that the screen and the trainer set.
+// Time of the history, the recording and the volume counts, with the limits that the screen and the trainer need.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
-// One MoE layer of 8 experts; 5 of 32; the largest that is ever shown.
+// One MoE layer of 8 experts; 5 layers of 32 experts; the largest shape that is supported.
 constexpr SampleShape kNano{1, 8, 8, 8, 18};
 constexpr SampleShape kMiniV3{5, 32, 8, 8, 18};
 constexpr SampleShape kV3{61, 256, 8, 8, 0};
@@ -44,7 +44,7 @@ const History& large_history() {
   return *kHistory;
 }
 
-void utilisation_256_by_10000_into_800(benchmark::State& state) {  // limit: well under 16 ms
+void utilisation_256_by_10000_into_800(benchmark::State& state) {  // limit: 16 ms
   const History& history = large_history();
   for (auto _ : state) benchmark::DoNotOptimize(history.utilisation(30, {0, 9999}, 800));
   state.counters["array_MiB"] = static_cast<double>(history.array_bytes() >> 20);
@@ -52,7 +52,7 @@ void utilisation_256_by_10000_into_800(benchmark::State& state) {  // limit: wel
 }
 BENCHMARK(utilisation_256_by_10000_into_800)->Unit(benchmark::kMillisecond);
 
-void frame_at_61_by_256(benchmark::State& state) {  // scrubbing: under 16 ms with the painting
+void frame_at_61_by_256(benchmark::State& state) {  // limit for scrubbing: 16 ms with the painting
   const History& history = large_history();
   std::int64_t step = 0;
   for (auto _ : state) benchmark::DoNotOptimize(history.frame_at(step = (step + 3571) % 10000));
@@ -120,7 +120,8 @@ void append(benchmark::State& state, SampleShape shape) {
 BENCHMARK_CAPTURE(append, nano, kNano)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(append, mini_v3, kMiniV3)->Unit(benchmark::kMicrosecond);
 
-// Frames a second; argument: frames per transaction. 1 is what a slow trainer gets, each step being drained at once.
+// Frames per second; argument: frames per transaction. With a slow trainer it is 1, because each step is written at
+// once.
 void record(benchmark::State& state, SampleShape shape) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_bench.moescope";
   auto frames = sample_run(shape, 64);
@@ -163,7 +164,7 @@ void load_mini_v3_recording_of_2000(benchmark::State& state) {
 }
 BENCHMARK(load_mini_v3_recording_of_2000)->Unit(benchmark::kMillisecond);
 
-// What the trainer itself pays: the frame is moved and linked.
+// Time of the call in the trainer: the frame is moved and linked.
 void publish(benchmark::State& state) {
   FrameSink sink("");
   sink.add_run(sample_info(kNano));

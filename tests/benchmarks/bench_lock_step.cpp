@@ -1,7 +1,7 @@
-// Four runs in lock-step against one of the same config: bench_lock_step [preset ...] [--steps N]
+// Four runs in lock-step compared with one run of the same config: bench_lock_step [preset ...] [--steps N]
 //
-// Frames with all statistics go to histories in memory. One and four take their steps in turn, so that a busy machine
-// slows both alike; medians. Four may cost 4.1 times one.
+// Frames with all statistics go to histories in memory. One and four runs take steps in turn, so that a busy machine
+// slows both alike; prints medians. Limit: four runs take 4.1 times as long as one.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

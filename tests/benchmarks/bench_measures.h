@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-// CPU time of all threads; on a busy machine more stable than wall time, but it includes spinning while waiting for
-// other threads.
+// Returns the CPU time of all threads: on a busy machine more stable than wall time, but it includes spinning while
+// waiting for other threads.
 inline double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
-// Memory of a run of a million steps on the command line, without the training of it: recording, frame sink and history
-// as moescope-cli train uses them. Exit status 1: it grows without end (long_run.h).
+// Memory of a run of a million steps on the command line, without its training: recording, frame sink and history as
+// used by moescope-cli train. Exit status 1 if memory grows without end (long_run.h).
 //   bench_memory [STEPS]
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// quantize_operand with all statistics against a copy of the same tensor, 4096 x 4096 floats on one and two threads,
-// and 256 x 128 in cache on one. "of_copy" is its speed relative to the copy that the same process made in turns with
-// it, on as many threads; medians. Rotated in blocks of 16, as NVFP4's own recipe does.
+// quantize_operand with all statistics compared with a copy of the tensor: 4096 x 4096 floats on one and two threads,
+// and 256 x 128 in cache on one. "of_copy" is the speed relative to the copy that this process makes in turns with it,
+// on as many threads; medians. Rotated in blocks of 16, as in NVFP4's own recipe.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -23,10 +23,10 @@ namespace {
 
 struct Size {
   std::size_t rows, cols;
-  int repeats;  // within one timing
+  int repeats;  // within one measurement
 };
 
-// Begins a line of the cache, as the program's own tensors do.
+// Begins at a cache line, like the tensors of the program.
 class Tensor {
  public:
   explicit Tensor(std::size_t count) : values_(static_cast<float*>(std::aligned_alloc(64, count * sizeof(float)))) {
@@ -50,7 +50,7 @@ Tensor normal_values(std::size_t count) {
   return values;
 }
 
-// Of this thread's processor time: others may be using the machine.
+// Returns this thread's processor time, because other processes may use the machine.
 double now_s() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -86,7 +86,7 @@ void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxi
   state.counters["of_copy"] = copy / mine;
 }
 
-// On `threads` stripes at once, each with a tensor of its own half; the copy likewise.
+// Quantizes `threads` stripes at once, each with its own tensors; copies in the same way.
 void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxis axis, std::size_t threads) {
   constexpr std::size_t kSide = 4096;
   const Tensor in = normal_values(kSide * kSide);
@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
     add(name + "/hadamard", format(Rounding::nearest, 16));
     add(name + "/stochastic_hadamard", format(Rounding::stochastic, 16));
   }
-  for (const int block : {8, 24, 48}) {  // no multiples of the vector
+  for (const int block : {8, 24, 48}) {  // not multiples of the vector length
     OperandFormat format = recipe_format(Recipe::mxfp8_rceil, Direction::forward, OperandRole::x);
     format.block = block;
     add("mxfp8_rceil/block:" + std::to_string(block), format);

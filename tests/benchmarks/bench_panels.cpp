@@ -1,6 +1,6 @@
-// What painting costs: CPU ms of one frame, per panel and for the whole Overview, on a made-up history.
+// Time of painting: CPU ms of one frame, per panel and for the whole Overview, on a synthetic history.
 //   bench_panels [steps]              the table
-//   bench_panels --pictures DIR       pictures of every panel and of all together, light and dark, to be looked at
+//   bench_panels --pictures DIR       pictures of every panel and of all together, light and dark, for inspection
 #include <QApplication>
 #include <QDir>
 #include <QGridLayout>
@@ -31,7 +31,7 @@ double cpuMs() {
   return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
 }
 
-// All panels of the Overview in one window, as large as they are on a usual screen.
+// All panels of the Overview in one window, in their usual size on the screen.
 class Overview : public QWidget {
  public:
   explicit Overview(Selection* selection) {

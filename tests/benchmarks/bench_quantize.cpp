@@ -1,5 +1,5 @@
-// Quantize-dequantize with all statistics against a copy of the same tensor, 4096 x 4096 floats, on one and two
-// threads. "of_copy" is the speed relative to the copy that the same process made on as many threads.
+// Quantize-dequantize with all statistics compared with a copy of the tensor, 4096 x 4096 floats, on one and two
+// threads. "of_copy" is the speed relative to the copy that this process makes on as many threads.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Tensors& tensors() {
   return t;
 }
 
-// `work(first_row, rows)` on stripes, one for each thread, the first on this one.
+// Calls `work(first_row, rows)` on one stripe per thread, the first one on this thread.
 template <class Work>
 void on_stripes(int threads, Work work) {
   const std::size_t rows = kSide / static_cast<std::size_t>(threads);
@@ -87,7 +87,7 @@ void bf16(benchmark::State& state) {
   });
 }
 
-// An expert's matrix, in cache: what a call costs inside the trainer.
+// An expert's matrix in cache, as in the trainer.
 void small_matrix(benchmark::State& state, BlockAxis axis) {
   const Matrix<const float> in{tensors().in.data(), 128, 256, 256};
   QuantSums sums;

@@ -1,5 +1,5 @@
-// How fast logs and recordings of large runs are read. MB/s are of CPU time, of all threads, from the bytes of the log;
-// recordings are opened against the clock.
+// Speed of reading logs and recordings of large runs. MB/s are bytes of the log per CPU time of all threads; the
+// opening of recordings is measured in wall time.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -27,7 +27,7 @@ std::string path_of(const char* name) {
   return std::filesystem::temp_directory_path() / (std::string("moescope_bench_reading_") + name);
 }
 
-// Uneven, of all tokens together.
+// Returns an uneven load with all tokens of a step.
 std::vector<std::uint32_t> loads(std::mt19937& rng) {
   constexpr auto kSlots = static_cast<std::uint32_t>(kTokens * kTopK);
   std::vector<std::uint32_t> counts(kExperts, kSlots / kExperts);
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> loads(std::mt19937& rng) {
   return counts;
 }
 
-// 2,000 steps x 58 layers x 256 experts, as Python's json.dumps() writes them: 150 MB.
+// 2,000 steps x 58 layers x 256 experts, written like Python's json.dumps(): 150 MB.
 class Log {
  public:
   static constexpr int kSteps = 2000, kLayers = 58;
@@ -76,7 +76,7 @@ const Log& log_file() {
   return log;
 }
 
-// Of processes that have ended.
+// Returns the CPU time of child processes that have ended.
 double cpu_seconds_of_children() {
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);

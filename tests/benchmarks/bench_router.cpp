@@ -1,9 +1,9 @@
-// What the workspaces Router and Text cost at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a made-up
+// Time of the workspaces Router and Text at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a synthetic
 // history of 61 layers (60 with experts) x 256 experts x 10,000 steps, for a new step, another layer, a jump of the
-// cursor through the whole run, and a mouse that moves. The limit of each is 16 ms. And what reading it all for
-// findings takes, which is done beside the thread of the screen.
+// cursor through the whole run, and a mouse that moves. The limit of each is 16 ms. Also measures a scan for findings,
+// which runs in another thread than the GUI.
 //   bench_router [steps] [layers] [experts] [steps between texts and tables]
-//   bench_router --recording FILE     a run of this size with few steps as a recording, to be opened and looked at
+//   bench_router --recording FILE     writes a run of this size with few steps as a recording, for inspection
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QMouseEvent>
@@ -128,7 +128,7 @@ void hover(QWidget* widget, int i) {
   }
 }
 
-// The stability panels compare texts on a thread of their own: what it takes until nothing is missing.
+// Waits until the stability panels, which compare texts in a separate thread, have all their values.
 void settle(QWidget* widget) {
   const auto* stability = qobject_cast<RoutingStabilityPanel*>(widget);
   if (!stability) return;

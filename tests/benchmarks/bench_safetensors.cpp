@@ -1,4 +1,4 @@
-// How long it takes to open a .safetensors file, and to write one, by the number of its tensors.
+// Time to open and to write a .safetensors file, by the number of its tensors.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>

@@ -2,12 +2,12 @@
 //                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
 //                       [--each-step]
 //
-// --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
-// --only: the recipes with PART in their names, here and with --units.
-// --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and what multiplied them.
-// --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
-// --each-step: a line after each, for in_turns.py.
-// --checkpoints: what keeping one to go back to costs, and its share of a step at the default cadence.
+// --recipes: the routed experts in every recipe compared with FP32, with statistics; --recipes-everywhere: all weights;
+// --only: recipes with PART in their names, also for --units.
+// --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and their matrix units.
+// --telemetry: all telemetry at the default cadence against none, over --steps N steps (at least 200: a full cycle).
+// --each-step: prints a line after each step, for in_turns.py.
+// --checkpoints: time to keep a checkpoint in memory, and its share of a step at the default cadence.
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
@@ -85,7 +85,7 @@ double weights_in_millions(const RunConfig& c) {
   return count * 1e-6;
 }
 
-// Which phase multiplies by this weight.
+// Returns the phase that multiplies by this weight.
 Phase phase_of(const ParameterTensor& t) {
   const auto has = [&](const char* part) { return t.name.find(part) != std::string::npos; };
   if (has(".attention.")) return Phase::attention;
@@ -115,7 +115,7 @@ double flops(const RunConfig& c) {
   return std::accumulate(by_phase.begin(), by_phase.end(), 0.0);
 }
 
-// All threads on one product of 2048 x 2048 matrices, in tiles of its rows.
+// All threads compute one product of 2048 x 2048 matrices, in tiles of its rows.
 double sgemm_peak_gflops() {
   constexpr int kSize = 2048, kTile = 256;
   const std::vector<float> a(kSize * kSize, 0.5f), b(kSize * kSize, 0.25f);
@@ -201,7 +201,7 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   std::fflush(stdout);
 }
 
-// Sums, not medians: what comes every 200 steps counts with its share.
+// Uses sums instead of medians, so that work of every 200th step counts with its share.
 void bench_telemetry(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base;
@@ -227,7 +227,7 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
   std::fflush(stdout);
 }
 
-// Taking a snapshot holds the training up; writing it down is done by a thread of its own, which costs CPU time only.
+// The training waits for a snapshot to be taken; a separate thread writes it to the disk, which takes CPU time only.
 void bench_checkpoints(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   Variant variant{"", std::make_unique<Trainer>(base), {}, {}, {}};
@@ -239,7 +239,7 @@ void bench_checkpoints(const std::string& name, const RunConfig& base, int steps
     const auto start = Clock::now();
     std::shared_ptr<const TrainerSnapshot> taken = variant.trainer->snapshot();
     if (step >= 0) taking.push_back(seconds_since(start));
-    kept = std::move(taken);  // the one before goes: memory is asked for anew each time, as in the ring
+    kept = std::move(taken);  // frees the previous one, so that memory is allocated anew each time, as in the ring
     if (step % 4) continue;
     const double cpu = cpu_seconds();
     kept->save(path);
@@ -277,7 +277,7 @@ Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding
   return {variant_name(recipe, rounding, rotated), std::make_unique<Trainer>(config), {}, {}, {}};
 }
 
-// Each recipe in turn with FP32, so that a busy machine slows both alike; those whose name has `part`.
+// Takes steps of each recipe whose name contains `part` in turn with FP32, so that a busy machine slows both alike.
 void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
   std::printf("%s, %s, against FP32 (medians of %d steps)\n", name.c_str(),
@@ -302,7 +302,7 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
   }
 }
 
-// What BF16 matrix units make of a step: each precision of all weights, in turn with the others.
+// Effect of BF16 matrix units on a step: each precision of all weights, in turn with the others.
 void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
   std::vector<Variant> variants;

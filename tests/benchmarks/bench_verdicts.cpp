@@ -1,10 +1,9 @@
 // How often equal runs are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
 //                                                            [--twins N] [--first SEED]
 //
-// For each seed run A, its twins and one run more train in lock-step; all of them start from the same weights but for a
-// unit in the last place, so that nothing but chance tells the run from A. It is judged by the loss that the settings
-// choose, and besides by each of the two and by the narrower of their intervals. 300 steps of nano take 7 seconds a
-// seed.
+// For each seed run A, its twins and one more run train in lock-step. All start from the same weights, up to one unit
+// in the last place, so that the run differs from A by chance alone. It is judged by the loss that the settings select,
+// by each of the two losses, and by the narrower of their intervals. 300 steps of nano take 7 seconds per seed.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,7 +26,7 @@ struct Asked {
   int seeds = 20, twins = 1;
 };
 
-// Run A, the run that is judged, the twins.
+// Returns run A, the judged run, then the twins.
 std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   std::vector<Trainer> trainers;
   for (int run = 0; run < twins + 2; ++run) {
@@ -51,7 +50,7 @@ struct Count {
   }
 };
 
-// With the share's 95 % interval by Wilson.
+// Prints the share with its 95 % interval by Wilson.
 void print(const Count& count) {
   if (count.judged == 0) return std::printf("%-24s no verdict\n", count.of), void();
   const double n = count.judged, share = count.different / n, z2 = 1.96 * 1.96;

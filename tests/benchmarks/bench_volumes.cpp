@@ -1,7 +1,7 @@
-// Counting the all-to-all volumes of one MoE layer: 16,384 tokens x top-8 of 256 experts over R ranks in nodes of 8, on
-// one core. Under 1 ms a layer at 256 ranks. `uniform`: 8 of 256 at random; `limited`: of 4 of 8 groups of 32, as
-// DeepSeek-V3 routes; `replicated`: uniform, over 32 ranks with one redundant expert each.
-// mini_v3_step: all MoE layers of a real step counted again beside it; `of_step` is their share of it, below 0.02.
+// Time to count the all-to-all volumes of one MoE layer: 16,384 tokens x top-8 of 256 experts over R ranks in nodes of
+// 8, on one core. Limit: 1 ms per layer at 256 ranks. `uniform`: 8 of 256 at random; `limited`: from 4 of 8 groups of
+// 32, like DeepSeek-V3's routing; `replicated`: uniform, over 32 ranks with one redundant expert each. mini_v3_step:
+// counts all MoE layers again after a real step; `of_step` is the share of this time in the step, below 0.02.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kTokens = 16384, kTopK = 8, kExperts = 256, kRanksPerNode = 8;
 
-// Distinct experts of each token, all from `groups` groups of 32 that the token draws.
+// Returns distinct experts for each token, all from `groups` groups of 32 that are drawn for the token.
 std::vector<std::int32_t> random_topk(int groups) {
   std::mt19937 generator(1);
   std::vector<std::int32_t> topk_TK, group(kExperts / 32), expert;

@@ -1,4 +1,4 @@
-// The what-if strip: 336 choices of a 1024 x 1024 tensor; must stay under 100 ms on two threads.
+// The what-if strip: 336 formats for a 1024 x 1024 tensor. Limit: 100 ms on two threads.
 #include <benchmark/benchmark.h>
 
 #include <random>

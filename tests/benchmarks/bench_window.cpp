@@ -1,8 +1,8 @@
-// What the window costs a step. A model trains beside it in turns: the window does nothing, is left alone, does
-// nothing, is under a hand that moves over Loss 60 times a second. Printed is a turn's mean step against that of the
-// turn before it, in which the window did nothing: medians and quartiles.
+// Effect of the window on the time of a step. A model trains beside the window in turns: the window is stopped, idle,
+// stopped, and under a mouse that moves over Loss 60 times per second. Prints a turn's mean step time divided by that
+// of the stopped turn before it: medians and quartiles.
 //   bench_window [PRESET] [TURNS] [THREADS]
-// Offscreen; with QT_QPA_PLATFORM=xcb in a real window, and the X server has its part in it.
+// Runs offscreen. With QT_QPA_PLATFORM=xcb it uses a real window, and the time includes the work of the X server.
 #include <QApplication>
 #include <QDockWidget>
 #include <QElapsedTimer>
@@ -63,7 +63,7 @@ void handleEventsUnderAHand(int ms, MainWindow& window) {
   handleEvents(ms);
 }
 
-// Mean ms of the steps that begin and end while `work` goes on.
+// Returns the mean ms of the steps that begin and end during `work`.
 double meanStep(LiveRuns& live, const std::function<void()>& work) {
   const std::int64_t first = live.status().step + 1;
   work();

@@ -26,8 +26,8 @@ class Command:
     def __init__(self, name, line, cpus):
         self.name, self.ms = name, []
         self.active = 0.0  # seconds in which it was not stopped
-        self.step_began = None  # at which of them
-        self.rest = b""  # of a line that has not ended
+        self.step_began = None  # `active` at the begin of the current step
+        self.rest = b""  # incomplete last line of the output
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(["taskset", "-c", cpus] + line, stdout=subprocess.PIPE, stderr=self.errors,
                                         start_new_session=True)
@@ -35,9 +35,9 @@ class Command:
 
     def send(self, what):
         try:
-            os.killpg(self.process.pid, what)  # leads a process group of its own
+            os.killpg(self.process.pid, what)  # the command leads its own process group
         except ProcessLookupError:
-            pass  # it has ended
+            pass  # the command has ended
 
     def note_steps(self, text, now):
         lines = (self.rest + text).split(b"\n")
