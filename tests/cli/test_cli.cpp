@@ -1,4 +1,4 @@
-// The real moescope-cli binary, as a user would call it.
+// Runs the moescope-cli binary like a user.
 #include <random>
 
 #include "core/config/config_toml.h"
@@ -23,7 +23,7 @@ TEST_F(Cli, HelpAndVersion) {
 
 struct WrongCall {
   std::vector<std::string> arguments;
-  std::vector<std::string> said;  // all of these are in the error text
+  std::vector<std::string> said;  // texts that the error must contain
 };
 
 TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
@@ -114,7 +114,7 @@ TEST_F(Cli, WritesRecordingAndJsonLines) {
   const auto config = parse_config(recording->runs().at(0).config_toml, "recorded");
   EXPECT_TRUE(config.problems.empty());
   EXPECT_EQ(config.config.model.dim, 32);
-  recording.reset();  // one that is open is not replaced
+  recording.reset();  // closes it, because an open recording is not replaced
   EXPECT_EQ(run(train({"--steps", "3", "--out", path("r.moescope"), "--overwrite"})).status, 0);
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), (StepRange{0, 2}));
 }
@@ -170,7 +170,7 @@ TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {
   writer.add_run(sample_info({}));
   std::mt19937 rng(1);
   writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
-  fs::copy_file(path("whole.moescope"), path("alone.moescope"));  // as of a program that is killed now
+  fs::copy_file(path("whole.moescope"), path("alone.moescope"));  // like the file of a killed program
   const std::string words = path("alone.moescope-wal") + ", is not here. The recording ends with step 0";
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"export", path("alone.moescope"), "--to", "jsonl", "-o", path("x.jsonl")},
@@ -224,7 +224,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
     EXPECT_LE(table[i - 1].value("loss_gap_nats", -1e9), table[i].at("loss_gap_nats").get<double>()) << "sorted";
   for (const auto& row : table) {
     if (row.at("candidate") != "n+mxfp4") continue;
-    EXPECT_EQ(row.at("verdict"), "twin too near") << row;  // a perturbed run in FP32 is still run A
+    EXPECT_EQ(row.at("verdict"), "twin too near") << row;  // a perturbed run in FP32 still equals run A
     EXPECT_TRUE(row.at("interval_half_width_nats").is_null()) << row;
     EXPECT_GT(row.at("more_steps_for_a_verdict").get<int>(), 0) << row;
     EXPECT_NE(row.at("conclusion").get<std::string>().find("have not drifted apart yet"), std::string::npos) << row;
@@ -234,7 +234,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   }
   EXPECT_NE(whole.out.find("SQNR dB, worst"), std::string::npos) << whole.out;
 
-  // A candidate of the second group equals the direct twin, to the bit.
+  // A candidate of the second group equals the direct twin bit by bit.
   ASSERT_EQ(run(train({"--steps", "60", "--compare", "optimizer.lr=1e-3", "--out", path("direct.moescope")})).status,
             0);
   const StepRange steps{0, 59};
@@ -243,7 +243,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   ASSERT_EQ(grouped->info().name, "n+lr-0.001");
   EXPECT_EQ(grouped->values(Metric::ce_loss, kWholeRun, steps), direct->values(Metric::ce_loss, kWholeRun, steps));
 
-  // The first group is kept, the second, which is gone, trained again: the same figures.
+  // Keeps the first group and trains the removed second one again, with equal figures.
   fs::remove(path("many-2.moescope"));
   const auto before = fs::last_write_time(path("many-1.moescope"));
   const Result rest =
@@ -395,7 +395,7 @@ TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
     kill(pid, SIGKILL);
     EXPECT_EQ(finish(pid).status, 1000 + SIGKILL);
     std::string text = read(lines);
-    text.resize(text.rfind('\n') + 1);  // the last line may be half
+    text.resize(text.rfind('\n') + 1);  // the last line may be incomplete
     const auto reported = static_cast<std::int64_t>(steps_of(text).size()) - 1;
     const auto history = RecordingReader(path(recording)).load(0);
     EXPECT_EQ(history->steps().first, 0);
@@ -408,7 +408,7 @@ TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
 TEST_F(Cli, ReaderThatGoesAwayEndsTheTrainingCleanly) {
   const std::string command = std::string(MOESCOPE_CLI) + " train --config " + path("nano.toml") +
                               " --steps 100000 --jsonl - --out " + path("r") + " 2>" + path("err") + " | head -n 4 > " +
-                              path("three");  // the run and three steps
+                              path("three");  // description of the run and three steps
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(steps_of(read("three")).size(), 3u);
   EXPECT_NE(read("err").find("--jsonl -: cannot be written"), std::string::npos) << read("err");

@@ -1,4 +1,4 @@
-// What happens to a training from outside: a closed terminal, a full disk, files that are removed, other kernels.
+// Outside events during a training: a closed terminal, a full disk, removed files, other kernels.
 #include <sched.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 class CliAccidents : public Cli {
  protected:
-  // Files of the program cannot grow beyond this: what a full disk is to a training.
+  // Limits the size of the program's files, which has the effect of a full disk.
   static std::function<void()> at_most(rlim_t bytes) {
     return [bytes] {
       const rlimit limit{bytes, bytes};
@@ -75,7 +75,7 @@ TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {
   const pid_t pid =
       start(train({"--steps", "1000000", "--out", path("r"), "--jsonl", path("j"), "--checkpoint", path("c")}));
   ASSERT_GE(wait_for_lines("j", 5), 5);
-  for (int again = 0; again < 3; ++again) kill(pid, SIGHUP);  // the terminal, the shell, and another
+  for (int again = 0; again < 3; ++again) kill(pid, SIGHUP);  // from the terminal, the shell, and one more
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 128 + SIGHUP) << result.err;
   EXPECT_NE(result.out.find("Stopped by SIGHUP"), std::string::npos) << result.out;
@@ -235,14 +235,15 @@ TEST_F(CliAccidents, ImportSaysHowItEnded) {
   write("many.jsonl", many);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t pid = start({"import", path("many.jsonl"), "-o", path("i.moescope")});
-    for (int i = 0; i < 3000 && files().size() < 6; ++i) std::this_thread::sleep_for(1ms);  // its work file
+    // Waits for its temporary file.
+    for (int i = 0; i < 3000 && files().size() < 6; ++i) std::this_thread::sleep_for(1ms);
     kill(pid, signal);
     EXPECT_EQ(finish(pid).status, 128 + signal);
     EXPECT_EQ(files(), (std::vector<std::string>{"j.jsonl", "many.jsonl", "nano.toml"}));
   }
 }
 
-// What --help says of each command, but for what other tests here have: a full disk, signals.
+// Exit statuses listed by --help for each command, except those of other tests here: a full disk, signals.
 TEST_F(CliAccidents, ExitStatusesAreThoseOfTheHelp) {
   for (const char* command : {"train", "import", "reproduce", "lesson"})
     EXPECT_NE(run({command, "--help"}).out.find("Exit status: 0 "), std::string::npos) << command;
@@ -287,7 +288,7 @@ TEST_F(CliAccidents, ARecordingIsReproducedWithItsOwnKernels) {
   EXPECT_EQ(again.status, 0) << again.out << again.err;
   EXPECT_NE(again.out.find("by the kernels that are here, too: " + kernels), std::string::npos) << again.out;
 
-  // Those that the user sets stay, and are named before the run.
+  // Kernels set by the user are kept and named before the run.
   const Result kept = run({"reproduce", path("r")}, with_kernels("Nehalem"));
   for (const char* said : {"Computed by ", " Prescott, ", " Nehalem, ", "OPENBLAS_CORETYPE=Nehalem is kept"})
     EXPECT_NE(kept.out.find(said), std::string::npos) << said << '\n' << kept.out;

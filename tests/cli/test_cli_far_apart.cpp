@@ -1,5 +1,5 @@
-// A log whose step counts tokens: a thousand steps, four million apart. Whatever reads or writes it walks over the
-// thousand.
+// A log whose step counts tokens: a thousand steps, four million apart. Reading and writing must loop over the steps,
+// not over step numbers.
 #include "tests/support/cli_fixture.h"
 
 namespace moescope {
@@ -21,7 +21,7 @@ class FarApartCli : public Cli {
   Result quickly(std::vector<std::string> arguments) {
     const auto begin = std::chrono::steady_clock::now();
     const Result result = run(std::move(arguments));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << result.err;  // a second, on a machine with nothing else
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << result.err;  // takes a second on an idle machine
     return result;
   }
   void expect_small(const std::string& name) const {

@@ -96,7 +96,7 @@ TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_TRUE(fs::exists(of_another)) << "is being written";
 }
 
-// A single line may take back all that came before it.
+// A single line may undo all earlier ones.
 TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
   std::ofstream file(path("log.csv"));
   file << "step,layer,expert,count\n";
@@ -110,7 +110,7 @@ TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
       << read("err");
 }
 
-// The last layer that may be imported is one that recordings have.
+// The highest layer that can be imported is valid in recordings.
 TEST_F(CliImport, TheHighestLayerOfALogIsReadBack) {
   const auto imports = [&](int layer) {
     std::ofstream(path("log.jsonl")) << "{\"step\":0,\"layer\":" << layer << ",\"tokens_per_expert\":[1,2]}\n";

@@ -1,4 +1,4 @@
-// What the command line writes and prints when names, files and links are somebody else's.
+// Output of the command line if names, files and links come from an untrusted source.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sets a terminal's title, colours it, clears it, forges an error, turns text round.
+// Sets a terminal's title, changes colours, clears the screen, forges an error, reverses text.
 const std::string kEvil =
     "w\x1b]0;owned\x07\x1b[31m\xc2\x9b"
     "2J\r\nmoescope-cli: error: forged \xe2\x80\xae"
@@ -61,7 +61,7 @@ void expect_said(const std::string& message, const std::string& part) {
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-// Nothing but printable characters and ends of lines, and no line that begins as an error of ours does not.
+// Expects printable characters and line ends only; U+202E would reverse the following text.
 void expect_harmless(const Ended& ended) {
   for (std::size_t i = 0; i < ended.output.size(); ++i) {
     const auto byte = static_cast<unsigned char>(ended.output[i]);
@@ -145,7 +145,7 @@ TEST_F(CliOutput, NothingIsWrittenThroughALink) {
   EXPECT_FALSE(fs::exists(path("nowhere")));
 }
 
-// A file that is opened must not take the place of a stream that is closed: it would get every message.
+// An opened file must not get the descriptor of a closed stream, because all messages would go into the file.
 TEST_F(CliOutput, AClosedStreamIsNotReplacedByAFile) {
   const std::string log = "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
   put("log.jsonl", log);
@@ -175,7 +175,7 @@ TEST_F(CliOutput, AShortTokenIsRefusedBeforeAnythingBegins) {
   EXPECT_FALSE(fs::exists(path("run.moescope")));
 }
 
-// That nothing listens at as this is asked.
+// Returns a port on which no program listens at this moment.
 int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in at{};

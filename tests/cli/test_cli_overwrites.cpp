@@ -1,4 +1,4 @@
-// No command destroys a file that it reads, another of its own, or one that is there already.
+// No command overwrites a file that it reads, another of its outputs, or an existing file.
 #include "tests/support/cli_fixture.h"
 
 namespace moescope {
@@ -16,7 +16,7 @@ class CliOverwrites : public Cli {
     const std::uint64_t length = header.size();
     write("w.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(128, '\x3f'));
   }
-  // Refused with `why`, and no file has changed.
+  // Expects that the command is refused with `why`, and that no file has changed.
   void expect_refused(const std::vector<std::string>& command, const std::string& why) {
     std::map<std::string, std::string> before;
     for (const std::string& name : files())

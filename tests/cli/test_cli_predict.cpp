@@ -1,4 +1,4 @@
-// moescope-cli predict and volumes, as a user would call them.
+// Runs moescope-cli predict and volumes like a user.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
   EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
 }
 
-// The load of a recorded router instead of a rule, and what it would cost per EP degree.
+// Uses the load of a recorded router instead of a rule, and prints its cost for each EP degree.
 TEST(CliPredict, AnswersWithTheRouterOfARecording) {
   const auto path =
       std::filesystem::temp_directory_path() / ("moescope_routing_" + std::to_string(::getpid()) + ".moescope");
@@ -73,7 +73,7 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
   EXPECT_LT(c["traffic"]["expert_rows_max_over_mean"].get<double>(),
             a["traffic"]["expert_rows_max_over_mean"].get<double>());
   EXPECT_LT(a["tokens_per_second_per_gpu"]["value"].get<double>(), 918);
-  // The same question as the row of EP 32 asks.
+  // The row of EP 32 has the same parameters.
   ASSERT_EQ(a["cost_of_this_load"].size(), 25u);
   for (const Json& row : a["cost_of_this_load"]) {
     EXPECT_EQ(row["kind"], "modelled");
@@ -103,7 +103,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   }
   EXPECT_EQ(report["published"].size(), 6u);
   EXPECT_TRUE(report["published"][3]["published"].is_null());
-  // 43 GB/s is three quarters of what was published, and what was measured on H200s was not measured here.
+  // 43 GB/s is three quarters of the published number; numbers measured on H200s are "measured elsewhere".
   const Predicted h200 = run("predict --hardware h200 --json");
   ASSERT_EQ(h200.status, 0) << h200.out;
   const Json profile = Json::parse(h200.out)["profile"];
@@ -113,7 +113,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
 }
 
-// Beside each check its error, and whether the band holds it; docs/cluster-model.md has the same figures.
+// Each check has its error and whether it is within the band; docs/cluster-model.md must have the same figures.
 TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
   std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/cluster-model.md");
   std::string readme{std::istreambuf_iterator<char>(file), {}};
@@ -135,7 +135,8 @@ TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
       std::snprintf(cell, sizeof cell, "%.0f, %s inside the band %.0f-%.0f", bar["modelled"].get<double>(),
                     verdict.substr(0, verdict.find(',') + 1).c_str(), bar["band"][0].get<double>(),
                     bar["band"][1].get<double>());
-      EXPECT_NE(readme.find(cell), std::string::npos) << "docs/cluster-model.md without " << cell << " (" << hypothesis << ")";
+      EXPECT_NE(readme.find(cell), std::string::npos)
+          << "docs/cluster-model.md without " << cell << " (" << hypothesis << ")";
     }
     EXPECT_EQ(checks, 2);
     const std::string pair = report["pair"]["verdict"];
@@ -160,10 +161,10 @@ TEST(CliVolumes, ReadsARoutingFile) {
   const Predicted result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
                                "/golden/volumes/v3_64_ranks_round_robin.safetensors");
   ASSERT_EQ(result.status, 0) << result.out;
-  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
+  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts per rank, 8 consecutive ones chosen
 }
 
-// DeepEP's kernels pass over negative experts: padded ranks, and tokens without or with one expert.
+// DeepEP's kernels skip negative experts: padded ranks, and tokens with one expert or none.
 TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
   const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7,  6,  0,  7,  -1, 3,
                                            4, 4, 5, 1,  2,  3,  -1, -1, -1, -1, -1, -1};
@@ -187,7 +188,7 @@ TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
   EXPECT_NE(table.out.find("10 of 24 slots hold no expert"), std::string::npos) << table.out;
 }
 
-// Ranks, nodes and experts are the file's; one count by expert is that of the reference data.
+// Ranks, nodes and experts come from the file; a count by expert is compared with the reference data.
 TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
   const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";
   const Predicted topk = run("volumes --json --matrices --topk " + path),
@@ -205,7 +206,7 @@ TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
   EXPECT_EQ(Json::parse(routing.out)["standard"], report["standard"]);
 }
 
-// The counts of a recording are exact, on its own ranks; its load alone goes to any shape and any ranks.
+// The counts of a recording are exact for its own ranks; its load can be used for any shape and any number of ranks.
 TEST(CliVolumes, RoutesByTheLoadOfARecording) {
   const auto file =
       std::filesystem::temp_directory_path() / ("moescope_volumes_" + std::to_string(::getpid()) + ".moescope");

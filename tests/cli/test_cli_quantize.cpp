@@ -1,4 +1,4 @@
-// moescope-cli quantize, as a user would call it.
+// Runs moescope-cli quantize like a user.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ class CliQuantize : public testing::Test {
   }
   Matrix<const float> expert(std::size_t e) const { return {experts_.data() + e * 192 * 80, 192, 80, 80}; }
 
-  // Of both experts, each quantized as an operand of its own.
+  // Returns the sums over both experts, each quantized as a separate operand.
   QuantSums expected(const OperandFormat& format, BlockAxis axis) const {
     QuantSums sums;
     std::vector<float> decoded(192 * 80);
@@ -71,7 +71,7 @@ class CliQuantize : public testing::Test {
   }
 
   std::string path_;
-  std::vector<float> experts_;  // the second a hundred times as large
+  std::vector<float> experts_;  // values of the second expert are a hundred times as large
 };
 
 void expect_figures(const Json& figures, const QuantSums& sums, const std::string& what) {
@@ -143,14 +143,14 @@ TEST_F(CliQuantize, TheTableHasTheSameFigures) {
       EXPECT_NE(table.out.find(cell), std::string::npos) << cell << '\n' << table.out;
     }
   }
-  // Norm gains of 0.93: with FLOOR all clip.
+  // The gains are 0.93, so that FLOOR clips all of them.
   EXPECT_EQ(report["tensors"][1]["figures"][0]["clipped"], 1.0);
   const Quantized what_if = run("--tensor gains --what-if");
   EXPECT_NE(what_if.out.find("nvfp4"), std::string::npos);
   EXPECT_NE(what_if.out.find("block 512"), std::string::npos);
 }
 
-// amax 0.93 / 6 = 0.155: a power of two in MX, a number between two of them in NVFP4, its exponent alone is counted.
+// amax / 6 = 0.93 / 6 = 0.155: the scale is a power of two in MX; in NVFP4 it is not, and only its exponent is counted.
 TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
   const auto scales = [&](const char* format) { return run("--tensor gains --format " + std::string(format)).out; };
   EXPECT_NE(scales("mxfp4_e2m1").find("2^-2 .. 2^-2"), std::string::npos) << scales("mxfp4_e2m1");
@@ -159,7 +159,7 @@ TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
   EXPECT_NE(scales("fp8_rowwise").find(" .. 2^"), std::string::npos) << "scales of powers of two by its recipe";
 }
 
-// One NaN spoils all that shares a scale with it: of NVFP4 the tensor, of which nothing is exact then.
+// A NaN affects all values with its scale: in NVFP4 the whole tensor, so that no value is exact.
 TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
   std::vector<float> values(64, 1.0f);
   values[40] = std::numeric_limits<float>::quiet_NaN();
