@@ -182,7 +182,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
                   const Judging& judging) {
   const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
     std::vector<PairedTrack> tracks;
-    bool same = old.size() == runs.size();  // the same runs in the same order
+    bool same = old.size() == runs.size();  // equal runs in an equal order
     for (const PairedRun& run : runs) {
       const auto kept = std::ranges::find_if(
           old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });

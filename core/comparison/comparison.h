@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// Min, max, mean and count of the gaps in `bins` equal slices of `range`.
+// Returns min, max, mean and count of the gaps in `bins` equal slices of `range`.
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins);
 // Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
@@ -41,10 +41,10 @@ struct RunFigures {
   int run = 0;
   std::string name;
   std::int64_t steps = 0;               // steps up to window.last; lines of the log if they are far apart
-  float final_loss = kNoValue;          // at window.last
+  float final_loss = kNoValue;          // loss at window.last
   float mean_loss = kNoValue;           // ce_loss
-  float max_vio = kNoValue;             // of the batch, mean over layers
-  float tokens_per_s = kNoValue;        // of this run alone
+  float max_vio = kNoValue;             // MaxVio of the batch, mean over layers
+  float tokens_per_s = kNoValue;        // counts the time of this run only
   float flip_rate = kNoValue;           // against run A
   float rounding_flip_rate = kNoValue;  // against FP32 on the same weights
   float gradient_cosine = kNoValue;
@@ -67,7 +67,7 @@ std::string to_text(const FormatCosts& costs);
 
 // Comparison of a run's choice of experts with run A's at a step, or at the newest earlier step with a comparison.
 struct RoutingOverlap {
-  std::int64_t step = -1;      // -1: they were not compared
+  std::int64_t step = -1;      // -1: not compared
   float overlap = kNoValue;    // share of experts in common, mean over tokens and layers; kNoValue: not recorded
   int first_other_layer = -1;  // first layer in which a token has other experts; -1: none
   bool replayed = false;       // the run uses run A's choice (router.replay)

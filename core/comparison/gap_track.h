@@ -63,8 +63,8 @@ class GapTrack {
   HistoryPtr a_, b_;
   Metric metric_;
   int layer_;
-  std::uint64_t seen_ = 0, truncations_ = 0;  // of both runs
-  StepRange read_;                            // of both runs
+  std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
+  StepRange read_;                            // steps of both runs read so far
   StepRows steps_;                            // steps that both runs have
   Pyramid raw_, smooth_;
   Average average_;

@@ -97,7 +97,7 @@ std::string steps_text(StepRange range) {
   return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
 }
 
-// "38 steps"
+// Returns "38 steps".
 std::string in_steps(std::int64_t steps) {
   return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
@@ -123,7 +123,7 @@ bool twins_are_near(const Conclusion& c) {
   return c.drift_of_twins < kLeastDrift && wider_by_drift(c) > kHardlyWider;
 }
 
-// "4.2 % of the tokens"
+// Returns "4.2 % of the tokens".
 std::string of_tokens(float share) {
   return percent(share) + " of the tokens";
 }
@@ -143,7 +143,7 @@ std::string candidates_text(const Conclusion& c) {
   return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
 }
 
-// "the twins have not drifted apart yet: ..."
+// Returns "the twins have not drifted apart yet: ...".
 std::string near_text(const Conclusion& c) {
   const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
                            of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
@@ -199,7 +199,7 @@ StepRange common_steps(StepRange run, const GapTrack& twin) {
   return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
 }
 
-// Returns the steps that the best twin lacks of kLeastSteps beside the run; 0 if no twin or none lacking.
+// Returns the steps that the best twin lacks of kLeastSteps beside the run; 0 if it lacks none or there are no twins.
 std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t most = 0;
   for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
@@ -300,7 +300,7 @@ std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const P
   return fitting;
 }
 
-// 0: never, or the run is the log of another program.
+// Returns 0 if validation is off or the run is the log of another program.
 std::int64_t validation_every(const History& history) {
   return history.settings_at_start()->value(&TelemetryConfig::validation_every).value_or(0);
 }
@@ -385,7 +385,7 @@ double student_95(double degrees) {
 double largest_student_95(double degrees, int count) {
   if (count <= 1) return student_95(degrees);
   constexpr int kParts = 400;
-  constexpr double kLow = -9, kHigh = 2;      // of log u
+  constexpr double kLow = -9, kHigh = 2;      // range of log u
   const double n = std::min(degrees, 400.0);  // the quantile hardly changes beyond 400
   std::array<double, kParts> scale{}, weight{};
   double all = 0;

@@ -1,4 +1,4 @@
-// Verdicts in a few words for a row of a table, and what would settle those that are open.
+// Verdicts in a few words for a row of a table, and what would settle open verdicts.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ const char* to_text(VerdictWord word);  // "Good enough"
 // Returns reasons, from long to short: "nine times what matters", "chance hides gaps below 0.0031".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
-// What would settle the verdicts that are open.
+// Selects what would settle open verdicts.
 struct Settlement {
   enum class How {
     nothing,       // all are settled, or nothing known would settle them

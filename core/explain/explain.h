@@ -37,7 +37,7 @@ struct Explanation {
   Provenance kind = Provenance::measured_here;  // kind of this value after provenance_in()
   std::string where;                            // "layer 2, expert 5, step 1,234"
   std::string expression;                       // "(96 - 64) / 64"; empty: no value
-  double value = kNoValue;                      // as the screen shows it
+  double value = kNoValue;                      // value on the screen
   std::string note;                             // meaning of the numbers
   struct Knob {
     std::string key, value;  // `value` is empty if not known

@@ -61,7 +61,7 @@ struct Finding {
   Severity severity = Severity::note;
   int run = 0;               // RunInfo::run
   std::vector<int> layers;   // worst first; empty: the whole run
-  std::vector<int> experts;  // of the first layer, worst first
+  std::vector<int> experts;  // experts of the first layer, worst first
   StepRange steps;           // if ongoing, up to the newest step read
   bool ongoing = true;
   std::optional<OperandPlace> tensor;  // operand of a finding on number formats, in the worst layer

@@ -10,8 +10,8 @@ namespace moescope {
 
 namespace {
 
-constexpr double kOfBatch = 0.5;   // of the batches' MaxVio: the loads together are far more even
-constexpr double kSettling = 0.8;  // of the highest MaxVio: the load has become more even
+constexpr double kOfBatch = 0.5;   // share of the batches' MaxVio: the loads together are far more even
+constexpr double kSettling = 0.8;  // share of the highest MaxVio: the load has become more even
 constexpr double kAlmostAsFull = 0.95;
 constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in them may be due to an untrained router
 

@@ -9,7 +9,7 @@ struct LoadEpisode {
   FindingKind kind;
   StepRange steps;
   int expert = -1;     // if the episode is about one expert
-  double max_vio = 0;  // of an oscillation: mean over its batches
+  double max_vio = 0;  // for an oscillation: mean over its batches
 };
 
 }  // namespace moescope

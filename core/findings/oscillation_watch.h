@@ -52,7 +52,7 @@ class OscillationWatch {
   struct Swing {
     Anticorrelation deepest;
     double max_vio = 0;           // mean over the batches
-    double together_max_vio = 0;  // of the summed loads
+    double together_max_vio = 0;  // MaxVio of the summed loads
     std::int64_t stride = 1;      // steps between two loads
     BiasStep bias_step;
   };

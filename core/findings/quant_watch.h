@@ -38,7 +38,7 @@ class QuantWatch {
     std::int64_t since = -1;
     std::vector<int> layers;  // in the newest frame, worst first
     std::set<GemmClass> classes;
-    double value = 0;  // of the worst operand
+    double value = 0;  // value of the worst operand
     QuantFrame worst;
   };
   void note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse);

@@ -83,7 +83,7 @@ class RecentLoad {
   double share(std::size_t expert) const;                // mean relative to an even load of the living experts
   double fullest_share() const;                          // highest share
   double most() const;                                   // MaxVio if the same K experts get every token
-  double mean_max_vio() const { return mean_max_vio_; }  // of the window's batches; NaN: not known
+  double mean_max_vio() const { return mean_max_vio_; }  // mean over the window's batches; NaN: not known
   // Number of tokens whose load by chance has the spread of the window's mean: all tokens if batches have one size.
   double tokens() const;
   const Chance& chance() const { return chance_; }

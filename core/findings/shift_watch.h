@@ -48,7 +48,7 @@ class ShiftWatch {
     double mean_before = 0, mean_after = 0;
     std::int64_t over = -1;  // last step that was followed; -1: the present shift
   };
-  double mean(std::size_t layer, std::size_t begin, std::size_t end) const;  // of blocks [begin, end)
+  double mean(std::size_t layer, std::size_t begin, std::size_t end) const;  // mean over blocks [begin, end)
   double newest_mean(std::size_t layer) const;
   // Mean MaxVio by chance of blocks [begin, end); NaN: not known.
   double chance(std::size_t begin, std::size_t end) const;

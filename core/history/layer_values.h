@@ -1,4 +1,4 @@
-// The per-layer scalars of a frame: those of its routers, and those derived from its arrays.
+// Per-layer scalars of a frame: figures of its routers, and figures derived from its arrays.
 #pragma once
 
 #include <array>

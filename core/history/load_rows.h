@@ -32,7 +32,7 @@ class LoadRows {
     std::int64_t step;
     std::uint32_t steps;    // number of steps that were merged into this row
     float unit, mean_unit;  // u = code * unit
-    float assignments;      // of the first of these steps
+    float assignments;      // T K of the first of these steps
   };
   struct Chunk {
     Chunk(std::size_t capacity, std::size_t n_experts, int merges);

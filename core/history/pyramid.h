@@ -9,7 +9,7 @@ namespace moescope {
 
 // A slice of a series. NaN and Inf are counted, but not included in min, max and mean.
 struct PyramidBin {
-  float min = 0, max = 0;  // of the finite values; meaningless if finite == 0
+  float min = 0, max = 0;  // over the finite values; meaningless if finite == 0
   double sum = 0;
   std::uint32_t finite = 0;
   std::uint32_t non_finite = 0;
@@ -19,7 +19,7 @@ struct PyramidBin {
   void add(const PyramidBin& other);
 };
 
-// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. Old values can
+// The series and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. Old values can
 // be dropped level by level: first single values, then bins of 16, ... A slice that begins or ends in dropped values
 // includes a bin if the bin's first value lies in the slice.
 class Pyramid {

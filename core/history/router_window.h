@@ -18,16 +18,16 @@ struct LayerWindow {
   int fullest = 0;                 // expert with the largest u_e
   double max_vio = 0;              // max u_e - 1
   double cv = 0;                   // standard deviation of u_e
-  double entropy = 0;              // of u_e / E, divided by ln E; 1: even load
+  double entropy = 0;              // entropy of u_e / E, divided by ln E; 1: even load
   int silent = 0;                  // experts without a token
 };
 LayerWindow layer_window(int layer, std::vector<float> utilisation);  // `utilisation`: not empty, without NaN
 
 struct RouterWindow {
   StepRange steps;
-  std::vector<LayerWindow> layers;                          // layers that have a load
-  double chance_max_vio = 0, chance_cv = 0;                 // of an even router with as many tokens; NaN: not known
-  const LayerWindow* of(int layer) const;                   // nullptr if the layer has no load
+  std::vector<LayerWindow> layers;           // layers that have a load
+  double chance_max_vio = 0, chance_cv = 0;  // values of an even router with as many tokens; NaN: not known
+  const LayerWindow* of(int layer) const;    // nullptr if the layer has no load
   const LayerWindow* worst(double LayerWindow::*by) const;  // largest value; nullptr: no layers
 };
 // Returns the window that ends at `step`; reads 50 loads of every layer.

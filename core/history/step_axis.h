@@ -29,7 +29,7 @@ class StepAxis {
   void restart();
 
   StepRange positions() const { return positions_; }
-  std::int64_t position(std::int64_t step) const;  // of the newest step at or before `step`
+  std::int64_t position(std::int64_t step) const;  // position of the newest step at or before `step`
   std::int64_t step(std::int64_t position) const;
   StepRange steps(StepRange positions) const { return {step(positions.first), step(positions.last)}; }
   std::vector<std::int64_t> list(StepRange positions) const;

@@ -19,8 +19,8 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty if cancelled
   std::vector<SkippedLines> skipped;                // files with unreadable lines
-  std::vector<std::string> remarks;                 // of all files: "PATH: goes on from step 101: dropped ..."
-  std::vector<std::string> missing;                 // of recordings without their log: RecordingReader::missing()
+  std::vector<std::string> remarks;                 // remarks on all files: "PATH: goes on from step 101: dropped ..."
+  std::vector<std::string> missing;  // texts for recordings without their log: RecordingReader::missing()
   // Functions for files that a training may still write: each appends new steps to `histories` and returns their
   // number. Must not run in two threads at once; throws std::runtime_error if the file can no longer be read.
   std::vector<std::function<std::size_t()>> more;

@@ -15,8 +15,8 @@ namespace moescope {
 struct RunFile {
   std::string path;
   FileKind kind = FileKind::recording;
-  std::uintmax_t bytes = 0;                     // of a folder: sum over its files
-  std::filesystem::file_time_type last_change;  // of a folder: newest of its files
+  std::uintmax_t bytes = 0;                     // for a folder: sum over its files
+  std::filesystem::file_time_type last_change;  // for a folder: change of the newest file
 };
 
 // Returns the newest first, at most kMostRunFiles. Opens only files with names of runs, so that a folder of texts takes

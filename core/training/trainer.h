@@ -63,7 +63,7 @@ class Trainer {
   // Changes a live field. Throws std::invalid_argument if validate() refuses the value.
   void apply(const LiveChange& change);
 
-  std::vector<LayerRouting> routing() const;  // of the last step; valid until the next one
+  std::vector<LayerRouting> routing() const;  // routing of the last step; valid until the next one
 
   // Writes a checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
   // Collective: ranks gather their experts, and rank 0 writes.

@@ -1,4 +1,4 @@
-// moescope-cli check and figures, which scripts call: exit status and JSON.
+// Runs moescope-cli check and figures, which scripts call: exit status and JSON.
 #include <gtest/gtest.h>
 
 #include <fstream>

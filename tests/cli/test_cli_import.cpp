@@ -1,4 +1,4 @@
-// moescope-cli import as a process.
+// Runs moescope-cli import as a process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBlock = 2048;  // steps per query
 constexpr std::size_t kLongestFolderName = 200;
-constexpr std::string_view kOwnEnding = ".moescope";  // of event files written here
+constexpr std::string_view kOwnEnding = ".moescope";  // marks event files written here
 
 struct Series {
   Metric metric;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kShownTags = 8, kKeptTags = 1000, kKeptNotes = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
-constexpr std::size_t kNodeBytes = 64;         // of a map: pointers, key and overhead of the allocator
+constexpr std::size_t kNodeBytes = 64;         // node of a map: pointers, key and overhead of the allocator
 constexpr std::size_t kLongestShownTag = 100;  // bytes
 constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
 

@@ -87,7 +87,7 @@ class TaggedRun {
   std::int64_t parts_ = 0;  // places with loads of only some experts
   std::string first_part_;
   std::map<std::string, std::optional<KnownTag>> known_;
-  std::map<std::string, KnownTag*> shown_;  // by meaning
+  std::map<std::string, KnownTag*> shown_;  // shown tag of each meaning
   std::set<std::string> unknown_;
   bool layers_as_text_ = false, layers_as_numbers_ = false;  // numbering of layers in the tags shown
   std::uint64_t read_bytes_ = 0, kept_bytes_ = 0;

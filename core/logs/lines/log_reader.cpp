@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
-constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
+constexpr std::ptrdiff_t kMostNames = 65536;  // maximum in a line
 constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr int kFirstNamedRun = 1 << 21;
 constexpr std::size_t kLongestRunName = 200;

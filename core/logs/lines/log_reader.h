@@ -28,7 +28,7 @@ class LogReader {
   std::vector<std::shared_ptr<History>> histories() const;
   std::vector<std::string> run_names() const;  // all runs with steps, including those that were not read
   std::int64_t lines() const;
-  std::int64_t steps() const;  // of all runs
+  std::int64_t steps() const;  // summed over all runs
   std::int64_t bad_lines() const { return bad().count(); }
   const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
   const BadLines& bad() const;

@@ -53,7 +53,7 @@ class Trace {
   EmptySlotCount empty_slots_;
   std::int64_t line_ = 0;
   TraceCuts known_cuts_, cuts_;
-  std::map<int, RestartRule> rules_;  // by rank
+  std::map<int, RestartRule> rules_;  // rule of each rank
   std::map<std::int64_t, std::string> restarts_;
 };
 

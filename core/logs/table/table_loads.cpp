@@ -18,7 +18,7 @@ constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
 // Limits of the loads of a run: per row of its table, and for any table. In a trace of single tokens of a large model,
 // a row names one of several thousand experts.
 constexpr std::size_t kLoadsOfARow = 8192, kLoadsOfATable = std::size_t{1} << 28;
-constexpr std::size_t kMostRestarts = 100;  // with a remark
+constexpr std::size_t kMostRestarts = 100;  // maximum number of remarks
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");

@@ -146,7 +146,7 @@ CheckpointRing::~CheckpointRing() {
     state_->sync(left);
     fs::remove(state_->folder);  // if empty
   } catch (const std::exception&) {
-    // the destructor cannot report an error
+    // The destructor cannot report an error.
   }
 }
 

@@ -39,7 +39,7 @@ class CheckpointRing {
   std::vector<KeptCheckpoint> list() const;         // steps rise
   void forget_after(std::int64_t step);
   void forget_run(int run);
-  std::string error() const;  // of the folder: disk full, folder removed; empty: no error
+  std::string error() const;  // error of the folder: disk full, folder removed; empty: no error
 
  private:
   struct State;

@@ -70,7 +70,7 @@ class Engine {
   struct Run {
     int number;  // RunInfo::run
     Trainer trainer;
-    std::optional<std::chrono::steady_clock::time_point> start = {};  // of the first step in this engine
+    std::optional<std::chrono::steady_clock::time_point> start = {};  // begin of the first step in this engine
     OperandTap* tap = nullptr;                                        // for the next step
   };
 
@@ -141,9 +141,9 @@ class Engine {
   std::optional<Trouble> trouble_;
   std::atomic<bool> stopping_ = false;
 
-  std::map<std::int64_t, Mixture> mixtures_;         // by first step of each
+  std::map<std::int64_t, Mixture> mixtures_;         // indexed by the first step of each
   std::vector<Batch> held_out_;                      // loaded when first needed
-  RoutingArchive routing_;                           // of the first run
+  RoutingArchive routing_;                           // routing of the first run
   std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K], routing of the first run in the current step
   int in_step_ = 0;                                  // number of the run whose step was taken last
 };

@@ -59,7 +59,7 @@ struct LiveState {
   RunConfig first_config_at_start;
   ChangeLog changes;
   std::deque<LiveRequest> requests;
-  std::uint64_t asked = 0, done = 0;  // rounds of work between steps
+  std::uint64_t asked = 0, done = 0;  // counters of rounds of work between steps
   LiveStatus status;
 };
 

@@ -55,7 +55,7 @@ class LiveThread : public EngineObserver {
 
   Engine& engine_;
   LiveState& shared_;
-  std::map<int, std::vector<PinnedChange>> pending_;  // by run: changes at steps that the run has not reached
+  std::map<int, std::vector<PinnedChange>> pending_;  // changes at steps that the run has not reached, by run
   Clock::time_point next_due_{}, step_begin_{};       // next_due_: by the speed limit
   int taken_ = 0;                                     // runs that have taken the step
   PendingCaptures captures_;

@@ -16,7 +16,7 @@ namespace moescope {
 
 struct QueueState {
   std::vector<RunConfig> runs;  // run A, then its candidates
-  std::int64_t steps = 0;       // of every group, at least 1
+  std::int64_t steps = 0;       // steps of every group, at least 1
   int finished = 0;             // number of finished groups
 };
 

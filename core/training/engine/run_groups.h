@@ -19,9 +19,10 @@
 namespace moescope {
 
 struct RunGroup {
-  std::vector<RunConfig> runs;             // with different names
-  std::string recording = {};              // path; empty: in memory only
-  std::vector<HistoryPtr> histories = {};  // of `runs`; grow until the group has finished; empty: the group waits
+  std::vector<RunConfig> runs;  // configs with different names
+  std::string recording = {};   // path; empty: in memory only
+  // Histories of `runs`; grow until the group has finished; empty: the group waits.
+  std::vector<HistoryPtr> histories = {};
   bool finished = false;
 };
 

@@ -27,7 +27,7 @@ struct QueueStatus {
   int finished = 0;                // number of finished groups
   int group = 0;                   // index of the group that trains or, if stopped, of the first that has not finished
   std::int64_t step = 0;           // next step of that group
-  double share = 0;                // of the steps of all runs in all groups
+  double share = 0;                // share of the steps of all runs in all groups
   double seconds_left = kNoValue;  // at the speed since start(); kNoValue: not measured yet
   std::string error;               // why the queue ended early; empty: it did not
   std::string warning;             // last problem that did not end it: a candidate's NaN loss, a recording that ended
@@ -94,7 +94,7 @@ class RunQueue {
   std::string error_, warning_;
   // End of the first step, which is slow because it loads memory and code.
   std::optional<std::chrono::steady_clock::time_point> after_first_;
-  double run_steps_ = 0, seconds_ = 0;  // of all runs after it
+  double run_steps_ = 0, seconds_ = 0;  // steps of all runs after it, and their time
   std::thread thread_;
 };
 
