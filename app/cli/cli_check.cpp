@@ -21,8 +21,8 @@
 #include "core/io/text_escape.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/runs_in_folder.h"
 #include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {

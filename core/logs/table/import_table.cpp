@@ -66,15 +66,17 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   const std::size_t first = text_.size();
   text_ += "{\"step\":" + std::to_string(step);
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (static_cast<int>(i) == form_.step || cells[i].empty()) continue;
+    const bool is_step = static_cast<int>(i) == form_.step || std::ranges::count(form_.other_steps, i) > 0;
+    if (is_step || cells[i].empty()) continue;
     text_ += ',';
     text_ += json_string(static_cast<int>(i) == form_.layer ? "layer" : form_.names[i]);
     text_ += ':';
     append_json_value(cells[i], text_);
   }
   text_ += '}';
-  order_.add(step, layer.empty() ? 0 : static_cast<std::uint64_t>(whole_number(layer, kLastImportedLayer, "layer")), 0,
-             line);
+  const auto of_layer =
+      static_cast<std::uint64_t>(layer.empty() ? 0 : whole_number(layer, kLastImportedLayer, "layer"));
+  order_.add(step, std::hash<std::string_view>()(column(form_.run)) % 0xFFFFFFFBu << 12 ^ of_layer, 0, line);
   lines_.push_back({step, line, first, text_.size()});
   if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMostTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
@@ -107,6 +109,8 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
   imported.runs = reader.histories();
   imported.remarks = reader.remarks();
+  if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
+    throw std::runtime_error(path_ + ": " + refusal);
   if (!imported.runs.empty()) return;
   throw std::runtime_error(path_ + ": none of its columns is a figure that is known" + imported.bad.first_reason());
 }
