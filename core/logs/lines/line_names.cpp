@@ -57,11 +57,12 @@ std::string joined_name(std::string_view outer, std::string_view inner) {
   return is_wrapper(outer) ? std::string(inner) : std::string(outer) + '.' + std::string(inner);
 }
 
-bool is_same_step(JsonValue a, JsonValue b) {
+// nullopt: no number of a step, as -1 where there is none yet.
+std::optional<std::int64_t> step_number(JsonValue value) {
   try {
-    return to_count(a, "", kLatestStepOfLine) == to_count(b, "", kLatestStepOfLine);
+    return to_count(value, "", kLatestStepOfLine);
   } catch (const Unreadable&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -123,11 +124,14 @@ bool LineNames::has_step(const JsonFields& line) {
   return std::ranges::any_of(line, [&](const JsonFields::Field& field) { return is_step(field.key, field.value, 0); });
 }
 
-JsonValue LineNames::step_of(const std::vector<Named>& steps) {
+JsonValue LineNames::step_of(std::vector<Named> steps) {
+  const JsonValue first = steps.front().second.value;
+  std::erase_if(steps, [](const Named& named) { return !step_number(named.second.value); });
+  if (steps.empty()) return first;  // whoever reads it says what is wrong
   const auto place = [](const Named& named) { return named.first->place; };
   const auto& [rule, best] = *std::ranges::min_element(steps, {}, place);
   for (const auto& [other, field] : steps) {
-    if (other->place == rule->place || is_same_step(field.value, best.value)) continue;
+    if (other->place == rule->place || step_number(field.value) == step_number(best.value)) continue;
     other_steps_.try_emplace(other->place, best.key);
     note_unknown(field.key);
   }

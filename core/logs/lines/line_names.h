@@ -57,7 +57,7 @@ class LineNames {
   std::optional<TagMatch> find(std::string_view name);
   bool add_inner(std::string_view name, JsonValue object, int depth, Joined& joined);
   bool is_step(std::string_view name, JsonValue value, int depth);
-  JsonValue step_of(const std::vector<Named>& steps);
+  JsonValue step_of(std::vector<Named> steps);
   bool is_shown_name(const TagRule& rule);
   void note_unknown(std::string_view name);
 

@@ -108,6 +108,7 @@ struct LogReader::State {
   std::vector<std::string> remarks;
   std::size_t held_bytes = 0;
   std::int64_t lines = 0, lines_of_text = 0;  // of text: those with figures of a step
+  std::int64_t last_bad_line = 0;
   bool has_values = false;
   BadLines bad;
   JsonLines parser;
@@ -394,8 +395,8 @@ void LogReader::State::read_json(std::string_view json) {
   line = json;
   try {
     parse_line();
-  } catch (const Unreadable& unreadable) {
-    bad.add(lines, unreadable.what());
+  } catch (const Unreadable& unreadable) {  // of several objects in a line the first
+    if (std::exchange(last_bad_line, lines) != lines) bad.add(lines, unreadable.what());
   }
 }
 
@@ -405,7 +406,7 @@ void LogReader::State::read_unknown(std::string_view read) {
   read_json(read);
   if (form == Form::json || bad.count() == bad_before) return;
   lines_of_text += text.read(read, [&](std::string_view json) {
-    if (form != Form::text) bad = {};  // of lines that are no steps and need not be
+    if (form != Form::text) bad = {}, last_bad_line = 0;  // of lines that are no steps and need not be
     form = Form::text;
     read_json(json);
   });

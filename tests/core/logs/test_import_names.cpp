@@ -308,6 +308,15 @@ TEST(ImportNames, NamesOfTheStepMayTakeTurns) {
   EXPECT_TRUE(turns.remarks().empty()) << turns.remarks().front();
 }
 
+TEST(ImportNames, ANameOfTheStepWithoutANumberDoesNotCount) {
+  const LogReader reader =
+      log_of({R"({"step":1,"global_step":-1,"loss":4})", R"({"step":2,"global_step":null,"loss":3})",
+              R"({"step":3,"global_step":3,"loss":2})", R"({"step":-1,"loss":1})"});
+  EXPECT_EQ(reader.history()->steps(), (StepRange{1, 3}));
+  ASSERT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "step: -1 is not a whole number from 0 on");
+}
+
 // A step within the epoch: the other name counts, and what has none of it has no step.
 TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
   const LogReader reader = log_of({R"({"epoch":0,"step":0,"global_step":100,"loss":4})",

@@ -305,6 +305,14 @@ TEST(PythonDict, ValuesOfEveryKind) {
   EXPECT_FALSE(read_python_dict("{'a': " + std::string(100000, '[')));
 }
 
+TEST(TextLog, ALineOfSeveralObjectsIsOneBadLine) {
+  LogReader reader("here.log");
+  reader.read_line(R"({"step":0,"loss":4}{"step":-1,"loss":3}{"step":-2,"loss":2})");
+  reader.finish_step();
+  EXPECT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.history()->steps(), (StepRange{0, 0}));
+}
+
 TEST(TextLog, AStepMayHaveItsDigitsGrouped) {
   LogReader reader("here.log");
   for (const char* line : {"step 1,000 | loss 3.0", "step 1,010/2,000 | loss 2.0", "step: 1,234,567, loss: 1.0"})
