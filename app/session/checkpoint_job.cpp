@@ -57,7 +57,7 @@ QString describeCheckpoint(const QString& folder) {
       .arg(config.experts)
       .arg(config.router.config.top_k)
       .arg(formatCount(static_cast<double>(model.parameters())), formatBytes(static_cast<double>(model.stored_bytes())),
-           formatBytes(static_cast<double>(model.working_bytes(kSequences, kLength))))
+           formatBytes(static_cast<double>(model.working_bytes(kSequences * kLength))))
       .arg(kLength)
       .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2);
 }
@@ -67,7 +67,7 @@ bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std
   const Tokenizer tokenizer = tokenizerOf(request.folder);
   const std::vector<LabelledText> texts = textsOf(request, tokenizer);
   const std::string name = QDir(request.folder).dirName().toStdString();
-  CheckpointRun run(model, texts, {kLength, kSequences, name, &tokenizer});
+  CheckpointRun run(model, texts, {request.folder.toStdString(), kLength, kSequences, name, &tokenizer});
   RecordingWriter writer(out.toStdString(), Durable::when_finished);
   writer.add_run(run.info());
   writer.write(Marker{0, 0, kSettingsMarker, run.settings()});
