@@ -43,7 +43,8 @@ std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
   return bytes;
 }
 
-// The application_id of SQLite's header says whose file it is; of one that is cut off, its name.
+// The application_id in SQLite's header identifies the program; a file without a complete header is identified by its
+// name.
 bool is_recording(std::string_view bytes, const std::string& suffix) {
   constexpr std::size_t kIdAt = 68;
   if (suffix == ".moescope") return true;

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether `path` is `folder` or lies in it; both canonical.
+// True if `path` is `folder` or lies in it; both must be canonical.
 bool is_in(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
@@ -36,7 +36,7 @@ class FolderWalk {
   }
 
  private:
-  // False: its files are reached without it, or it leads back.
+  // Returns false if the walk reaches the files without the link, or if the link leads back.
   bool enters_link(const fs::path& link) {
     std::error_code error;
     const fs::path target = fs::canonical(link, error);
@@ -49,7 +49,7 @@ class FolderWalk {
   }
   int deepest_;
   const std::function<bool(const fs::path&)>& take_;
-  std::vector<fs::path> entered_;  // the folder, and what links led to
+  std::vector<fs::path> entered_;  // the folder and the targets of followed links
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The files below a folder, whose order is not told. Links to folders are followed: a training's newest run is often
-// one.
+// Visits the files below a folder in no particular order. Follows links to folders, because the newest run of a
+// training is often a link.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-// `deepest`: how many folders below `folder` are looked into; 0: only its own files. `take` returns false to stop.
-// A folder is entered once, so that loops of links end; what cannot be read is passed over.
+// `deepest`: number of folder levels below `folder`; 0: only its own files. `take` returns false to stop. A folder is
+// entered once, so that loops of links end. Skips what cannot be read.
 void each_file_below(const std::filesystem::path& folder, int deepest,
                      const std::function<bool(const std::filesystem::path&)>& take);
 

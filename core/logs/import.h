@@ -117,12 +117,12 @@ class ImportedRun {
 // Appends a marker at the end of an import.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
 
-// "not shown: epoch, total_flos, ...": names that no rule knows.
+// Returns "not shown: epoch, total_flos, ..." for names without a rule.
 std::string not_shown_text(const std::set<std::string>& names);
-// Why a log with steps is refused: "none of its names is known: ...".
+// Returns the reason to refuse a log with steps: "none of its names is known: ...".
 std::string no_known_names(const std::set<std::string>& names);
 
-// Puts what `more` has of a step into `frame`: figures, routers by layer, rows.
+// Adds the values of `more` to `frame`: figures, routers by layer, rows.
 void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);
 
 struct Imported {

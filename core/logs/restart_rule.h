@@ -29,8 +29,8 @@ struct Restart {
 // Returns "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150".
 std::string restart_text(const Restart& restart);
 
-// Why a log is refused most of whose steps would be dropped, though so many restarts go back to a step that was not
-// logged before: its lines were shuffled, or the newest stands first.
+// True if a log is refused because most of its steps would be dropped and several restarts go back to a step that was
+// not logged before: its lines were shuffled, or the newest comes first.
 bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 
@@ -40,7 +40,8 @@ class RestartRule {
   std::optional<Restart> take(std::string_view key, std::int64_t step);
   // The log says that the training goes on from `step`; nullopt if there were no values from `step` on.
   std::optional<Restart> go_back_to(std::int64_t step);
-  // "step 0: "loss" was logged again (and 2 more such values): the last value of a step is shown"; empty: none was.
+  // Returns "step 0: "loss" was logged again (and 2 more such values): the last value of a step is shown"; empty if no
+  // value was repeated.
   std::string again_text() const;
 
  private:
@@ -61,7 +62,7 @@ class RestartRule {
   std::vector<Cut> cuts_;  // cuts that no later cut went behind: steps and numbers rise
   std::size_t restarts_ = 0;
   std::int64_t newest_ = -1;
-  // Values that came again at the newest step, the first of them.
+  // Values that were repeated at the newest step, and the first of them.
   std::size_t again_ = 0;
   std::string first_again_;
 };

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kNamedRuns = 10;  // in a message
-constexpr int kFolderDepth = 3;         // wandb/offline-run-.../run-ID.wandb, and a folder above
+constexpr std::size_t kNamedRuns = 10;  // number of runs in a message
+constexpr int kFolderDepth = 3;         // wandb/offline-run-.../run-ID.wandb, and one folder above
 
 bool named_like_run(const fs::path& path) {
   constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",

@@ -24,8 +24,8 @@ struct RunFile {
 inline constexpr std::size_t kMostRunFiles = 1000;
 std::vector<RunFile> runs_in_folder(const std::string& folder);
 
-// Why a file or folder that is no run is refused where one is wanted: "PATH: is no log that MoEScope knows ...", or the
-// runs that a folder holds.
+// Returns the error for a file or folder that is not a run: "PATH: is no log that MoEScope knows ...", or the runs in a
+// folder.
 std::string no_runs_in(const std::string& path, FileKind kind);
 
 }  // namespace moescope

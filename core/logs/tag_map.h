@@ -61,7 +61,7 @@ class TagMap {
   static TagMap load(const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // first match
   int layer_offset() const { return layer_offset_; }
-  bool names_the_step() const;  // a rule does
+  bool names_the_step() const;  // true if there is a rule for the step
 
  private:
   std::vector<TagRule> rules_;

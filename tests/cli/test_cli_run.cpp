@@ -1,4 +1,4 @@
-// moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint, through which texts are run.
+// Runs moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint that texts are run through.
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
 
@@ -40,7 +40,7 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(info.name, "model");
   EXPECT_EQ(info.domains, (std::vector<std::string>{"prose", "code"}));
   const auto history = recording.load(0);
-  // In turns pieces of 16 bytes: four of the prose and three of the code, the last ones shorter.
+  // Steps take pieces of 16 bytes in turn: four of the prose and three of the code; the last pieces are shorter.
   EXPECT_EQ(history->count(), 3);
   const auto frame = history->frame_at(0);
   ASSERT_EQ(frame->routers.size(), 1u);

@@ -278,7 +278,7 @@ bool is_event_file(const fs::path& path) {
   return path.filename().string().find("tfevents") != std::string::npos;
 }
 
-// Event files by the folder that they lie in: a run each.
+// Returns the event files of each folder; a folder is a run.
 std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   std::map<fs::path, std::vector<fs::path>> found;
   if (!fs::is_directory(path)) {
@@ -290,7 +290,7 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
     if (is_event_file(file)) found[file.parent_path()].push_back(file);
     return true;
   });
-  for (auto& [folder, files] : found) std::sort(files.begin(), files.end());  // their names begin with their time
+  for (auto& [folder, files] : found) std::sort(files.begin(), files.end());  // names begin with the time
   return found;
 }
 

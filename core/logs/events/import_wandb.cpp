@@ -308,10 +308,10 @@ void sort_parts(std::vector<std::string>& files) {
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
 
-// A run's folder, the folder "wandb" of runs, the folder of a project, and one of projects.
+// Depth of the files below a folder of projects, and below the folder "wandb" of runs.
 constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
 
-// Calls `take` with each .wandb file in the folder and so many folders below it, until it returns false.
+// Calls `take` with each .wandb file in the folder and up to `deepest` folders below it, until it returns false.
 void for_each_wandb_file(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
   each_file_below(folder, deepest, [&](const fs::path& file) { return file.extension() != ".wandb" || take(file); });
 }

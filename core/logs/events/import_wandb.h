@@ -39,16 +39,16 @@
 
 namespace moescope {
 
-// `path`: a run's file, the folder of one, or one of the three folders above. Numbers, lists by expert, lists of lists
-// by layer and expert, and histograms of expert numbers whose buckets hold one expert each are read; the mapping is
-// options.tags, else the built-in one. Throws std::runtime_error: cannot be read; holds no key that the mapping knows
-// (with the keys there are).
+// `path`: the file of a run, its folder, or one of the three folders above. Reads numbers, lists by expert, lists of
+// lists by layer and expert, and histograms of expert numbers with one expert per bucket. The mapping is options.tags,
+// else the built-in mapping. Throws std::runtime_error if the path cannot be read or has no key that the mapping knows
+// (lists its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
 // Returns the files of all parts of the file's run, oldest first.
 std::vector<std::string> wandb_parts(const std::string& file);
-bool is_wandb_folder(const std::string& folder);   // of a run, or of runs
-bool holds_wandb_runs(const std::string& folder);  // two folders further down, too
+bool is_wandb_folder(const std::string& folder);   // folder of a run, or of runs
+bool holds_wandb_runs(const std::string& folder);  // also looks two folders further down
 
 // Reads the bytes of a file, for the fuzzer; returns true if any value was read.
 bool read_wandb_bytes(std::string_view bytes, BadLines& bad);

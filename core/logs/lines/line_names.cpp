@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostKnown = 10000;  // names whose meaning is cached
 constexpr std::size_t kLongestShown = 60;
-constexpr int kDeepestName = 8;  // objects in objects
+constexpr int kDeepestName = 8;  // maximum nesting of objects
 constexpr double kLatestStepOfLine = 1e15;
 
 // True for names of this program's lines (jsonl.h) that the table does not have.
@@ -47,7 +47,7 @@ bool is_own_name(std::string_view name) {
   return std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; });
 }
 
-// Objects around the figures of a step, which say nothing of their own.
+// True for an object around the figures of a step whose name has no meaning.
 bool is_wrapper(std::string_view name) {
   constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
   return std::ranges::find(kWrappers, name) != kWrappers.end();
@@ -57,7 +57,7 @@ std::string joined_name(std::string_view outer, std::string_view inner) {
   return is_wrapper(outer) ? std::string(inner) : std::string(outer) + '.' + std::string(inner);
 }
 
-// nullopt: no number of a step, as -1 where there is none yet.
+// Returns nullopt if the value is not the number of a step, such as -1 before the first step.
 std::optional<std::int64_t> step_number(JsonValue value) {
   try {
     return to_count(value, "", kLatestStepOfLine);
@@ -89,7 +89,7 @@ bool LineNames::is_shown_name(const TagRule& rule) {
   return place->second == rule.place;
 }
 
-// False: no name in it is known, and nothing was added.
+// Returns false, and adds nothing, if no name in the object is known.
 bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Joined& joined) {
   simdjson::dom::object fields;
   if (object.get(fields) != simdjson::SUCCESS) return false;
@@ -127,7 +127,7 @@ bool LineNames::has_step(const JsonFields& line) {
 JsonValue LineNames::step_of(std::vector<Named> steps) {
   const JsonValue first = steps.front().second.value;
   std::erase_if(steps, [](const Named& named) { return !step_number(named.second.value); });
-  if (steps.empty()) return first;  // whoever reads it says what is wrong
+  if (steps.empty()) return first;  // the caller reports the error
   const auto place = [](const Named& named) { return named.first->place; };
   const auto& [rule, best] = *std::ranges::min_element(steps, {}, place);
   for (const auto& [other, field] : steps) {
@@ -153,7 +153,7 @@ NamedLine LineNames::read(const JsonFields& line) {
       return;
     else if (found->rule->means == TagMeaning::step_number)
       steps.emplace_back(found->rule, field);
-    else if (is_list(*found) && field.value.is_number())  // another quantity of that name, as the load of a machine
+    else if (is_list(*found) && field.value.is_number())  // another quantity, such as a machine's load
       note_unknown(field.key);
     else if (found->layer >= 0 || found->expert >= 0)
       of_layers.push_back({*found, field.value});

@@ -28,14 +28,15 @@ struct NamedLine {
   std::vector<LayerValue> of_layers;
 };
 
-// Objects in a line are names that are joined with dots: {"train": {"loss": 2}} is "train.loss".
+// Names of objects in a line are joined with dots: {"train": {"loss": 2}} is "train.loss".
 class LineNames {
  public:
-  // Tags that name no step leave that to the built-in ones.
+  // If `tags` has no rule for the step, the built-in rules are used for it.
   explicit LineNames(TagMap tags) : tags_(std::move(tags)), names_the_step_(tags_.names_the_step()) {}
-  // Of several names of one meaning the table's first is taken, here and in the lines that follow. Of several names of
-  // the step the table's first that the line has: "step" and "global_step" may take turns. Once a line had both with
-  // different numbers, as a step within the epoch has, a line with the lesser one alone has no step. Throws Unreadable.
+  // If several names have one meaning, reads the one that is first in the table, in this line and in later ones. For
+  // the step it reads the first one that the line has: "step" and "global_step" may take turns. After a line with two
+  // different numbers (for example a step within the epoch), a line with only the later name has no step. Throws
+  // Unreadable.
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
   const TagMap& tags() const { return tags_; }
@@ -49,7 +50,7 @@ class LineNames {
     using is_transparent = void;
   };
   using Named = std::pair<const TagRule*, JsonFields::Field>;
-  // Fields of objects in a line, with their whole names.
+  // Fields of the objects in a line, with their joined names.
   struct Joined {
     std::deque<std::string> names;
     std::vector<JsonFields::Field> fields;
@@ -64,8 +65,9 @@ class LineNames {
   TagMap tags_;
   bool names_the_step_;
   std::unordered_map<std::string, std::optional<TagMatch>, Hash, std::equal_to<>> known_;
-  std::map<std::string, int, std::less<>> places_;  // of the rule that is shown, by what it means
-  std::map<int, std::string> other_steps_;  // places of names whose number differed from that of a better one, its name
+  std::map<std::string, int, std::less<>> places_;  // place of the rule that is shown, by meaning
+  // For each name whose number differed from that of a better one: place in the table and the name.
+  std::map<int, std::string> other_steps_;
   std::set<std::string> unknown_;
 };
 

@@ -59,7 +59,7 @@ bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
 }
 
-// What a step given layer by layer sums up to.
+// Sums up the losses of a step that is given layer by layer.
 void sum_up(TelemetryFrame& frame) {
   for (const auto& [field, sum] :
        {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
@@ -76,10 +76,10 @@ struct LogReader::State {
     std::string text;
   };
   struct Run {
-    int number = 0;                       // in the file; of runs that are named, from kFirstNamedRun on
+    int number = 0;                       // in the file; named runs are numbered from kFirstNamedRun
     std::string name;                     // {"run": "a"}
-    std::optional<std::string> settings;  // JSON; empty: the run has them elsewhere
-    RunInfo stated;                       // in the line of settings
+    std::optional<std::string> settings;  // JSON; empty: this run's settings are elsewhere
+    RunInfo stated;                       // from the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::optional<bool> is_read;  // decided at its first step
@@ -89,7 +89,7 @@ struct LogReader::State {
     bool joins = false;
     std::int64_t part_line = 0, newest = -1;
     RestartRule restarts;
-    std::size_t to_new_steps = 0;  // restarts that go back to a step that was not logged before
+    std::size_t to_new_steps = 0;  // restarts to a step that was not logged before
     std::vector<HeldStep> held;
   };
 
@@ -104,7 +104,7 @@ struct LogReader::State {
   std::string source;
   const ImportOptions* options;
   std::deque<Run> runs;            // in the order of their first lines
-  std::optional<int> unnamed_run;  // number of the run whose lines have none
+  std::optional<int> unnamed_run;  // number of the run whose lines have no name
   std::vector<std::string> remarks;
   std::size_t held_bytes = 0;
   std::int64_t lines = 0, lines_of_text = 0;  // of text: those with figures of a step
@@ -174,7 +174,8 @@ int LogReader::State::place_of(const Run& run) const {
   return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
 }
 
-// A run has a number or a name. Lines without either are of run 0, or of the named run whose settings came before.
+// Returns the run of a line, by number or name. A line without either belongs to run 0, or to the named run whose
+// settings came before.
 LogReader::State::Run& LogReader::State::run_of(const JsonFields& json, bool has_step) {
   const JsonValue* key = member(json, {"run"});
   const std::string name = key && key->is_string() ? to_text(*key, "run").substr(0, kLongestRunName) : std::string();
@@ -395,7 +396,7 @@ void LogReader::State::read_json(std::string_view json) {
   line = json;
   try {
     parse_line();
-  } catch (const Unreadable& unreadable) {  // of several objects in a line the first
+  } catch (const Unreadable& unreadable) {  // counts the first bad object of a line
     if (std::exchange(last_bad_line, lines) != lines) bad.add(lines, unreadable.what());
   }
 }
@@ -406,7 +407,7 @@ void LogReader::State::read_unknown(std::string_view read) {
   read_json(read);
   if (form == Form::json || bad.count() == bad_before) return;
   lines_of_text += text.read(read, [&](std::string_view json) {
-    if (form != Form::text) bad = {}, last_bad_line = 0;  // of lines that are no steps and need not be
+    if (form != Form::text) bad = {}, last_bad_line = 0;  // discards errors of lines before the first step
     form = Form::text;
     read_json(json);
   });

@@ -32,10 +32,10 @@ class LogReader {
   std::int64_t bad_lines() const { return bad().count(); }
   const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
   const BadLines& bad() const;
-  // Why what was read is no log, at its end: no name is known, or most steps went as those of earlier attempts that
-  // were none. Empty: it is one.
+  // Returns the reason to refuse the log after its last line: no name is known, or most steps were dropped although the
+  // training did not restart; empty if the log is accepted.
   std::string refusal() const;
-  // What the user should know: restarts, what the log was read as, names that are not shown.
+  // Remarks for the user: restarts, the recognised kind of log, names that are not shown.
   std::vector<std::string> remarks() const;
 
  private:

@@ -65,7 +65,7 @@ std::string_view rank_of(std::string_view line) {
   return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
 }
 
-// ",000" of "1,000"
+// True for ",000" of "1,000".
 bool is_group(std::string_view text) {
   return text.size() >= 4 && text[0] == ',' && is_digit(text[1]) && is_digit(text[2]) && is_digit(text[3]) &&
          (text.size() == 4 || !is_digit(text[4]));
@@ -297,7 +297,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     give(keys.has_step ? TextLog::other : TextLog::trainer, json, take);
     found = true;
     tried = 0;
-    at += dict->size - 1;  // more of them may stand behind it
+    at += dict->size - 1;  // further dicts may follow
   }
   return found;
 }

@@ -61,8 +61,8 @@ NpyHeader header_of(const std::string& bytes) {
 class Responses {
  public:
   void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
-  // Of [tokens, layers, K] or [sequences, tokens, layers, K]; of [tokens, layers * K] and one dimension the options say
-  // the shape.
+  // `shape`: [tokens, layers, K], [sequences, tokens, layers, K], or, with the shape from the options, [tokens, layers
+  // * K] or one dimension.
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
   bool empty() const { return sequences_.empty(); }
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
@@ -73,7 +73,7 @@ class Responses {
   void take_value(JsonValue value);
   void take_bytes(const std::string& bytes);
   void take_lists(JsonValue value);
-  // That have experts: all but the last one; 0: not known.
+  // Returns the tokens that have experts: all except the last one; 0: not known.
   std::size_t tokens_of_response() const {
     return tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
   }
@@ -84,7 +84,7 @@ class Responses {
 };
 
 void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
-  if (shape.size() == 1 || shape.size() == 2) {  // of one response, rows of unknown shape
+  if (shape.size() == 1 || shape.size() == 2) {  // one response with rows of unknown shape
     if (ids.empty()) throw Unreadable("an empty array");
     const bool has_tokens = shape.size() == 2;
     sequences_.push_back(
@@ -298,10 +298,10 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
   }
 }
 
-// In the header of safetensors, whose other tensors may be experts' weights: "routed_experts":{"dtype":"I64", ...
+// Searches the header of safetensors, which may also have expert weights, for "routed_experts":{"dtype":"I64", ...
 bool has_integers_of_that_name(std::string_view header) {
   constexpr std::string_view kName = "\"routed_experts\"", kType = "\"dtype\"";
-  constexpr std::size_t kNear = 32;  // bytes, with blanks
+  constexpr std::size_t kNear = 32;  // bytes, including blanks
   const std::size_t name = header.find(kName);
   if (name == std::string_view::npos) return false;
   const std::string_view entry = header.substr(name + kName.size(), kNear);

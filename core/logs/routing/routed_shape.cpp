@@ -143,7 +143,7 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
 EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts,
                        const std::string& source)
     : limit_(experts) {
-  int highest = 0;  // but for fillings
+  int highest = 0;  // without fillings
   for (const RoutedSequence& sequence : sequences)
     for (const int id : sequence.ids)
       if (std::ranges::find(kFillings, id) == std::end(kFillings)) highest = std::max(highest, id);
@@ -159,7 +159,7 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     });
     if (twice) filling_ = filling;
     const bool always = with == rows && rows > 0 && shape.top_k > 1;
-    const bool far_above = with > 0 && highest < filling / 2;  // of so many experts others would be chosen, too
+    const bool far_above = with > 0 && highest < filling / 2;  // with so many experts others would be chosen as well
     if (!twice && (always || far_above) && experts == 0)
       throw AmbiguousRouting(source + ": " + (always ? "every token has " : "some tokens have ") +
                              std::to_string(filling) + (always ? " in every layer" : ", and no other number is near") +

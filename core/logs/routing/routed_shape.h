@@ -17,9 +17,9 @@ namespace moescope {
 // The experts of a sequence: row-major [tokens, layers, K].
 struct RoutedSequence {
   std::vector<int> ids;
-  std::size_t layers = 0, top_k = 0;  // 0: the file does not say
-  std::size_t most_tokens = 0;        // of a flat array: tokens of the response; the array may begin later
-  std::size_t ids_of_token = 0;       // of an array [tokens, layers * K]
+  std::size_t layers = 0, top_k = 0;  // 0: not in the file
+  std::size_t most_tokens = 0;        // flat arrays: tokens of the response; the array may begin later
+  std::size_t ids_of_token = 0;       // for an array [tokens, layers * K]
 };
 
 struct RowShape {
@@ -31,10 +31,10 @@ struct RowShape {
 // if sequences differ or contradict `stated`; AmbiguousRouting if several shapes fit.
 RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated, const std::string& source);
 
-// Which numbers are no expert: below 0 always; at or above `experts` where that is stated; and 255, 65535 or 2^31 - 1,
-// with which engines fill slots, where a row has the number twice beside others. Throws AmbiguousRouting where experts
-// are not stated and every row has such a number, or no other number comes near it; std::runtime_error where a number
-// is above the stated experts and no such filling.
+// Numbers that are not experts: always below 0; at or above `experts` if that is stated; 255, 65535 and 2^31 - 1, with
+// which engines fill slots, if a row has the number twice beside others. Throws AmbiguousRouting if `experts` is not
+// stated and every row has such a number, or no other number is close to it; std::runtime_error if a number is above
+// the stated experts but is not such a filling.
 class EmptySlots {
  public:
   EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts, const std::string& source);

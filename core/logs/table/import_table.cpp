@@ -28,21 +28,21 @@ constexpr std::size_t kTablePiece = std::size_t{256} << 10;
 constexpr std::int64_t kMaxFigureStep = 1'000'000'000'000'000;
 constexpr std::size_t kLinesBetweenReports = 1024;
 
-// The rows of a table of figures, each as a line of JSON (import_jsonl.h), which knows the names of all logs.
+// Reads each row of a table of figures as a line of JSON (import_jsonl.h), which knows the names of all logs.
 class TableFigures {
  public:
   TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
 
-  // Throws Unreadable: the row has no step; std::runtime_error: the table takes more than kMostTableBytes.
+  // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return lines_.empty(); }
-  // Throws std::runtime_error: no row has a figure that is known, or their order does not tell which of them count.
+  // Throws std::runtime_error if no row has a known figure, or if the order does not tell which rows count.
   void build(const ImportOptions& options, Imported& imported);
 
  private:
   struct Line {
     std::int64_t step, number;
-    std::size_t first, end;  // of its text
+    std::size_t first, end;  // range of its text
   };
   void sort();
 
@@ -84,8 +84,8 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Where a layer has a row of its own the rows may be sorted by it; else a late row, as of a validation, is in its
-// place.
+// Rows may be sorted by layer if each layer has its own row; otherwise a late row, such as one of a validation, stays
+// where it is.
 void TableFigures::sort() {
   const TableOrder::Kind kind = order_.kind();
   if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
@@ -103,7 +103,7 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
       return;
   }
   reader.finish_step();
-  // The reader counts the lines that it was given.
+  // The reader counts the lines that it was given; translates them into lines of the table.
   for (const BadLine& bad : reader.first_bad_lines())
     imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
   for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
@@ -151,7 +151,7 @@ class TableReader {
     }
   }
 
-  // Figures have their run in each line (log_reader.h), if it is called so.
+  // Figures have their run in each line (log_reader.h) if the column is called "run".
   void check_run(const CsvRow& row) {
     const auto column = static_cast<std::size_t>(form_.run);
     if (form_.run < 0 || column >= row.cells.size()) return;

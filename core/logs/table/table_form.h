@@ -18,11 +18,11 @@ struct TableForm {
   TableKind kind = TableKind::loads;
   char delimiter = ',';
   bool has_header = false;
-  std::vector<std::string> names;                      // of the columns, where a header gives them
-  int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: there is none, of `layer`: it is 0
-  std::vector<int> parts;                              // columns that tell parts of one count: rank, microbatch, ...
-  std::vector<int> other_steps;                        // columns of steps beside `step`: within the epoch, ...
-  int run = -1;                                        // column that tells runs apart: run, seed, ...; -1: none
+  std::vector<std::string> names;                      // names of the columns, if there is a header
+  int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
+  std::vector<int> parts;        // columns that number the parts of one count: rank, microbatch, ...
+  std::vector<int> other_steps;  // further columns with steps: within the epoch, ...
+  int run = -1;                  // column that identifies runs: run, seed, ...; -1: none
 };
 
 // Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file name

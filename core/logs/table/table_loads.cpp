@@ -80,7 +80,7 @@ class TableLoads::StepLoads {
     named_[place][load.expert] = true;
   }
 
-  // After all rows of the step.
+  // Call after all rows of the step.
   void spoil(const Spoiled& row) {
     const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
     if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
@@ -117,10 +117,10 @@ class TableLoads::StepLoads {
   const TableLoads& table_;
   const RunInfo& info_;
   std::size_t experts_;
-  std::vector<std::size_t> places_;                 // of layers among the MoE layers
-  std::vector<std::vector<std::uint32_t>> counts_;  // of the step in work, by place; empty: the layer has no row
-  std::vector<std::vector<bool>> named_;            // which experts have a row
-  std::set<std::size_t> spoiled_;                   // places with a row that could not be read
+  std::vector<std::size_t> places_;                 // index among the MoE layers, by layer
+  std::vector<std::vector<std::uint32_t>> counts_;  // counts of the current step, by place; empty: the layer has no row
+  std::vector<std::vector<bool>> named_;            // experts that have a row
+  std::set<std::size_t> spoiled_;                   // places with an unreadable row
   MissingRows missing_;
 };
 

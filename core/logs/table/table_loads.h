@@ -38,14 +38,14 @@ class TableLoads {
     std::int64_t step;
     std::size_t first, end;
   };
-  // A row whose expert or count cannot be read: without another row of that expert its layer has no loads at that step.
+  // A row with an unreadable expert or count: unless that expert has another row, its layer has no loads at that step.
   struct Spoiled {
-    std::size_t at;  // rows before it
+    std::size_t at;  // number of rows before it
     std::int64_t step;
     std::uint16_t layer;
     std::int64_t expert;  // -1: not known
   };
-  // The largest number of a column, and where it is.
+  // The largest number of a column, and its line.
   struct Largest {
     std::int64_t number = -1, line = 0;
     void take(std::int64_t n, std::int64_t at) {
