@@ -75,8 +75,11 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
   if (of_rotation && !config.precision.hadamard) return only_with(&PrecisionConfig::hadamard, "true");
   if (setting == &PrecisionConfig::stochastic_operands && config.precision.rounding != Rounding::stochastic)
     return only_with(&PrecisionConfig::rounding, "stochastic");
+  if (setting == &OptimizerConfig::update_stochastic && config.optimizer.master_format != StoredFormat::bf16)
+    return only_with(&OptimizerConfig::master_format, "bf16");
   const BalanceRule rule = config.router.balance_rule;
-  const bool of_sign = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring;
+  const bool of_sign = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring ||
+                       setting == &RouterConfig::count_format;
   const bool of_microbatch = setting == &RouterConfig::quantile_ema;
   if ((!of_sign || rule == BalanceRule::sign) && (!of_microbatch || rule == BalanceRule::quantile_microbatch))
     return {};

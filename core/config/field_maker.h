@@ -35,6 +35,8 @@ const std::vector<std::string>& choices_of() {
   return names;
 }
 template <>
+inline constexpr std::array<const char*, 2> kChoices<StoredFormat>{"fp32", "bf16"};
+template <>
 const std::vector<std::string>& choices_of<Recipe>();
 
 // A format in place of the recipe's; may be absent.

@@ -91,6 +91,31 @@ std::vector<ConfigField> optimizer_fields() {
               "without limit end in NaN. Models as small as the presets stay below 10 to 20 for long; the Loss panel "
               "shows the value as Max QK logit. 0: off.")),
       });
+  add_group(
+      t, "Stored formats",
+      {
+          field<&OptimizerConfig::master_format>(
+              "master_format", "Master weights",
+              "Format in which all weights are stored between two steps. bf16: every step computes in FP32 and rounds "
+              "the new weights to 8 bits, as fused optimizers of PyTorch do with a model in BF16. An update below "
+              "half the distance of two BF16 numbers, 0.2 to 0.4 % of the weight, is lost. That is a matter of the "
+              "learning rate: in an experiment of marin (issue 6486) the loss fell behind in the last tenth of the "
+              "schedule, by 0.01. A perturbed twin starts with every weight a BF16 unit away. fp32: as DeepSeek-V3."),
+          field<&OptimizerConfig::update_stochastic>(
+              "update_stochastic", "Stochastic update",
+              "Only with master weights in BF16: rounds the new weights up or down with a probability given by the "
+              "distance (torchao's bf16_stochastic_round), so that small updates are right on average. The draws "
+              "depend on seed, step and position only. false: to nearest."),
+          field<&OptimizerConfig::moment1_format>(
+              "moment1_format", "First moment",
+              "Format in which Adam's running mean of the gradient, or the momentum of Muon, is stored. bf16: "
+              "computed in FP32, rounded after the step. DeepSeek-V3: BF16 (arXiv:2412.19437, section 3.3.2)."),
+          field<&OptimizerConfig::moment2_format>(
+              "moment2_format", "Second moment",
+              "Format in which Adam's running mean of the squared gradient is stored. In BF16 it follows a falling "
+              "gradient only if a step changes it by more than 0.2 to 0.4 %: 1 - beta2 must be larger. DeepSeek-V3: "
+              "BF16 with beta2 = 0.95."),
+      });
   return t;
 }
 

@@ -160,6 +160,24 @@ std::vector<ConfigField> router_fields() {
               "start shows whether and how fast balancing corrects it. Unlike a pinned bias, it moves from the first "
               "step on. Empty: all 0, as in DeepSeek-V3."),
       });
+  add_group(
+      t, "Stored formats",
+      {
+          live(field<&RouterConfig::bias_format>(
+              "bias_format", "Bias format",
+              "Format in which expert_bias is stored. bf16: rounded after every update. Near 0.25 the values of BF16 "
+              "are 0.002 apart (0.001 below it), so that an update of 0.001 is lost or doubled; near 7 they are 0.03 "
+              "apart, and experts with different biases become equal: in GLM-5.2 238 values became 8 and 98.5 % of the "
+              "tokens chose other experts (sglang, pull request 37133). Without centring the biases drift there. "
+              "Megatron-LM stored it in BF16 by accident (issue 1482). fp32: as every training means it.")),
+          live(field<&RouterConfig::count_format>(
+              "count_format", "Count format",
+              "Only with the sign rule: format of the token counts by which expert_bias moves. bf16: the counts of the "
+              "sequences are added in BF16, one after the other, and so is their mean taken, as in a buffer that a "
+              "framework converts with the model (Megatron-LM, pull request 7081). BF16 has the whole numbers up to "
+              "256; at 40,000 they are 256 apart, and the direction of the update changes for experts near the fair "
+              "share. The panels still show the exact counts. fp32: exact.")),
+      });
   return t;
 }
 

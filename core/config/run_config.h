@@ -16,8 +16,10 @@ enum class AuxMode { none, sequence, batch };
 // Which token copies an expert keeps if they exceed its capacity: core/model/moe/token_drop.h.
 enum class TokenDrop { none, probs, position };
 enum class Schedule { constant, cosine };
-// Text that the program generates. passages: ten kinds of text, from prose to Morse. facts: ten languages with common
-// symbols, to be memorised (core/data/facts.h).
+// Of numbers that a training keeps or hands on, in place of FP32. They are rounded to nearest, ties to even.
+enum class StoredFormat : std::uint8_t { fp32, bf16 };
+// Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the
+// same symbols, to be known by heart (core/data/facts.h).
 enum class Generator { passages, facts };
 // Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
 // and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the two return trips BF16.
@@ -58,9 +60,11 @@ struct RouterConfig {
   bool route_norm = true;
   double route_scale = 1.0;
   BalanceRule balance_rule = BalanceRule::sign;
-  double bias_update_rate = 1e-3;  // for the sign rule; 0: expert_bias does not change
-  bool bias_centring = true;       // subtract the mean of each update (TorchTitan); false: as in arXiv:2408.15664
-  double quantile_ema = 0.0;       // share of the old bias that quantile_microbatch keeps
+  double bias_update_rate = 1e-3;  // of the sign rule; 0: expert_bias stays as it is
+  bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
+  StoredFormat bias_format = StoredFormat::fp32;   // of expert_bias
+  StoredFormat count_format = StoredFormat::fp32;  // of the loads of the sign rule (core/model/moe/stored_counts.h)
+  double quantile_ema = 0.0;                       // share of the old bias that quantile_microbatch keeps
   AuxMode aux_mode = AuxMode::none;
   double aux_coeff = 0.0;
   double z_coeff = 0.0;
@@ -96,8 +100,12 @@ struct OptimizerConfig {
   double muon_momentum = 0.95;
   bool muon_nesterov = true;
   MuonScale muon_scale = MuonScale::match_rms_adamw;
-  bool muon_bf16 = false;  // round to BF16 between the products of a step
-  double qk_clip = 0;      // limit of attention scores to which heads are scaled down (core/model/qk_clip.h); 0: off
+  bool muon_bf16 = false;  // rounds between the products of a step
+  // Of weights and Adam's moments between two steps (core/model/stored_state.h).
+  StoredFormat master_format = StoredFormat::fp32;
+  StoredFormat moment1_format = StoredFormat::fp32, moment2_format = StoredFormat::fp32;
+  bool update_stochastic = false;  // of weights in BF16: rounded up or down by chance
+  double qk_clip = 0;  // largest score of attention that heads are scaled down to (core/model/qk_clip.h); 0: off
 };
 
 // NVFP4's 4over6: the error that decides, and the scale of the tensor's largest value: 256, which leaves room for
@@ -126,8 +134,11 @@ struct PrecisionConfig {
   bool nvfp4_square_weights = false;          // tiles of 16x16 share a scale
   FourOverSixChoice nvfp4_four_over_six = FourOverSixChoice::off;
   TokenPayload payload = TokenPayload::fp32;
-  // Replaces the recipe's format for one kind of operand, in every class whose recipe is not fp32, by one of the named
-  // formats that are for training (core/numerics/number_format.h). nullopt: the recipe's format.
+  // What is handed from one operation to the next (core/model/layers/precision.h).
+  StoredFormat gate_output = StoredFormat::fp32, activations = StoredFormat::fp32, residual = StoredFormat::fp32,
+               norm_gains = StoredFormat::fp32;
+  // Replaces the recipe's format for one kind of operand, in every class whose recipe is not fp32: one of the named
+  // formats that are for training (core/numerics/number_format.h). nullopt: as the recipe says.
   std::optional<OperandFormat> override_x = {}, override_w = {}, override_dy = {};
   std::string operands = {};  // recipes of single operands, which override all of these: core/config/operand_recipes.h
   // BF16 in place of all other settings here, except for classes that are in fp32.

@@ -7,8 +7,11 @@
 #include "core/config/expert_list.h"
 #include "core/model/adamw.h"
 #include "core/model/moe/quantile_balance.h"
+#include "core/model/moe/stored_counts.h"
 #include "core/model/outlier_channel.h"
 #include "core/model/qk_clip.h"
+#include "core/model/stored_state.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/size.h"
 
 namespace moescope {
@@ -34,7 +37,9 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
   if (weights == Weights::zero) return;
   parameters.initialise(config.seed, config.perturbation);
   make_outlier_channel(config.model, parameters.weight_view);
+  round_initial_weights<T>(config, slices_, parameters);
   set_biases(config.router.initial_bias, config.model, expert_bias);
+  round_biases();
 }
 
 template <class T>
@@ -72,6 +77,13 @@ bool Learner<T>::is_of_gate(const ParameterRun& slice) const {
 template <class T>
 void Learner<T>::pin_biases() {
   set_biases(config.router.pinned_bias, config.model, expert_bias);
+  round_biases();
+}
+
+template <class T>
+void Learner<T>::round_biases() {
+  if (config.router.bias_format == StoredFormat::fp32) return;
+  for (std::vector<T>& bias : expert_bias) round_to_bf16(std::span(bias));
 }
 
 // A frozen gate has no gradient, so that it does not count in the norm either.
@@ -131,6 +143,7 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   result.max_logit = static_cast<double>(*std::ranges::max_element(largest));
   if (config.optimizer.qk_clip > 0)
     clip_queries_and_keys<T>(config.model, largest, static_cast<T>(config.optimizer.qk_clip), parameters.weight_view);
+  round_state<T>(config, steps_taken, slices_, parameters);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;
@@ -144,12 +157,18 @@ void Learner<T>::update_biases() {
     if (router.balance_rule != BalanceRule::sign)
       balance_by_quantiles<T>(router, model_->part(), routed, expert_bias[i], model_->killed(i));
     else if (router.bias_update_rate > 0)
-      update_expert_bias<T>(expert_bias[i], routed.rows_per_expert, router.bias_update_rate, router.bias_centring,
-                            model_->killed(i));
+      move_expert_bias<T>(expert_bias[i], directions(routed, model_->killed(i)), router.bias_update_rate,
+                          router.bias_centring, model_->killed(i));
   }
 }
 
-// Neighbouring tensors are sent together to save messages.
+template <class T>
+std::vector<int> Learner<T>::directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const {
+  if (config.router.count_format == StoredFormat::fp32) return bias_directions(routed.rows_per_expert, killed);
+  return directions_in_bf16(bf16_counts(model_->part(), routed.sent(), config.model.n_experts), killed);
+}
+
+// Neighbouring tensors go together: few messages.
 template <class T>
 void Learner<T>::sum_replicated_gradients() {
   if (!ranks_) return;

@@ -1,7 +1,8 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
-// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (as in TorchTitan the bias is updated
-// before the weights), QK-clip. Pinned biases are set before the forward pass and after the update.
+// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
+// weights), QK-clip, rounding of what is stored in BF16.
+// Pinned biases are set before the forward pass and after the update.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,8 @@ class Learner {
   bool is_of_gate(const ParameterRun& slice) const;
   void divide_weights();
   void pin_biases();
+  void round_biases();
+  std::vector<int> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;
   void zero_gate_gradients();
   void update_biases();
   void update_weights(double lr, double gradient_scale);

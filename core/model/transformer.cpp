@@ -5,6 +5,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/loss.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -75,6 +76,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   precision_.clear();
   for (int layer = 0; layer <= config_.model.n_layers; ++layer)
     precision_.push_back(step_precision(config_, step, layer));
+  round_gains();
   if (quant_statistics)
     for (LayerSums& sums : quant_sums_) sums = {};
   clock.enter(Phase::other);
@@ -82,9 +84,10 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   for (int layer = 0; layer < config_.model.n_layers; ++layer) {
     Block& block = blocks_[layer];
     clock.enter(Phase::attention);
-    attention_.forward(parameters_.weight_view.layers[layer], block.x, block.attention, block.middle,
-                       precision_of(layer));
+    attention_.forward(weights().layers[layer], block.x, block.attention, block.middle, precision_of(layer));
+    store_residual(block.middle);
     feed_forward_half(layer, expert_bias, clock);
+    store_residual(block_output(layer));
   }
   clock.enter(Phase::head);
   Losses losses{.ce = head_forward(batch)};
@@ -99,12 +102,13 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
 template <class T>
 void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock) {
   const ModelConfig& m = config_.model;
-  const LayerView<T>& w = parameters_.weight_view.layers[layer];
+  const LayerView<T>& w = weights().layers[layer];
   Block& block = blocks_[layer];
   const Matrix<T> y = block_output(layer);
   const bool dense = layer < m.n_dense_layers;
   clock.enter(dense ? Phase::dense_ffn : Phase::router);
   rms_norm_forward<T>(block.middle, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
+  if (precision_[layer].bf16_activations) round_all_to_bf16(block.h);
   if (dense) {
     parallel_copy<T>(block.middle.data, block.middle.size(), y.data);
     feed_forward_forward<T>(w.dense, block.h, dense_[layer], y, dense_precision(layer));
@@ -124,12 +128,15 @@ template <class T>
 void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
   clock.enter(Phase::head);
   head_backward();
+  store_residual(dx_);
   for (int layer = config_.model.n_layers - 1; layer >= 0; --layer) {
     feed_forward_half_backward(layer, clock);
+    store_residual(dx_);
     clock.enter(Phase::attention);
     const Block& block = blocks_[layer];
-    attention_.backward(parameters_.weight_view.layers[layer], parameters_.gradient_view.layers[layer], block.x,
-                        block.attention, attention_ws_, dx_, precision_of(layer));
+    attention_.backward(weights().layers[layer], parameters_.gradient_view.layers[layer], block.x, block.attention,
+                        attention_ws_, dx_, precision_of(layer));
+    store_residual(dx_);
   }
   clock.enter(Phase::other);
   embed_backward(batch);
@@ -137,7 +144,7 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
 
 template <class T>
 void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
-  const LayerView<T>& w = parameters_.weight_view.layers[layer];
+  const LayerView<T>& w = weights().layers[layer];
   const LayerView<T>& g = parameters_.gradient_view.layers[layer];
   const Block& block = blocks_[layer];
   if (layer < config_.model.n_dense_layers) {
@@ -151,13 +158,40 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
 }
 
 template <class T>
+void Transformer<T>::store_residual(const Matrix<T>& rows) const {
+  if (precision_.back().bf16_residual) round_all_to_bf16(rows);
+}
+
+template <class T>
+void Transformer<T>::round_gains() {
+  gains_.clear();
+  if (!precision_.back().bf16_norm_gains) return;
+  rounded_gains_view_ = parameters_.weight_view;
+  const auto round = [&](T*& gain, int width) {
+    if (!gain) return;
+    gain = gains_.emplace_back(gain, gain + width).data();
+    round_to_bf16(std::span(gains_.back()));
+  };
+  const ModelConfig& m = config_.model;
+  round(rounded_gains_view_.norm, m.dim);
+  for (LayerView<T>& layer : rounded_gains_view_.layers) {
+    round(layer.attention_norm, m.dim);
+    round(layer.ffn_norm, m.dim);
+    round(layer.q_norm, m.q_lora_rank);
+    round(layer.kv_norm, m.kv_lora_rank);
+    round(layer.latent_norm, m.latent_dim);
+  }
+}
+
+template <class T>
 void Transformer<T>::embed(const Batch& batch) {
-  const Matrix<T>& table = parameters_.weight_view.embedding;
+  const Matrix<T>& table = weights().embedding;
   const Matrix<T> x = block_output(-1);
   const std::int32_t* input = batch.input.data() + part_.first_token();
   parallel_slices(tokens(), kEmbeddedTokens, [&](Index first, Index last) {
     for (Index t = first; t < last; ++t) std::copy_n(table.row(input[t]), table.cols, x.row(t));
   });
+  store_residual(x);
 }
 
 // Each task owns some columns of the table and adds tokens in order, shard by shard.
@@ -182,15 +216,16 @@ void Transformer<T>::embed_backward(const Batch& batch) {
 
 template <class T>
 double Transformer<T>::head_forward(const Batch& batch) {
-  const ModelView<T>& w = parameters_.weight_view;
+  const ModelView<T>& w = weights();
   rms_norm_forward<T>(last_x_, w.norm, config_.model.norm_eps, last_h_, last_inv_);
+  if (precision_.back().bf16_activations) round_all_to_bf16(last_h_);
   linear_forward<T>(last_h_, w.output, logits_, false, head_precision());
   return cross_entropy<T>(logits_, batch.target.data() + part_.first_token(), part_, dlogits_, token_loss_);
 }
 
 template <class T>
 void Transformer<T>::head_backward() {
-  const ModelView<T>&w = parameters_.weight_view, &g = parameters_.gradient_view;
+  const ModelView<T>&w = weights(), &g = parameters_.gradient_view;
   linear_backward<T>(dlogits_, last_h_, w.output, g.output, dh_, false, head_precision());
   rms_norm_backward<T>(dh_, {last_x_, w.norm, last_inv_}, dx_, false, norm_gradient(g.norm));
 }

@@ -91,6 +91,11 @@ class Transformer {
   Matrix<T> block_output(int layer) {
     return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
   }
+  // Weights as the layers read them: norm gains may be rounded copies.
+  const ModelView<T>& weights() const { return gains_.empty() ? parameters_.weight_view : rounded_gains_view_; }
+  void round_gains();
+  // The residual stream, or its gradient, where it is stored in BF16.
+  void store_residual(const Matrix<T>& rows) const;
   void embed(const Batch& batch);
   void embed_backward(const Batch& batch);
   double head_forward(const Batch& batch);
@@ -116,6 +121,8 @@ class Transformer {
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
   std::vector<StepPrecision> precision_;
+  std::vector<std::vector<T>> gains_;  // of every norm, in BF16; empty: as the parameters have them
+  ModelView<T> rounded_gains_view_;
   std::vector<LayerSums> quant_sums_;
   Matrix<T> last_x_, last_h_, logits_, dlogits_;
   Matrix<T> dx_, dh_, norm_partial_;

@@ -5,6 +5,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 
@@ -22,6 +23,14 @@ Arithmetic arithmetic_of(const LayerPrecision& precision) {
   if (std::ranges::any_of(formats, [](const auto& f) { return f.scheme == QuantScheme::fp32; }))
     return Arithmetic::full;
   return std::is_same_v<T, float> && has_matrix_unit() ? Arithmetic::units : Arithmetic::rounded;
+}
+
+bool rounds_norms(const LayerPrecision& precision) {
+  return precision.step && precision.step->bf16_activations;
+}
+
+bool rounds_outputs(const LayerPrecision& precision) {
+  return precision.step && precision.step->of(GemmClass::attention).bf16_output;
 }
 
 }  // namespace
@@ -62,15 +71,18 @@ template <class T>
 void Attention<T>::forward(const LayerView<T>& w, ConstMatrix<T> x, AttentionActivations<T>& a, Matrix<T> y,
                            const LayerPrecision& precision) const {
   rms_norm_forward<T>(x, w.attention_norm, c_.norm_eps, a.h, a.h_inv);
+  if (rounds_norms(precision)) round_all_to_bf16(a.h);
   if (c_.q_lora_rank > 0) {
     linear_forward<T>(a.h, w.wq_a, a.qa, false, precision.of(Gemm::wq_a));
     rms_norm_forward<T>(a.qa, w.q_norm, c_.norm_eps, a.qa_normed, a.qa_inv);
+    if (rounds_norms(precision)) round_all_to_bf16(a.qa_normed);
     linear_forward<T>(a.qa_normed, w.wq_b, a.q, false, precision.of(Gemm::wq_b));
   } else {
     linear_forward<T>(a.h, w.wq, a.q, false, precision.of(Gemm::wq));
   }
   linear_forward<T>(a.h, w.wkv_a, a.kva, false, precision.of(Gemm::wkv_a));
   rms_norm_forward<T>(a.kva.col_block(0, c_.kv_lora_rank), w.kv_norm, c_.norm_eps, a.latent, a.latent_inv);
+  if (rounds_norms(precision)) round_all_to_bf16(a.latent);
   linear_forward<T>(a.latent, w.wkv_b, a.kv, false, precision.of(Gemm::wkv_b));
   rotate(a);
   const Arithmetic arithmetic = arithmetic_of<T>(precision);
@@ -82,6 +94,7 @@ void Attention<T>::forward(const LayerView<T>& w, ConstMatrix<T> x, AttentionAct
     head_forward(head_shape(), head_inputs(sequence, head, a), arithmetic == Arithmetic::rounded,
                  head_outputs(sequence, head, a));
   });
+  if (rounds_outputs(precision)) round_all_to_bf16(a.o);
   parallel_copy(x.data, x.size(), y.data);
   linear_forward<T>(a.o, w.wo, y, true, precision.of(Gemm::wo));
 }
@@ -102,7 +115,8 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, ConstM
                   head_gradients(sequence, head, a, ws));
   });
   rotate_back(ws);
-
+  if (rounds_outputs(precision))
+    for (const Matrix<T>& gradient : {ws.dq, ws.dkv}) round_all_to_bf16(gradient);
   const auto gradient_of = [&](T* dweight, Index dim) {
     return NormGradient<T>{dweight, {ws.norm_partial, rms_norm_partials(x.rows), dim}, precision.shard_rows};
   };
@@ -110,11 +124,13 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, ConstM
   const Index latent = c_.kv_lora_rank;
   rms_norm_backward<T>(ws.dlatent, {a.kva.col_block(0, latent), w.kv_norm, a.latent_inv}, ws.dkva.col_block(0, latent),
                        false, gradient_of(g.kv_norm, latent));
+  if (rounds_outputs(precision)) round_all_to_bf16(ws.dkva);
   linear_backward<T>(ws.dkva, a.h, w.wkv_a, g.wkv_a, ws.dh, false, precision.of(Gemm::wkv_a));
   if (c_.q_lora_rank > 0) {
     linear_backward<T>(ws.dq, a.qa_normed, w.wq_b, g.wq_b, ws.dqa_normed, false, precision.of(Gemm::wq_b));
     rms_norm_backward<T>(ws.dqa_normed, {a.qa, w.q_norm, a.qa_inv}, ws.dqa, false,
                          gradient_of(g.q_norm, c_.q_lora_rank));
+    if (rounds_outputs(precision)) round_all_to_bf16(ws.dqa);
     linear_backward<T>(ws.dqa, a.h, w.wq_a, g.wq_a, ws.dh, true, precision.of(Gemm::wq_a));
   } else {
     linear_backward<T>(ws.dq, a.h, w.wq, g.wq, ws.dh, true, precision.of(Gemm::wq));

@@ -2,6 +2,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/swiglu.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -22,7 +23,9 @@ void feed_forward_forward(const FeedForwardView<T>& w, ConstMatrix<T> h, FeedFor
                           const FeedForwardPrecision& precision) {
   linear_forward<T>(h, w.w13, a.h13, false, precision.w13);
   parallel_slices(h.rows, kRowsOfTask, [&](Index first, Index last) {
-    swiglu_forward(a.h13.row_block(first, last - first), a.a.row_block(first, last - first));
+    const Matrix<T> out = a.a.row_block(first, last - first);
+    swiglu_forward(a.h13.row_block(first, last - first), out);
+    if (precision.w13.bf16_output) round_to_bf16(out);
   });
   linear_forward<T>(a.a, w.w2, y, true, precision.w2);
 }
@@ -36,6 +39,7 @@ void feed_forward_backward(const FeedForwardView<T>& w, ConstMatrix<T> h, ConstM
   parallel_slices(h.rows, kRowsOfTask, [&](Index first, Index last) {
     const Index rows = last - first;
     swiglu_backward(d.a.row_block(first, rows), a.h13.row_block(first, rows), d.h13.row_block(first, rows));
+    if (precision.w13.bf16_output) round_to_bf16(d.h13.row_block(first, rows));
   });
   linear_backward<T>(d.h13, h, w.w13, gradients.weights.w13, gradients.dh, gradients.adds_dh, precision.w13);
 }

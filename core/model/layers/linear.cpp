@@ -2,13 +2,18 @@
 
 #include "core/model/layers/batch_part.h"
 #include "core/model/layers/operand_tap.h"
+#include "core/numerics/aligned_buffer.h"
+#include "core/numerics/bf16_rounding.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/product.h"
 
 namespace moescope {
 namespace {
 
-// Returns the rows of a product per task: large enough for full GEMM speed on one core, small enough to keep several
-// cores busy. No task spans two shards.
+constexpr Index kAddedRows = 64;
+
+// Rows of a product in a task: large enough for full GEMM speed on one core, small enough to keep several cores busy.
+// No task reaches over two shards.
 Index task_rows(const LinearPrecision& precision) {
   constexpr Index kTaskRows = 128;
   return precision.shard_rows % kTaskRows == 0 ? kTaskRows : kShardRows;
@@ -58,28 +63,56 @@ Operand<T> operand_again(const LinearPrecision& precision, Direction direction, 
   return operand;
 }
 
+// A product whose result is stored in BF16, or is added to what `out` holds after it was. `product(adds, where)`.
+template <class T>
+void store_in_bf16(const auto& product, bool accumulate, const Matrix<T>& out) {
+  if (!accumulate) {
+    product(false, out);
+    return round_all_to_bf16(out);
+  }
+  thread_local AlignedBuffer<T> space;
+  const Matrix<T> stored(space.of(static_cast<std::size_t>(out.size())), out.rows, out.cols);
+  product(false, stored);
+  round_all_to_bf16(stored);
+  parallel_slices(out.rows, kAddedRows, [&](Index first, Index last) {
+    for (Index r = first; r < last; ++r) add_scaled(T{1}, stored.row(r), out.cols, out.row(r));
+  });
+}
+
 }  // namespace
 
 template <class T>
 void linear_forward(ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> y, bool accumulate,
                     const LinearPrecision& precision) {
-  multiply(Trans::no, Trans::yes, operand_of<T>(precision, Direction::forward, OperandRole::x, x),
-           operand_of<T>(precision, Direction::forward, OperandRole::w, w), accumulate, y, task_rows(precision));
+  const auto product = [&](bool adds, const Matrix<T>& out) {
+    multiply(Trans::no, Trans::yes, operand_of<T>(precision, Direction::forward, OperandRole::x, x),
+             operand_of<T>(precision, Direction::forward, OperandRole::w, w), adds, out, task_rows(precision));
+  };
+  if (precision.bf16_output)
+    store_in_bf16<T>(product, accumulate, y);
+  else
+    product(accumulate, y);
 }
 
 template <class T>
 void linear_backward(ConstMatrix<T> dy, ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> dw, Matrix<T> dx, bool accumulate,
                      const LinearPrecision& precision) {
-  multiply(
-      GradientProducts<T>{.wgrad_dy = operand_of<T>(precision, Direction::wgrad, OperandRole::dy, dy),
-                          .x = operand_again<T>(precision, Direction::wgrad, OperandRole::x, x),
-                          .dgrad_dy = operand_of<T>(precision, Direction::dgrad, OperandRole::dy, dy),
-                          .w = operand_again<T>(precision, Direction::dgrad, OperandRole::w, w),
-                          .dw = dw,
-                          .dx = dx,
-                          .adds_dx = accumulate,
-                          .task_rows = task_rows(precision),
-                          .shards = precision.shard_rows > 0 ? static_cast<int>(dy.rows / precision.shard_rows) : 1});
+  const auto products = [&](bool adds, const Matrix<T>& out) {
+    multiply(
+        GradientProducts<T>{.wgrad_dy = operand_of<T>(precision, Direction::wgrad, OperandRole::dy, dy),
+                            .x = operand_again<T>(precision, Direction::wgrad, OperandRole::x, x),
+                            .dgrad_dy = operand_of<T>(precision, Direction::dgrad, OperandRole::dy, dy),
+                            .w = operand_again<T>(precision, Direction::dgrad, OperandRole::w, w),
+                            .dw = dw,
+                            .dx = out,
+                            .adds_dx = adds,
+                            .task_rows = task_rows(precision),
+                            .shards = precision.shard_rows > 0 ? static_cast<int>(dy.rows / precision.shard_rows) : 1});
+  };
+  if (precision.bf16_output)
+    store_in_bf16<T>(products, accumulate, dx);
+  else
+    products(accumulate, dx);
 }
 
 #define INSTANTIATE(T)                                                                                         \

@@ -113,6 +113,9 @@ StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer)
     of_class = class_precision(config, recipe, own_recipes(operands, gemm_class, layer), mixed);
     const bool of_layer = gemm_class != GemmClass::head;
     turn_to_bf16(config, of_layer && in_bf16_layers(config, run.model.n_layers, layer), step, of_class);
+    const bool of_gate = gemm_class == GemmClass::router_gate;
+    of_class.bf16_output = of_gate ? config.gate_output == StoredFormat::bf16
+                                   : config.activations == StoredFormat::bf16 && !of_class.plain;
     precision.plain = precision.plain && of_class.plain;
   };
   set(GemmClass::experts, config.experts);
@@ -121,6 +124,9 @@ StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer)
   set(GemmClass::attention, config.attention);
   set(GemmClass::router_gate, config.router_gate);
   set(GemmClass::head, config.head);
+  precision.bf16_activations = config.activations == StoredFormat::bf16;
+  precision.bf16_residual = config.residual == StoredFormat::bf16;
+  precision.bf16_norm_gains = config.norm_gains == StoredFormat::bf16;
   return precision;
 }
 
@@ -166,6 +172,7 @@ LinearPrecision LayerPrecision::of(Gemm first, int stacked) const {
   precision.first_row = first_row;
   if (!step) return precision;
   const ClassPrecision& formats = step->of(gemm_class_of(first));
+  precision.bf16_output = formats.bf16_output;
   const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
   if (formats.plain && tapped < 0) return precision;
   const auto index = static_cast<std::size_t>(first);

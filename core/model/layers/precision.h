@@ -1,7 +1,15 @@
 // Settings of the quantizers of one training step: the formats of every GEMM's operands, the source of their random
 // bits, and where their statistics are added.
 //
-// Each weight has three GEMMs (core/numerics/recipes.h), whose six operands are quantized separately:
+// Beside operands, what is handed on may be stored in BF16 (StoredFormat), rounded where it is made:
+//   gate_output  the router's logits, and their gradient
+//   activations  the output of a GEMM that is not plain and the gradient dX that it hands back; outputs of attention,
+//                SwiGLU and norms. A sum of FP32 numbers is rounded once, an output that is added to others before it
+//   residual     the residual stream after every sub-layer, and its gradient
+//   norm_gains   the weights of norms, where they are used
+// Weight gradients stay in FP32, as where frameworks accumulate them in FP32.
+//
+// Three GEMMs per weight (core/numerics/recipes.h). The six operands are quantized each on its own:
 //   0 forward x, 1 forward W, 2 dgrad dY, 3 dgrad W, 4 wgrad dY, 5 wgrad x
 #pragma once
 
@@ -34,8 +42,9 @@ constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
 // The GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};
-  bool plain = true;       // no operand is quantized
-  std::uint64_t seed = 0;  // seed of the run and the step
+  bool plain = true;         // all operands are
+  bool bf16_output = false;  // y and dX are rounded
+  std::uint64_t seed = 0;    // of the run and the step
 
   const OperandFormat& format(Direction direction, OperandRole operand) const {
     return formats[operand_index(direction, operand)];
@@ -46,6 +55,7 @@ struct ClassPrecision {
 struct StepPrecision {
   std::array<ClassPrecision, kNumGemmClasses> classes;
   bool plain = true;
+  bool bf16_activations = false, bf16_residual = false, bf16_norm_gains = false;
   const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
 };
 // `layer` is 0 to n_layers - 1. The head's precision is that of any layer.
@@ -85,8 +95,9 @@ struct LinearPrecision {
   int stacked = 1;
   OperandTap* tap = nullptr;  // captures operand x, or the part `tapped`; may be nullptr
   int tapped = 0;
-  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one shard
-  std::size_t first_row = 0;  // index of this rank's first row in the whole batch
+  bool bf16_output = false;   // y and dX are rounded
+  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
+  std::size_t first_row = 0;  // of the first row here in the whole batch
 
   RoundingKey key(Direction direction, OperandRole operand, int part) const;
 };

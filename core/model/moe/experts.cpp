@@ -9,6 +9,7 @@
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
 #include "core/numerics/aligned_buffer.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -206,9 +207,14 @@ void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>
   const Matrix<const T> x = values.x(group.range(), {group_space<T>(group.rows * dim_), group.rows, dim_});
   multiply(Trans::no, Trans::yes, operand(pass, group, forward_x, x),
            operand(pass, group, forward_w1, w13_of(w, group), forward_w3), false, h13);
+  const bool stores_bf16 = pass.precision.bf16_output;
+  if (stores_bf16) round_to_bf16(h13);
   swiglu_forward(h13, a);
+  if (stores_bf16) round_to_bf16(a);
+  const Matrix<T> y = values.y.row_block(group.first, group.rows);
   multiply(Trans::no, Trans::yes, operand(pass, group, forward_a, a), operand(pass, group, forward_w2, w2_of(w, group)),
-           false, values.y.row_block(group.first, group.rows));
+           false, y);
+  if (stores_bf16) round_to_bf16(y);
 }
 
 template <class T>
@@ -248,7 +254,10 @@ void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T
        .w = operand(pass, group, dgrad_w2, w2_of(w, group)),
        .dw = w2_of(of.weights, group),
        .dx = da});
+  const bool stores_bf16 = pass.precision.bf16_output;
+  if (stores_bf16) round_to_bf16(da);
   swiglu_backward(da, of.h13.row_block(group.first, n), dh13);
+  if (stores_bf16) round_to_bf16(dh13);
   const Matrix<const T> x = of.x(group.range(), space);
   backward_products(
       pass, group,
@@ -258,6 +267,7 @@ void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T
        .w = operand(pass, group, dgrad_w1, w13_of(w, group), dgrad_w3),
        .dw = w13_of(of.weights, group),
        .dx = of.dx.row_block(group.first, n)});
+  if (stores_bf16) round_to_bf16(of.dx.row_block(group.first, n));
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
+#include "core/numerics/bf16_rounding.h"
 
 namespace moescope {
 
@@ -32,6 +33,7 @@ template <class T>
 void latent_up(const ModelConfig& config, const LayerView<T>& w, LatentActivations<T>& a, Matrix<T> y,
                const LinearPrecision& precision) {
   if (config.latent_norm) rms_norm_forward<T>(a.mixed, w.latent_norm, config.norm_eps, a.normed, a.inv);
+  if (config.latent_norm && precision.bf16_output) round_all_to_bf16(a.normed);
   linear_forward<T>(config.latent_norm ? a.normed : a.mixed, w.latent_up, y, true, precision);
 }
 

@@ -46,7 +46,9 @@ FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
 
 // Precision of products that no recipe names.
 LinearPrecision unquantized(const LayerPrecision& precision) {
-  return {.shard_rows = precision.shard_rows, .first_row = precision.first_row};
+  return {.bf16_output = precision.step && precision.step->bf16_activations,
+          .shard_rows = precision.shard_rows,
+          .first_row = precision.first_row};
 }
 
 }  // namespace

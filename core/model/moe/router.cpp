@@ -8,6 +8,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/moe/token_drop.h"
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/size.h"
@@ -435,6 +436,7 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
                    static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
     }
   });
+  if (precision.bf16_output) round_all_to_bf16(gradients.dlogits);
   linear_backward<T>(gradients.dlogits, in.h, in.gate, gradients.dgate, gradients.dh, gradients.adds_dh, precision);
 }
 
@@ -442,25 +444,37 @@ template <class T>
 void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
                         bool centring, const std::uint8_t* killed) {
   assert(expert_bias.size() == tokens_per_expert.size());
-  const auto rests = [&](std::size_t e) { return killed && killed[e]; };
+  move_expert_bias(expert_bias, bias_directions(tokens_per_expert, killed), rate, centring, killed);
+}
+
+std::vector<int> bias_directions(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
   std::size_t experts = 0;
   std::uint64_t total = 0;
-  for (std::size_t e = 0; e < expert_bias.size(); ++e) {
-    if (rests(e)) continue;
+  for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
+    if (killed && killed[e]) continue;
     ++experts;
     total += tokens_per_expert[e];
   }
-  // Compares n_e E with the total, which is exact, whereas mean(n) may be rounded.
-  auto direction = [&](std::size_t e) {
+  // n_e E against the total: exact, where mean(n) may round.
+  std::vector<int> directions(tokens_per_expert.size(), 0);
+  for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
+    if (killed && killed[e]) continue;
     const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
-    return static_cast<int>(load < total) - static_cast<int>(load > total);
-  };
-  int sum = 0;
+    directions[e] = static_cast<int>(load < total) - static_cast<int>(load > total);
+  }
+  return directions;
+}
+
+template <class T>
+void move_expert_bias(std::span<T> expert_bias, std::span<const int> directions, double rate, bool centring,
+                      const std::uint8_t* killed) {
+  const auto rests = [&](std::size_t e) { return killed && killed[e]; };
+  int sum = 0, experts = 0;
   for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (!rests(e)) sum += direction(e);
-  const double mean = centring ? rate * sum / static_cast<double>(experts) : 0;
+    if (!rests(e)) sum += directions[e], ++experts;
+  const double mean = centring ? rate * sum / experts : 0;
   for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (!rests(e)) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
+    if (!rests(e)) expert_bias[e] += static_cast<T>(rate * directions[e] - mean);
 }
 
 #define INSTANTIATE(T)                                                                                              \
@@ -471,6 +485,7 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
                                   RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);             \
   template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                   \
                                    const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&); \
+  template void move_expert_bias<T>(std::span<T>, std::span<const int>, double, bool, const std::uint8_t*);         \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
 INSTANTIATE(float)
 INSTANTIATE(double)

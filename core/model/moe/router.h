@@ -90,5 +90,11 @@ void mixing_weights(const RouterConfig& config, const T* scores, const std::int3
 template <class T>
 void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
                         bool centring, const std::uint8_t* killed = nullptr);
+// The two halves of it: the signs d_e / rate, 0 for killed experts, and the move.
+std::vector<int> bias_directions(std::span<const std::uint32_t> tokens_per_expert,
+                                 const std::uint8_t* killed = nullptr);
+template <class T>
+void move_expert_bias(std::span<T> expert_bias, std::span<const int> directions, double rate, bool centring,
+                      const std::uint8_t* killed = nullptr);
 
 }  // namespace moescope

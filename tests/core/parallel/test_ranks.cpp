@@ -144,6 +144,18 @@ TEST(Ranks, InLowPrecisionEverywhere) {
   expect_the_same(config, 2);
 }
 
+TEST(Ranks, WithEverythingStoredInBf16) {
+  RunConfig config = small_config();
+  PrecisionConfig& precision = config.precision;
+  precision.experts = precision.shared_experts = precision.dense_ffn = precision.attention = Recipe::bf16;
+  precision.gate_output = precision.activations = precision.residual = precision.norm_gains = StoredFormat::bf16;
+  config.router.bias_format = config.router.count_format = StoredFormat::bf16;
+  OptimizerConfig& optimizer = config.optimizer;
+  optimizer.master_format = optimizer.moment1_format = optimizer.moment2_format = StoredFormat::bf16;
+  optimizer.update_stochastic = true;
+  expect_the_same(config, 4);
+}
+
 TEST(Ranks, OverNodesAsStraight) {
   RunConfig config = small_config();
   expect_the_same(config, 4, 2, true);

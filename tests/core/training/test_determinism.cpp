@@ -32,6 +32,7 @@ struct Numbers {
   BalanceRule rule = BalanceRule::sign;
   OptimizerName optimizer = OptimizerName::adamw;
   Nvfp4Rule scales = Nvfp4Rule::divided;
+  StoredFormat stored = StoredFormat::fp32;
 };
 
 RunConfig config_with(const Numbers& numbers) {
@@ -68,6 +69,10 @@ RunConfig config_with(const Numbers& numbers) {
     c.model.latent_dim = 32;
     c.model.latent_norm = true;
   }
+  p.gate_output = p.activations = p.residual = p.norm_gains = numbers.stored;
+  c.router.bias_format = c.router.count_format = numbers.stored;
+  c.optimizer.master_format = c.optimizer.moment1_format = c.optimizer.moment2_format = numbers.stored;
+  c.optimizer.update_stochastic = numbers.stored == StoredFormat::bf16;
   p.nvfp4_rule = numbers.scales;
   if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6
     p.stochastic_operands = StochasticOperands::gradients;
@@ -172,6 +177,8 @@ std::vector<Numbers> all_numbers() {
   cases.push_back({.recipe = Recipe::fp32, .optimizer = OptimizerName::muon});
   for (const Nvfp4Rule scales : {Nvfp4Rule::transformer_engine, Nvfp4Rule::torchao, Nvfp4Rule::torchao_one_level})
     cases.push_back({.recipe = Recipe::nvfp4, .rounding = Rounding::stochastic, .hadamard = true, .scales = scales});
+  for (const OptimizerName optimizer : {OptimizerName::adamw, OptimizerName::muon})
+    cases.push_back({.recipe = Recipe::bf16, .optimizer = optimizer, .stored = StoredFormat::bf16});
   return cases;
 }
 
@@ -182,6 +189,7 @@ std::string case_name(const testing::TestParamInfo<Numbers>& info) {
   if (info.param.rule == BalanceRule::quantile_batch) name += "_quantile_batch";
   if (info.param.rule == BalanceRule::quantile_microbatch) name += "_quantile_microbatch";
   if (info.param.optimizer == OptimizerName::muon) name += "_muon";
+  if (info.param.stored == StoredFormat::bf16) name += "_stored_bf16";
   if (info.param.scales != Nvfp4Rule::divided) name += "_scales" + std::to_string(static_cast<int>(info.param.scales));
   return name;
 }
