@@ -75,6 +75,8 @@ void check_interventions(const RunConfig& c, Rules& found) {
   const bool killed_is_readable = found.size() == before;
   check_list(&RouterConfig::pinned_bias, c.router.pinned_bias, ListOf::values, c.model, found);
   check_list(&RouterConfig::initial_bias, c.router.initial_bias, ListOf::values, c.model, found);
+  check_list(&OptimizerConfig::fault_missing_experts, c.optimizer.fault_missing_experts, ListOf::experts, c.model,
+             found);
   const bool groups_fit = c.router.n_groups == 0 || c.model.n_experts % c.router.n_groups == 0;
   if (killed_is_readable && groups_fit && c.model.n_dense_layers <= c.model.n_layers) check_remaining(c, found);
   if (c.model.outlier_factor != 1 && c.model.outlier_channel >= c.model.dim)

@@ -304,8 +304,19 @@ void check_schedule(const RunConfig& c, Rules& found) {
          "lr_min is " + to_string(o.lr_min) + ", but lr is " + to_string(o.lr) + ": choose 0 to " + to_string(o.lr)});
 }
 
-// Number of values that share a scale along the contracting dimension of the feed-forward units; 0: any length is
-// possible.
+void check_batch(const RunConfig& c, Rules& found) {
+  const DataConfig& d = c.data;
+  if (d.batch % d.microbatches != 0)
+    found.push_back({{&DataConfig::microbatches, &DataConfig::batch},
+                     "microbatches is " + std::to_string(d.microbatches) + ", but the batch of " +
+                         std::to_string(d.batch) + " sequences must fall into equal parts: choose a divisor of " +
+                         std::to_string(d.batch)});
+  if (d.padding > 0 && c.router.balance_rule != BalanceRule::sign)
+    found.push_back({{&DataConfig::padding, &RouterConfig::balance_rule},
+                     "padding is not known to the quantile rules: choose 0, or balance_rule sign"});
+}
+
+// Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
 int feed_forward_block(Recipe recipe) {
   const OperandFormat format = recipe_format(recipe, Direction::forward, OperandRole::x);
   if (format.scheme == QuantScheme::nvfp4) return 16;
@@ -445,6 +456,7 @@ std::vector<RuleViolation> rule_violations(const RunConfig& config) {
   check_interventions(config, found);
   check_ranks(config, found);
   check_schedule(config, found);
+  check_batch(config, found);
   check_precision(config, found);
   check_memory(config, found);
   return found;
@@ -482,10 +494,9 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
 
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others; if one is out of range, messages of the rules would be
-  // useless.
-  for (const Setting size :
-       {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node), Setting(&RouterConfig::n_groups)})
+  // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
+  for (const Setting size : {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node),
+                             Setting(&RouterConfig::n_groups), Setting(&DataConfig::microbatches)})
     if (bad.contains(size)) return;
   for (RuleViolation& violation : rule_violations(config)) {
     if (std::ranges::any_of(violation.settings, [&](Setting setting) { return bad.contains(setting); })) continue;

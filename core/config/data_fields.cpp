@@ -27,6 +27,17 @@ std::vector<ConfigField> data_fields() {
           field<&DataConfig::seq>(
               "seq", "Sequence length", "tokens", {2, 16384},
               "Tokens in one sequence. DeepSeek-V3: 4096. Time and memory of attention grow with its square."),
+          field<&DataConfig::microbatches>(
+              "microbatches", "Microbatches", "microbatches", {1, 4096},
+              "Number of equal parts into which the batch is cut, as where a framework adds up the gradients of "
+              "several passes. Each part has its own auxiliary loss (in mode batch) and capacities; their mean and "
+              "expert_bias are of the whole batch. Gradients are summed in FP32, so that with neither an auxiliary "
+              "loss nor capacities nothing changes. Must divide the sequences."),
+          field<&DataConfig::padding>(
+              "padding", "Padding", "share", {0, 0.5},
+              "Mean share of padding tokens (byte 0) at the end of sequences; each sequence has another length, from "
+              "none to twice the mean. Padding is routed and computed as text is, and no loss is taken on it. Whether "
+              "it counts in the load: router.count_padding. 0: none."),
           live(field<&DataConfig::mixture>(
               "mixture", "Domain mixture",
               "Weights of the domains in the batches, as DOMAIN=WEIGHT: code=1 reads code alone; prose=0.5, JSON=2, "

@@ -37,6 +37,7 @@ RunConfig dense_twin(const RunConfig& config, DenseSize size) {
   twin.router.n_hash_layers = 0;
   twin.router.replay = false;
   twin.router.killed_experts = twin.router.pinned_bias = twin.router.initial_bias = "";
+  twin.optimizer.fault_missing_experts = "";
   twin.precision.dense_ffn = config.precision.experts;
   twin.precision.experts = Recipe::fp32;
   return twin;

@@ -116,6 +116,22 @@ std::vector<ConfigField> optimizer_fields() {
               "gradient only if a step changes it by more than 0.2 to 0.4 %: 1 - beta2 must be larger. DeepSeek-V3: "
               "BF16 with beta2 = 0.95."),
       });
+  add_group(
+      t, "Faults",
+      {
+          field<&OptimizerConfig::fault_missing_experts>(
+              "fault_missing_experts", "Experts not in the optimizer",
+              "Experts whose weights the optimizer does not have, as LAYER:EXPERT: 2:7, or *:3 for every MoE layer. "
+              "They get tokens and gradients and never change, as where a list of parameters misses the experts' "
+              "names (KellerJordan/Muon, issue 65: experts equal to their first weights after 1B tokens). Empty: "
+              "none."),
+          live(field<&OptimizerConfig::fault_expert_gradient>(
+              "fault_expert_gradient", "Expert gradient factor", "", {0, 1000},
+              "Factor of the gradients of routed experts, as where they are summed over the ranks of expert "
+              "parallelism in place of averaged (PyTorch, issue 160285; Megatron-LM, issue 5956). AdamW and Muon "
+              "divide most of a constant factor out again; it remains in the gradient norm, so that clipping scales "
+              "all other gradients down. 1: right.")),
+      });
   return t;
 }
 

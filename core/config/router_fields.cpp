@@ -11,6 +11,11 @@ template <>
 constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batch"};
 template <>
 constexpr std::array<const char*, 3> kChoices<TokenDrop>{"none", "probs", "position"};
+template <>
+constexpr std::array<const char*, 4> kChoices<AuxFault>{"none", "times_microbatches", "over_microbatches",
+                                                        "softmax_twice"};
+template <>
+constexpr std::array<const char*, 2> kChoices<GroupMask>{"minus_infinity", "zero"};
 
 std::vector<ConfigField> router_fields() {
   std::vector<ConfigField> t;
@@ -177,6 +182,37 @@ std::vector<ConfigField> router_fields() {
               "framework converts with the model (Megatron-LM, pull request 7081). BF16 has the whole numbers up to "
               "256; at 40,000 they are 256 apart, and the direction of the update changes for experts near the fair "
               "share. The panels still show the exact counts. fp32: exact.")),
+      });
+  add_group(
+      t, "Faults",
+      {
+          live(field<&RouterConfig::count_padding>(
+              "count_padding", "Counted padding",
+              "Only with data.padding: padding tokens count in the load, expert_bias, capacities and auxiliary losses "
+              "as all others. They are alike, so that the same few experts get them all, and balancing works against "
+              "a load that no text has (Megatron-LM, issues 1984 and 5542; TorchTitan, issue 4594). false: they are "
+              "routed and count for nothing.")),
+          live(field<&RouterConfig::fault_stale_bias>(
+              "fault_stale_bias", "Stale bias",
+              "expert_bias is never updated, whatever the bias update rate, as where a hook is not called for a layer "
+              "or a framework (TorchTitan, issue 4494; NeMo Automodel, issue 3207). Settings and code look right; the "
+              "biases stay where they are.")),
+          live(field<&RouterConfig::fault_aux_loss>(
+              "fault_aux_loss", "Auxiliary loss fault",
+              "times_microbatches, over_microbatches: the gradient of the auxiliary loss is multiplied or divided by "
+              "data.microbatches while its value in the log is right (NeMo Automodel, issue 3359; Megatron-LM, issue "
+              "5798). softmax_twice: its shares are a softmax of the softmax (transformers, issue 45111): they are "
+              "nearly equal, and the loss stays at its floor. none: right.")),
+          live(field<&RouterConfig::fault_group_mask>(
+              "fault_group_mask", "Group mask",
+              "Only with groups per token: value of experts in groups that were not chosen. zero: 0 in place of minus "
+              "infinity, so that they are chosen where expert_bias makes the others negative, and the limit on groups "
+              "is broken (transformers, issue 45440). minus_infinity: right.")),
+          live(field<&RouterConfig::fault_recount>(
+              "fault_recount", "Counted twice",
+              "Token counts are doubled, as where activations are recomputed in the backward pass and the router "
+              "counts again (TorchTitan, issue 4772). The sign rule does not notice; counts, and every rule that "
+              "uses their size, are wrong. false: right.")),
       });
   return t;
 }

@@ -15,6 +15,11 @@ enum class BalanceRule { sign, quantile_batch, quantile_microbatch };
 enum class AuxMode { none, sequence, batch };
 // Which token copies an expert keeps if they exceed its capacity: core/model/moe/token_drop.h.
 enum class TokenDrop { none, probs, position };
+// Faults that trainings had, to be seen beside a twin without them (assets/exhibits).
+// Of the auxiliary loss: its gradient times or divided by the microbatches; softmax of what is a softmax already.
+enum class AuxFault : std::uint8_t { none, times_microbatches, over_microbatches, softmax_twice };
+// Of group-limited choice: the value of experts in groups that were not chosen.
+enum class GroupMask : std::uint8_t { minus_infinity, zero };
 enum class Schedule { constant, cosine };
 // Of numbers that a training keeps or hands on, in place of FP32. They are rounded to nearest, ties to even.
 enum class StoredFormat : std::uint8_t { fp32, bf16 };
@@ -77,7 +82,12 @@ struct RouterConfig {
   std::string killed_experts = {};  // cannot be chosen; core/config/expert_list.h for this and the next two
   std::string pinned_bias = {};     // expert_bias fixed to these values
   std::string initial_bias = {};    // expert_bias before the first step
-  bool replay = false;              // for a twin: use run A's choice of experts for every token (R3)
+  bool count_padding = false;       // with data.padding: its tokens count in loads, losses and capacities
+  bool fault_stale_bias = false;    // expert_bias is never updated
+  AuxFault fault_aux_loss = AuxFault::none;
+  GroupMask fault_group_mask = GroupMask::minus_infinity;
+  bool fault_recount = false;  // counts are doubled, as by a recomputation that counts again
+  bool replay = false;         // of a twin: run A's choice of experts at every token (R3)
 };
 
 // core/model/muon.h
@@ -104,7 +114,9 @@ struct OptimizerConfig {
   // Of weights and Adam's moments between two steps (core/model/stored_state.h).
   StoredFormat master_format = StoredFormat::fp32;
   StoredFormat moment1_format = StoredFormat::fp32, moment2_format = StoredFormat::fp32;
-  bool update_stochastic = false;  // of weights in BF16: rounded up or down by chance
+  std::string fault_missing_experts = {};  // experts whose weights the optimizer does not have
+  double fault_expert_gradient = 1;        // factor of the gradients of routed experts
+  bool update_stochastic = false;          // of weights in BF16: rounded up or down by chance
   double qk_clip = 0;  // largest score of attention that heads are scaled down to (core/model/qk_clip.h); 0: off
 };
 
@@ -153,8 +165,10 @@ struct DataConfig {
   Generator generator = Generator::passages;
   int batch = 8;             // sequences
   int seq = 128;             // tokens
-  std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: the shares in the data
-  double held_out = 0;       // share of each text, at its end, that is only for validation
+  int microbatches = 1;      // equal parts of the batch, of which each has an auxiliary loss and capacities of its own
+  double padding = 0;        // mean share of padding at the end of sequences
+  std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data
+  double held_out = 0;       // share of each text, at its end, that is for validation only
 };
 
 // Virtual ranks for which all-to-all volumes are counted.

@@ -29,7 +29,7 @@ class GeneratedDataset : public Dataset {
                : "built-in generator of " + std::to_string(names_.size()) + " domains";
   }
 
-  Batch batch(std::int64_t step, const Mixture& mixture) const override {
+  Batch full_batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
     batch.domain_names = &names_;
     for (int row = 0; row < config_.batch; ++row) {
@@ -80,6 +80,27 @@ class GeneratedDataset : public Dataset {
 
 }  // namespace
 
+std::size_t Batch::real_tokens() const {
+  return input.size() - static_cast<std::size_t>(std::ranges::count(padding, std::uint8_t{1}));
+}
+
+// Sequence `row` of the step ends in a number of padding tokens that is uniform from 0 to twice the mean share.
+Batch Dataset::batch(std::int64_t step, const Mixture& mixture) const {
+  Batch batch = full_batch(step, mixture);
+  if (padding_ == 0) return batch;
+  const RandomStream lengths(seed_, "data.padding");
+  const auto length = static_cast<std::size_t>(batch.length);
+  batch.padding.assign(batch.input.size(), 0);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
+    const double share = 2 * padding_ * lengths.uniform(static_cast<std::uint64_t>(step) * 4096 + row);
+    const std::size_t padded = std::min(length - 1, static_cast<std::size_t>(share * static_cast<double>(length)));
+    const std::size_t end = (row + 1) * length;
+    std::fill_n(batch.padding.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, std::uint8_t{1});
+    std::fill_n(batch.input.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, 0);
+  }
+  return batch;
+}
+
 Batch empty_batch(int sequences, int length) {
   const std::size_t tokens = static_cast<std::size_t>(sequences) * length;
   Batch batch;
@@ -110,6 +131,7 @@ std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t see
       config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed, goes_on);
   try {
     data->mixture_ = data->mixture(config.mixture);
+    data->padding_ = config.padding;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(std::string("data.mixture: ") + error.what());
   }

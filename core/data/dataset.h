@@ -20,8 +20,11 @@ struct Batch {
   int sequences = 0, length = 0;
   std::vector<std::int32_t> input;                         // [B*S]
   std::vector<std::int32_t> target;                        // [B*S], the next byte
+  std::vector<std::uint8_t> padding = {};                  // [B*S] 1: of no text, without a loss; empty: none is
   std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
-  const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr if the domains have no names
+  const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
+
+  std::size_t real_tokens() const;  // all but padding
 };
 
 inline constexpr int kHeldOutBatches = 4;
@@ -33,7 +36,7 @@ class Dataset {
   explicit Dataset(std::int64_t seed) : seed_(seed) {}
   virtual ~Dataset() = default;
   virtual const std::vector<std::string>& domains() const = 0;
-  virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
+  Batch batch(std::int64_t step, const Mixture& mixture) const;
   Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
   // Returns kHeldOutBatches batches that share no text with batch(), domains in turn, equal for any seed. Those of
   // generated facts are drawn separately, but there are so few facts that batches repeat them. Empty if no text is held
@@ -44,10 +47,14 @@ class Dataset {
   // Returns the mixture for data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
   Mixture mixture(const std::string& text) const;
 
+ protected:
+  virtual Batch full_batch(std::int64_t step, const Mixture& mixture) const = 0;  // without padding
+
  private:
   friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
   std::int64_t seed_;
   Mixture mixture_;
+  double padding_ = 0;
 };
 
 Batch empty_batch(int sequences, int length);  // filled with zeros

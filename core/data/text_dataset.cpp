@@ -170,7 +170,7 @@ class TextDataset : public Dataset {
     return skipped.empty() ? text : text + "; skipped: " + skipped;
   }
 
-  Batch batch(std::int64_t step, const Mixture& mixture) const override {
+  Batch full_batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
     batch.domain_names = &names_;
     for (int row = 0; row < config_.batch; ++row) {

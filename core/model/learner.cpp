@@ -23,6 +23,18 @@ void set_biases(const std::string& list, const ModelConfig& model, std::vector<s
     expert_bias[at.first - model.n_dense_layers][at.second] = static_cast<T>(value);
 }
 
+// The weights of experts that the optimizer does not have.
+std::vector<ParameterRun> missing_experts(const RunConfig& config, std::span<const ParameterTensor> tensors) {
+  std::vector<ParameterRun> runs;
+  for (const auto& [at, value] : parse_experts(config.optimizer.fault_missing_experts, config.model, ListOf::experts)) {
+    const std::string prefix = "layers." + std::to_string(at.first) + ".moe.experts.";
+    for (const ParameterTensor& tensor : tensors)
+      if (tensor.name.starts_with(prefix))
+        runs.push_back({tensor.offset + size(at.second) * tensor.outer_stride, tensor.block_elements(), at.second});
+  }
+  return runs;
+}
+
 }  // namespace
 
 template <class T>
@@ -45,9 +57,14 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
 template <class T>
 void Learner<T>::divide_weights() {
   const int experts = config.model.n_experts;
+  const std::vector<ParameterRun> missing = missing_experts(config, parameters.tensors());
+  const auto is_missing = [&](std::size_t offset) {
+    return std::ranges::any_of(
+        missing, [&](const ParameterRun& run) { return offset >= run.offset && offset < run.offset + run.count; });
+  };
   if (config.optimizer.name == OptimizerName::muon)
     for (const MuonMatrix& matrix : muon_matrices(config.model, parameters.tensors()))
-      if (is_of_rank({.expert = matrix.expert}, ranks_, experts))
+      if (is_of_rank({.expert = matrix.expert}, ranks_, experts) && !is_missing(matrix.offset))
         (matrix.gate ? gate_matrices_ : matrices_).push_back(matrix);
   const auto is_of_matrix = [&](const ParameterRun& slice) {
     return config.optimizer.name == OptimizerName::muon &&
@@ -58,7 +75,7 @@ void Learner<T>::divide_weights() {
            });
   };
   for (const ParameterRun& slice : slices_) {
-    if (!is_of_rank(slice, ranks_, experts)) continue;
+    if (!is_of_rank(slice, ranks_, experts) || is_missing(slice.offset)) continue;
     if (is_of_gate(slice))
       gate_slices_.push_back(slice);
     else if (!is_of_matrix(slice))
@@ -92,7 +109,16 @@ void Learner<T>::zero_gate_gradients() {
   for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
 }
 
-// Updates the gates with their own learning rate, or not at all if they are frozen.
+template <class T>
+void Learner<T>::scale_expert_gradients() {
+  const T factor = static_cast<T>(config.optimizer.fault_expert_gradient);
+  if (factor == T{1}) return;
+  for (const ParameterRun& slice : slices_)
+    if (slice.expert >= 0)
+      for (std::size_t i = 0; i < slice.count; ++i) parameters.gradients[slice.offset + i] *= factor;
+}
+
+// The gates with their own learning rate, or not at all.
 template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
   Parameters<T>& p = parameters;
@@ -133,6 +159,7 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   if (config.router.frozen) zero_gate_gradients();
   StepResult result{.losses = losses};
   sum_replicated_gradients();
+  scale_expert_gradients();
   result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
   result.lr = learning_rate(config.optimizer, steps_taken);
   const double scale = std::min(1.0, config.optimizer.clip / (result.grad_norm + 1e-6));
@@ -152,6 +179,7 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
 template <class T>
 void Learner<T>::update_biases() {
   const RouterConfig& router = config.router;
+  if (router.fault_stale_bias) return;
   for (std::size_t i = size(router.n_hash_layers); i < expert_bias.size(); ++i) {
     const RouterActivations<T>& routed = model_->moe()[i].router;
     if (router.balance_rule != BalanceRule::sign)
@@ -214,6 +242,8 @@ void check_ranks(const RunConfig& config, int ranks) {
     refuse("they must divide the " + std::to_string(config.model.n_experts) + " experts");
   if (ranks > 1 && config.telemetry.gradient_every > 0)
     refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
+  if (ranks > 1 && (config.data.microbatches > 1 || config.data.padding > 0))
+    refuse("the batch is one without padding; set data.microbatches to 1 and data.padding to 0");
   if (ranks > 1 && config.parallel.placement != "contiguous")
     refuse("experts are placed in order; set parallel.placement to contiguous");
   if (ranks == 1) return;

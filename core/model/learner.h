@@ -60,6 +60,7 @@ class Learner {
   void round_biases();
   std::vector<int> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;
   void zero_gate_gradients();
+  void scale_expert_gradients();
   void update_biases();
   void update_weights(double lr, double gradient_scale);
   void sum_replicated_gradients();

@@ -70,6 +70,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   assert(batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_);
   quant_statistics_ = quant_statistics;
   step_ = step;
+  padding_ = batch.padding.empty() ? nullptr : batch.padding.data() + part_.first_token();
   killed_ = killed_masks(config_);
   for (std::size_t i = 0; i < tables_.size(); ++i)
     tables_[i].look_up({batch.input.data() + part_.first_token(), part_.tokens()}, given_[i]);
@@ -119,7 +120,9 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
                              hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
                                       static_cast<std::uint64_t>(layer)}),
                              i < given_.size() ? given_[i].data() : nullptr,
-                             replayed_ ? (*replayed_)[i].data() : nullptr};
+                             replayed_ ? (*replayed_)[i].data() : nullptr,
+                             config_.router.count_padding ? nullptr : padding_,
+                             microbatches()};
   moe_layer_.forward({w, moe_[i], moe_ws_, precision_of(layer), clock}, block.h, block.middle, expert_bias[i].data(), y,
                      limits);
 }
@@ -155,6 +158,30 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
     moe_layer_.backward({w, moe_[moe_index(layer)], moe_ws_, precision_of(layer), clock}, g, block.h, dx_, dh_);
   }
   rms_norm_backward<T>(dh_, {block.middle, w.ffn_norm, block.h_inv}, dx_, true, norm_gradient(g.ffn_norm));
+}
+
+template <class T>
+std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of(int layer) const {
+  const Block& block = blocks_[layer];
+  const AttentionActivations<T>& a = block.attention;
+  std::vector<NamedRows> rows = {{block.x, "residual stream before attention"},
+                                 {a.h, "attention_norm"},
+                                 {a.q, "wq x"},
+                                 {a.kva, "wkv_a x"},
+                                 {a.kv, "wkv_b x"},
+                                 {a.o, "attention"},
+                                 {block.middle, "residual stream after attention"},
+                                 {block.h, "ffn_norm"}};
+  if (layer < config_.model.n_dense_layers) {
+    rows.emplace_back(dense_[layer].h13, "w1 and w3 x");
+    rows.emplace_back(dense_[layer].a, "SwiGLU");
+  }
+  return rows;
+}
+
+template <class T>
+std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of_head() const {
+  return {{last_x_, "residual stream before the head"}, {last_h_, "norm of the head"}, {logits_, "output x"}};
 }
 
 template <class T>
@@ -220,7 +247,8 @@ double Transformer<T>::head_forward(const Batch& batch) {
   rms_norm_forward<T>(last_x_, w.norm, config_.model.norm_eps, last_h_, last_inv_);
   if (precision_.back().bf16_activations) round_all_to_bf16(last_h_);
   linear_forward<T>(last_h_, w.output, logits_, false, head_precision());
-  return cross_entropy<T>(logits_, batch.target.data() + part_.first_token(), part_, dlogits_, token_loss_);
+  return cross_entropy<T>(logits_, {batch.target.data() + part_.first_token(), batch.real_tokens(), padding_}, part_,
+                          dlogits_, token_loss_);
 }
 
 template <class T>

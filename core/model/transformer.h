@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/config/expert_list.h"
@@ -41,6 +42,8 @@ class Transformer {
   int sequences() const { return part_.all_sequences(); }
   int length() const { return part_.length; }
   const BatchPart& part() const { return part_; }
+  // Of batches here; a single one where they are of another size than the training's, such as probes.
+  int microbatches() const { return sequences() % config_.data.microbatches == 0 ? config_.data.microbatches : 1; }
   int top_k() const { return top_k_; }
 
   // `batch` is the whole batch; a rank uses its part. `expert_bias` is [MoE layer][E]. With `quant_statistics` all
@@ -65,6 +68,10 @@ class Transformer {
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
+  // By name, in the order of their computation: of a block up to its feed-forward half, and behind the last block.
+  using NamedRows = std::pair<Matrix<T>, const char*>;
+  std::vector<NamedRows> rows_of(int layer) const;
+  std::vector<NamedRows> rows_of_head() const;
   const std::vector<StepPrecision>& precision() const { return precision_; }  // per layer, then the head's
 
  private:
@@ -111,6 +118,7 @@ class Transformer {
   OperandTap* tap_ = nullptr;
   const std::vector<std::vector<std::int32_t>>* replayed_ = nullptr;
   std::int64_t step_ = 0;
+  const std::uint8_t* padding_ = nullptr;  // [T] of the batch of the last forward pass
   ExpertMasks killed_;
   std::vector<ExpertTable> tables_;               // tables of the first router.n_hash_layers MoE layers
   std::vector<std::vector<std::int32_t>> given_;  // experts by the tables for this batch: [layer][T, K]

@@ -1,5 +1,6 @@
 #include "core/model/layers/loss.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "core/numerics/kernels/row_math.h"
@@ -24,23 +25,29 @@ void loss_rows(const Matrix<const T>& logits, const std::int32_t* target, T shar
 }  // namespace
 
 template <class T>
-double cross_entropy(ConstMatrix<T> logits, const std::int32_t* target, const BatchPart& part, Matrix<T> dlogits,
+double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const BatchPart& part, Matrix<T> dlogits,
                      T* loss) {
-  const T share = T{1} / static_cast<T>(part.all_tokens);
+  const T share = T{1} / static_cast<T>(targets.counted);
   parallel_slices(part.tokens(), kLossTokens, [&](Index first, Index last) {
-    loss_rows<T>(logits.row_block(first, last - first), target + first, share, dlogits.row_block(first, last - first),
-                 loss + first);
+    loss_rows<T>(logits.row_block(first, last - first), targets.next + first, share,
+                 dlogits.row_block(first, last - first), loss + first);
+    if (!targets.padding) return;
+    for (Index t = first; t < last; ++t) {
+      if (!targets.padding[t]) continue;
+      loss[t] = T{0};
+      std::fill_n(dlogits.row(t), dlogits.cols, T{0});
+    }
   });
   const auto sum_of = [loss](std::size_t first, std::size_t last) {
     double sum = 0;
     for (std::size_t t = first; t < last; ++t) sum += static_cast<double>(loss[t]);
     return sum;
   };
-  return sum_over_batch(part, sum_of) / static_cast<double>(part.all_tokens);
+  return sum_over_batch(part, sum_of) / static_cast<double>(targets.counted);
 }
 
-template double cross_entropy<float>(ConstMatrix<float>, const std::int32_t*, const BatchPart&, Matrix<float>, float*);
-template double cross_entropy<double>(ConstMatrix<double>, const std::int32_t*, const BatchPart&, Matrix<double>,
+template double cross_entropy<float>(ConstMatrix<float>, const LossTargets&, const BatchPart&, Matrix<float>, float*);
+template double cross_entropy<double>(ConstMatrix<double>, const LossTargets&, const BatchPart&, Matrix<double>,
                                       double*);
 
 }  // namespace moescope

@@ -135,9 +135,15 @@ void take_given(const RouterConfig& config, const std::int32_t* given, int n_exp
   a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
 }
 
-// Drops tokens of the whole batch, whichever ranks hold them.
+// Of `tokens` those that are no padding.
+std::size_t real_tokens(const std::uint8_t* padding, std::size_t tokens) {
+  return padding ? tokens - size(static_cast<int>(std::count(padding, padding + tokens, std::uint8_t{1}))) : tokens;
+}
+
+// Over each microbatch, whichever ranks hold it.
 template <class T>
-void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
+void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, int microbatches,
+                 RouterActivations<T>& a) {
   const std::size_t here = a.ids.size(), all = part.all_tokens * size(config.top_k);
   std::vector<std::int32_t> ids = a.ids;
   std::vector<T> mix(a.mix, a.mix + here);
@@ -148,9 +154,14 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
     part.ranks->gather_all(a.mix, here * sizeof(T), mix.data());
   }
   std::vector<std::uint8_t> kept(all);
-  drop_beyond_capacity(config.token_drop, Matrix<const std::int32_t>(ids.data(), part.all_tokens, config.top_k),
-                       n_experts, expert_capacity(part.all_tokens, config.top_k, n_experts, config.capacity_factor),
-                       mix.data(), kept.data());
+  const std::size_t of_part = part.all_tokens / size(microbatches), copies = of_part * size(config.top_k);
+  for (std::size_t m = 0; m < size(microbatches); ++m) {
+    const std::uint8_t* padding = a.padding ? a.padding + m * of_part : nullptr;
+    drop_beyond_capacity(
+        config.token_drop, Matrix<const std::int32_t>(ids.data() + m * copies, of_part, config.top_k), n_experts,
+        expert_capacity(real_tokens(padding, of_part), config.top_k, n_experts, config.capacity_factor),
+        mix.data() + m * copies, kept.data() + m * copies, padding);
+  }
   const std::size_t first = part.first_token() * size(config.top_k);
   std::copy_n(mix.data() + first, here, a.mix);
   a.not_dropped = a.ids;
@@ -158,12 +169,15 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
     if (!kept[first + i]) a.not_dropped[i] = -1;
 }
 
-// Counts the slots of each expert, [E], over the whole batch.
-void count_experts(const BatchPart& part, const std::vector<std::int32_t>& ids, std::vector<std::uint32_t>& counts) {
+// [E] of the whole batch.
+void count_experts(const RouterConfig& config, const BatchPart& part, const std::vector<std::int32_t>& ids,
+                   const std::uint8_t* padding, std::vector<std::uint32_t>& counts) {
   std::fill(counts.begin(), counts.end(), 0u);
-  for (const std::int32_t e : ids)
-    if (e >= 0) ++counts[e];
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] >= 0 && !(padding && padding[i / size(config.top_k)])) ++counts[ids[i]];
   sum_over_ranks(part.ranks, counts.data(), counts.size());
+  if (config.fault_recount)
+    for (std::uint32_t& count : counts) count *= 2;
 }
 
 // Returns the experts that can be chosen, ascending.
@@ -194,10 +208,27 @@ T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   return sum;
 }
 
-// Returns the number of sets of tokens whose shares are added separately: sequences, or in batch mode shards, whose
-// sums are added afterwards.
-int aux_groups(const RouterConfig& config, const BatchPart& part) {
-  return config.aux_mode == AuxMode::batch ? part.shards : part.sequences;
+// Whether the shares of all tokens are added up.
+bool is_of_batch(const RouterConfig& config, int microbatches) {
+  return config.aux_mode == AuxMode::batch && microbatches == 1;
+}
+
+// Sets of tokens whose shares are added up apart: sequences, or in batch mode microbatches; of a single one shards,
+// whose sums are then added.
+int aux_groups(const RouterConfig& config, const BatchPart& part, int microbatches) {
+  if (is_of_batch(config, microbatches)) return part.shards;
+  return config.aux_mode == AuxMode::batch ? microbatches : part.sequences;
+}
+
+// A token's share of each expert in the auxiliary loss.
+template <class T>
+void aux_shares(const RouterConfig& config, const T* scores, int n_experts, T* shares) {
+  if (config.fault_aux_loss == AuxFault::softmax_twice) {
+    softmax_row(scores, size(n_experts), T{1}, shares);
+    return;
+  }
+  const T divisor = share_divisor(config, scores, n_experts);
+  for (int e = 0; e < n_experts; ++e) shares[e] = scores[e] / divisor;
 }
 
 // Sums over one set of tokens: counts of each expert's slots in `load`, shares in `share`, both [E].
@@ -207,10 +238,12 @@ void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, 
   const std::size_t experts = n_experts, top_k = config.top_k;
   std::fill_n(load, experts, T{0});
   std::fill_n(share, experts, 0.0);
+  thread_local std::vector<T> shares;
+  shares.resize(experts);
   for (std::size_t t = first; t < last; ++t) {
-    const T* scores = a.scores + t * experts;
-    const T divisor = share_divisor(config, scores, n_experts);
-    for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
+    if (a.padding && a.padding[t]) continue;
+    aux_shares(config, a.scores + t * experts, n_experts, shares.data());
+    for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(shares[e]);
     for (std::size_t j = 0; j < top_k; ++j)
       if (const std::int32_t e = a.sent()[t * top_k + j]; e >= 0) load[e] += T{1};
   }
@@ -232,8 +265,9 @@ double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T*
 // with bias and groups, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and Megatron-LM, count the top K of
 // the scores alone.
 template <class T>
-double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
-  const int groups = aux_groups(config, part);
+double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, int microbatches,
+                      RouterActivations<T>& a) {
+  const int groups = aux_groups(config, part, microbatches);
   const std::size_t experts = n_experts, top_k = config.top_k, tokens = part.tokens() / size(groups);
   thread_local std::vector<double> share_of_group, loss_of_group;
   share_of_group.resize(size(groups) * experts);
@@ -242,33 +276,52 @@ double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_e
     add_up_group(config, n_experts, size(group) * tokens, (size(group) + 1) * tokens, a, a.load + size(group) * experts,
                  share + size(group) * experts);
   });
-  if (config.aux_mode == AuxMode::batch) {
+  const double fault = config.fault_aux_loss == AuxFault::times_microbatches  ? microbatches
+                       : config.fault_aux_loss == AuxFault::over_microbatches ? 1.0 / microbatches
+                                                                              : 1;
+  const auto weigh = [&](double counted) {
+    a.load_weight.push_back(static_cast<T>(config.aux_coeff / counted * fault));
+  };
+  a.load_weight.clear();
+  if (is_of_batch(config, microbatches)) {
+    a.load_tokens = part.tokens();
+    weigh(static_cast<double>(a.counted));
     add_pairwise(share, experts, groups, experts);
     add_pairwise(a.load, experts, groups, experts);
     sum_over_ranks(part.ranks, share, experts);
     sum_over_ranks(part.ranks, a.load, experts);
-    return config.aux_coeff * group_loss(experts, top_k, part.all_tokens, a.load, share);
+    return config.aux_coeff * group_loss(experts, top_k, a.counted, a.load, share);
   }
+  a.load_tokens = tokens;
+  const int all_groups = groups * part.of;
   loss_of_group.resize(groups);
-  for (std::size_t g = 0; g < size(groups); ++g)
-    loss_of_group[g] = group_loss(experts, top_k, tokens, a.load + g * experts, share + g * experts);
-  const std::size_t length = part.length;
-  const double total = sum_over_batch(part, [length](std::size_t first, std::size_t last) {
+  for (std::size_t g = 0; g < size(groups); ++g) {
+    const std::size_t real = real_tokens(a.padding ? a.padding + g * tokens : nullptr, tokens);
+    loss_of_group[g] = group_loss(experts, top_k, real, a.load + g * experts, share + g * experts);
+    weigh(static_cast<double>(all_groups) * static_cast<double>(real));
+  }
+  if (config.aux_mode == AuxMode::batch) {
+    double total = 0;
+    for (const double loss : loss_of_group) total += loss;
+    return config.aux_coeff * total / groups;
+  }
+  const double total = sum_over_batch(part, [tokens](std::size_t first, std::size_t last) {
     double sum = 0;
-    for (std::size_t g = first / length; g < last / length; ++g) sum += loss_of_group[g];
+    for (std::size_t g = first / tokens; g < last / tokens; ++g) sum += loss_of_group[g];
     return sum;
   });
   return config.aux_coeff * total / part.all_sequences();
 }
 
 template <class T>
-double z_loss(const RouterConfig& config, const BatchPart& part, const T* lse) {
-  const double sum = sum_over_batch(part, [lse](std::size_t first, std::size_t last) {
+double z_loss(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& a) {
+  const double sum = sum_over_batch(part, [&a](std::size_t first, std::size_t last) {
     double squares = 0;
-    for (std::size_t t = first; t < last; ++t) squares += static_cast<double>(lse[t]) * static_cast<double>(lse[t]);
+    for (std::size_t t = first; t < last; ++t)
+      if (!a.padding || !a.padding[t]) squares += static_cast<double>(a.lse[t]) * static_cast<double>(a.lse[t]);
     return squares;
   });
-  return config.z_coeff * sum / static_cast<double>(part.all_tokens);
+  return config.z_coeff * sum / static_cast<double>(a.counted);
 }
 
 // Computes ds_E of token t from its mixing weights.
@@ -286,10 +339,20 @@ void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_
     dscores[ids[j]] += config.route_norm ? (scale * dmix[j] - pull) / sum : scale * dmix[j];
 }
 
-// Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s.
+// Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s; through a softmax of s where that is the
+// fault.
 template <class T>
 void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient,
                   T* dscores) {
+  if (config.fault_aux_loss == AuxFault::softmax_twice) {
+    thread_local std::vector<T> shares;
+    shares.resize(size(n_experts));
+    aux_shares(config, scores, n_experts, shares.data());
+    T mean = 0;
+    for (int e = 0; e < n_experts; ++e) mean += load[e] * shares[e];
+    for (int e = 0; e < n_experts; ++e) dscores[e] += coefficient * shares[e] * (load[e] - mean);
+    return;
+  }
   const T divisor = share_divisor(config, scores, n_experts);
   T pull = 0;
   if (config.score_func != ScoreFunc::softmax)
@@ -348,7 +411,7 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
   arena.plan(mix, tokens * size(top_k));
   arena.plan(margin, tokens);
   arena.plan(cutoff, tokens);
-  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
+  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));  // microbatches are fewer
   ids.assign(tokens * size(top_k), 0);
   tokens_per_expert.assign(n_experts, 0);
   rows_per_expert.assign(n_experts, 0);
@@ -364,6 +427,15 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
   if (config.n_groups > 0 && config.n_limited_groups > 0) {
     keep_best_groups(config, choice, killed, keep);
     const std::size_t width = choice.size() / size(config.n_groups);
+    if (config.fault_group_mask == GroupMask::zero) {
+      thread_local std::vector<T> masked;
+      masked.assign(choice.begin(), choice.end());
+      for (std::size_t e = 0; e < masked.size(); ++e)
+        if (!keep[e / width]) masked[e] = T{0};
+      RouterConfig without_groups = config;
+      without_groups.n_groups = 0;
+      return choose_experts<T>(without_groups, masked, ids, killed, cutoff);
+    }
     const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0 && !(killed && killed[e]); };
     found = best_indices(choice, config.top_k + 1, allowed, best.data());
   } else if (killed) {
@@ -404,14 +476,16 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
     }
   });
   a.not_dropped.clear();
-  if (config.token_drop != TokenDrop::none) drop_tokens(config, part, n_experts, a);
-  count_experts(part, a.ids, a.tokens_per_expert);
+  a.padding = limits.padding;
+  a.counted = part.ranks ? part.all_tokens : real_tokens(a.padding, part.all_tokens);
+  if (config.token_drop != TokenDrop::none) drop_tokens(config, part, n_experts, limits.microbatches, a);
+  count_experts(config, part, a.ids, a.padding, a.tokens_per_expert);
   if (a.not_dropped.empty())
     a.rows_per_expert = a.tokens_per_expert;
   else
-    count_experts(part, a.not_dropped, a.rows_per_expert);
-  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, part, n_experts, a);
-  a.z_loss = config.z_coeff > 0 ? z_loss(config, part, a.lse) : 0;
+    count_experts(config, part, a.not_dropped, a.padding, a.rows_per_expert);
+  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, part, n_experts, limits.microbatches, a);
+  a.z_loss = config.z_coeff > 0 ? z_loss(config, part, a) : 0;
 }
 
 template <class T>
@@ -420,20 +494,21 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
                      const LinearPrecision& precision) {
   const int n_experts = static_cast<int>(in.gate.rows);
   const std::size_t tokens = part.tokens(), experts = n_experts, top_k = config.top_k;
-  const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
-  const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
+  const auto counts = [&a](std::size_t t) { return !a.padding || !a.padding[t]; };
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const T* scores = a.scores + t * experts;
       T* gradient = gradients.dlogits.row(t);
       std::fill_n(gradient, experts, T{0});
       mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, gradients.dmix + t * top_k, gradient);
-      if (config.aux_mode != AuxMode::none)
-        aux_gradient(config, scores, a.load + t / tokens_per_load * experts, n_experts, aux_share, gradient);
+      if (config.aux_mode != AuxMode::none && counts(t)) {
+        const std::size_t row = t / a.load_tokens;
+        aux_gradient(config, scores, a.load + row * experts, n_experts, a.load_weight[row], gradient);
+      }
       score_gradient(config.score_func, scores, n_experts, gradient);
-      if (config.z_coeff > 0)
+      if (config.z_coeff > 0 && counts(t))
         z_gradient(a.logits + t * experts, n_experts,
-                   static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
+                   static_cast<T>(2 * config.z_coeff / static_cast<double>(a.counted)) * a.lse[t], gradient);
     }
   });
   if (precision.bf16_output) round_all_to_bf16(gradients.dlogits);

@@ -25,15 +25,20 @@ struct RouterActivations {
   T *logits, *scores;  // [T, E]
   T* lse;              // [T] log-sum-exp of the logits; only with softmax or z-loss
   T* mix;              // [T, K] mixing weights, in the order of `ids`
-  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
-  T* cutoff;           // [T] the (K+1)-th choice score; NaN if there is none
-  T* load;             // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
-  // [T, K] chosen experts, ascending; in turn if balance is forced, in the table's order if a table routes.
+  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* cutoff;           // [T] the (K+1)-th choice score; NaN likewise
+  T* load;             // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
+  // [T, K] chosen experts, ascending (in turn where balance is forced, in the table's order where one routes).
   std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> not_dropped;  // [T, K] ids with -1 for dropped copies; empty if no copy can be dropped
-  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch, including dropped copies
-  std::vector<std::uint32_t> rows_per_expert;    // [E] without dropped copies
-  double aux_loss = 0, z_loss = 0;               // losses of the whole batch, times their coefficients
+  std::vector<std::int32_t> not_dropped;  // [T, K] the same with -1 where the copy is dropped; empty: none can be
+  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch, dropped ones as well
+  std::vector<std::uint32_t> rows_per_expert;    // [E] without them
+  double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
+  // Of the forward pass, for the rest of the step.
+  const std::uint8_t* padding = nullptr;  // RoutingLimits::padding
+  std::size_t counted = 0;                // tokens of the whole batch without it
+  std::size_t load_tokens = 0;            // tokens here, padding included, to a row of `load`
+  std::vector<T> load_weight;             // of the auxiliary gradient of a token, by row of `load`
 
   void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
   // [T, K] experts that receive the copies; -1 if not sent.
@@ -42,10 +47,12 @@ struct RouterActivations {
 
 // Other inputs that determine the experts of a layer's tokens.
 struct RoutingLimits {
-  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k must remain.
-  std::uint64_t noise_seed = 0;            // for router.gate_noise; one for each layer and step
-  const std::int32_t* given = nullptr;     // [T, K] experts of this rank's tokens, in place of the router's choice
-  const std::int32_t* replayed = nullptr;  // [T, K] another run's experts, as `given`; margins are the router's own
+  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
+  std::uint64_t noise_seed = 0;            // of router.gate_noise: one for each layer and step
+  const std::int32_t* given = nullptr;     // [T, K] experts of the tokens here, in place of the router's choice
+  const std::int32_t* replayed = nullptr;  // [T, K] another run's: as `given`, but margins are the router's own
+  const std::uint8_t* padding = nullptr;   // [T] 1: routed, and counts for nothing; nullptr: all count
+  int microbatches = 1;                    // parts of the batch; with ranks 1
 };
 
 template <class T>

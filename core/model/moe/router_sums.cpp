@@ -18,6 +18,7 @@ using WideHalfOctaves = std::array<std::uint32_t, kWideHalfOctaves>;
 struct SliceSums {
   std::vector<double> score_mass, gate_mass;
   double entropy = 0, margin = 0;
+  std::size_t tokens = 0;  // but padding
   WideHalfOctaves scores{}, chosen{}, margins{};
 };
 
@@ -39,6 +40,8 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
   const int bins = score_bins(config);
   SliceSums sums{std::vector<double>(experts), std::vector<double>(experts)};
   for (std::size_t t = first; t < last; ++t) {
+    if (router.padding && router.padding[t]) continue;
+    ++sums.tokens;
     const float* scores = router.scores + t * experts;
     float total = 0;
     for (std::size_t e = 0; e < experts; ++e) total += scores[e];
@@ -101,6 +104,7 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
       total.chosen[b] += slice.chosen[b];
       total.margins[b] += slice.margins[b];
     }
+    total.tokens += slice.tokens;
     total.entropy += slice.entropy;
     total.margin += slice.margin;
   }
@@ -108,11 +112,11 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
   for (const double mass : total.gate_mass) mixed += mass;
   RouterSums sums;
   for (std::size_t e = 0; e < experts; ++e) {
-    sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / static_cast<double>(tokens)));
+    sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / static_cast<double>(total.tokens)));
     sums.gate_mass.push_back(static_cast<float>(mixed > 0 ? total.gate_mass[e] / mixed : 0));
   }
-  sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(tokens));
-  sums.margin = static_cast<float>(total.margin / static_cast<double>(tokens));
+  sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(total.tokens));
+  sums.margin = static_cast<float>(total.margin / static_cast<double>(total.tokens));
   if (std::isnan(sums.margin) && std::isfinite(sums.score_entropy)) sums.margin = kNoValue;
   sums.score_chosen.assign(total.chosen.begin(), total.chosen.begin() + score_bins(config));
   for (std::size_t b = 0; b < sums.score_chosen.size(); ++b)

@@ -12,9 +12,10 @@ int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor)
 
 template <class T>
 std::size_t drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids_TK, int n_experts, int capacity,
-                                 T* mix, std::uint8_t* kept) {
+                                 T* mix, std::uint8_t* kept, const std::uint8_t* padding) {
   std::vector<std::vector<std::size_t>> copies_of(n_experts);
-  for (Index i = 0; i < ids_TK.size(); ++i) copies_of[ids_TK.data[i]].push_back(i);
+  for (Index i = 0; i < ids_TK.size(); ++i)
+    if (!padding || !padding[i / ids_TK.cols]) copies_of[ids_TK.data[i]].push_back(i);
   std::fill_n(kept, ids_TK.size(), std::uint8_t{1});
   std::size_t dropped = 0;
   for (std::vector<std::size_t>& of_expert : copies_of) {
@@ -29,8 +30,9 @@ std::size_t drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids
   return dropped;
 }
 
-template std::size_t drop_beyond_capacity<float>(TokenDrop, ConstMatrix<std::int32_t>, int, int, float*, std::uint8_t*);
+template std::size_t drop_beyond_capacity<float>(TokenDrop, ConstMatrix<std::int32_t>, int, int, float*, std::uint8_t*,
+                                                 const std::uint8_t*);
 template std::size_t drop_beyond_capacity<double>(TokenDrop, ConstMatrix<std::int32_t>, int, int, double*,
-                                                  std::uint8_t*);
+                                                  std::uint8_t*, const std::uint8_t*);
 
 }  // namespace moescope

@@ -46,6 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
                                c.router.n_groups = 4;
                                c.router.n_limited_groups = 5;
                              }},
+                    RuleCase{"data.microbatches", [](RunConfig& c) { c.data.microbatches = 3; }},
+                    RuleCase{"data.padding",
+                             [](RunConfig& c) {
+                               c.data.padding = 0.1;
+                               c.router.balance_rule = BalanceRule::quantile_batch;
+                             }},
                     RuleCase{"router.token_drop", [](RunConfig& c) { c.router.token_drop = TokenDrop::probs; }},
                     RuleCase{"model.shared_expert_gate",
                              [](RunConfig& c) {

@@ -317,9 +317,11 @@ TEST(Gradients, CrossEntropy) {
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
   const Matrix<const double> in(logits.data(), kTokens, kVocab);
-  cross_entropy<double>(in, target.data(), {1, kTokens}, {dlogits.data(), kTokens, kVocab}, token_loss.data());
+  cross_entropy<double>(in, {target.data(), kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab},
+                        token_loss.data());
   expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
-    return cross_entropy<double>(in, target.data(), {1, kTokens}, {scratch.data(), kTokens, kVocab}, token_loss.data());
+    return cross_entropy<double>(in, {target.data(), kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab},
+                                 token_loss.data());
   });
 }
 
