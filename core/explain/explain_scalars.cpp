@@ -307,6 +307,11 @@ Parts scalar_parts(const Context& at, Metric metric) {
       return with_counts(padding);
     case Metric::dropped_fraction:
       return with_counts(dropped);
+    case Metric::max_vio_microbatch:
+    case Metric::max_vio_sequence:
+      return router_scalar(at, metric, [](const Context& c) {
+        return plain(c, "mean of the parts' max_e n_e / n - 1, of which only the mean is kept");
+      });
     case Metric::flip_rate:
       return router_scalar(at, metric, flips);
     case Metric::quant_sqnr_db:

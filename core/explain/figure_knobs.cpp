@@ -34,6 +34,8 @@ const std::vector<Row>& table() {
       {"padding_fraction", {&DataConfig::batch, &ModelConfig::n_experts}},
       {"dropped_fraction", {&RouterConfig::capacity_factor, &RouterConfig::token_drop}},
       {"mutual_information", {&RouterConfig::score_func, &RouterConfig::aux_coeff, &RouterConfig::z_coeff}},
+      {"max_vio_microbatch", {&DataConfig::microbatches, &RouterConfig::bias_update_rate, &RouterConfig::aux_coeff}},
+      {"max_vio_sequence", {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::bias_update_rate}},
       {"predicted_share", {&RouterConfig::top_k, &ModelConfig::n_experts}},
       {"amax", {&OptimizerConfig::lr}},
       {"sqnr_db", {&PrecisionConfig::experts}},

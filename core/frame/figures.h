@@ -46,9 +46,11 @@ enum class Metric {
   dropped_fraction,
   mutual_information,
   predicted_share,
-  flip_rate,
-  quant_sqnr_db,    // mean over the layer's (all) quantized operands
-  gradient_snr_db,  // over all tensors of the layer, which may be dense, or of the model
+  max_vio_microbatch,
+  max_vio_sequence,  // kWholeRun: mean over layers
+  flip_rate,         // the same
+  quant_sqnr_db,     // mean over the layer's (all) quantized operands
+  gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,
   ranks_per_token,  // this and those below: per MoE layer, or mean over layers
   nodes_per_token,
@@ -133,7 +135,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
 }};
 
-inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
+inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
     {{Metric::max_vio, &RouterFrame::max_vio, "max_vio", "max_e u_e - 1"},
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the value that a perfectly balanced router has by chance.",
@@ -214,6 +216,24 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "right in K / E of cases at any load; the K fullest experts are right more often where the load is uneven.",
       "Near K / E: the layers choose independently of each other.",
       "only for logs with the experts of every token; the basis of fetching experts ahead, arXiv:2312.17238"}},
+    {{Metric::max_vio_microbatch, &RouterFrame::max_vio_microbatch, "max_vio_microbatch",
+      "mean of the microbatches' max_e u_e - 1"},
+     {"max_vio_microbatch", "MaxVio (microbatch)", "",
+      "mean over the microbatches of max_e n_e / n - 1, both of the microbatch alone",
+      "Above MaxVio of the batch, by chance alone: fewer tokens are less even. With expert parallelism this is the one "
+      "that costs time, because each microbatch is computed by itself.",
+      "Far above it while the batch is even: the microbatches take turns with the experts, and each of them waits for "
+      "its fullest one.",
+      "the micro value of Megatron-LM's load violations, beside that of the global batch"}},
+    {{Metric::max_vio_sequence, &RouterFrame::max_vio_sequence, "max_vio_sequence",
+      "mean of the sequences' max_e u_e - 1"},
+     {"max_vio_sequence", "MaxVio (sequence)", "",
+      "mean over the sequences of max_e n_e / n - 1, both of the sequence alone",
+      "Well above MaxVio of the batch: sequences of different text use different experts, and the batch is even "
+      "nevertheless.",
+      "Near MaxVio of the batch although that is high: all texts use the same experts. Near what chance gives for so "
+      "few tokens: experts do not depend on the text, as with a strong auxiliary loss by sequence.",
+      "the sequence-wise load of DeepSeek-V3's complementary loss, arXiv:2412.19437"}},
 }};
 
 inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{

@@ -79,10 +79,12 @@ struct RouterFrame {
   float aux_loss = kNoValue;                  // times its coefficient
   float z_loss = kNoValue;                    // times its coefficient
   float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;          // share of token copies above router.capacity_factor
-  float predicted_share = kNoValue;           // share predicted from the layer before (layer_prediction.h)
-  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias, of the T K
-  std::vector<std::uint32_t> score_rejected;  // chosen experts and of all others
+  float dropped_fraction = kNoValue;          // beyond router.capacity_factor
+  float max_vio_microbatch = kNoValue;        // mean over the microbatches of theirs
+  float max_vio_sequence = kNoValue;          // mean over the sequences of theirs
+  float predicted_share = kNoValue;           // of the choices, from those of the MoE layer before (layer_prediction.h)
+  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
+  std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin
   VolumeFrame volume;
 };
@@ -95,11 +97,13 @@ struct SpecialisationFrame {
   std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
-  std::vector<float> weight_norm_E;        // norm of an expert's w1, w2 and w3 together
-  std::vector<float> weight_sqnr_E;        // dB, of these weights in the run's format; kNoValue if not quantized
-  // [E, kBiasShares] of this step alone: quantiles over the tokens of r = cutoff - score, the bias that makes expert e
-  // a token's (K+1)-th best choice; bias_shares() in specialisation.h has the shares. Empty if experts were chosen
-  // without scores, or all were chosen.
+  std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
+  // Of the step alone, of the same weights: length of their gradient, before clipping, and of their change.
+  std::vector<float> gradient_norm_E, update_norm_E;
+  std::vector<float> weight_sqnr_E;  // dB, of the same in the run's format; kNoValue: not quantized
+  // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e
+  // would stand at a token's (K+1)-th best choice; at which shares: bias_shares() in specialisation.h. Empty: no score
+  // chose, or all were chosen.
   std::vector<float> bias_for_share_EQ;
   int experts = 0;  // E if byte_256E is empty, as in an imported log
   std::size_t n_experts() const {

@@ -105,6 +105,24 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
           static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum))};
 }
 
+float mean_max_vio(const RoutedIds& routed, int parts) {
+  const std::size_t of_part = routed.ids_TK.size() / static_cast<std::size_t>(parts);
+  std::vector<std::uint32_t> counts(static_cast<std::size_t>(routed.n_experts));
+  double sum = 0;
+  int counted = 0;
+  for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
+    std::ranges::fill(counts, 0u);
+    for (std::size_t i = part * of_part; i < (part + 1) * of_part; ++i)
+      if (routed.ids_TK[i] >= 0 && !(routed.padding_T && routed.padding_T[i / static_cast<std::size_t>(routed.top_k)]))
+        ++counts[static_cast<std::size_t>(routed.ids_TK[i])];
+    const float of_counts = max_vio(std::span<const std::uint32_t>(counts));
+    if (is_missing(of_counts)) continue;
+    sum += static_cast<double>(of_counts);
+    ++counted;
+  }
+  return counted > 0 ? static_cast<float>(sum / counted) : kNoValue;
+}
+
 float coefficient_of_variation(std::span<const std::uint32_t> counts) {
   return load_figures(counts, 1).cv;
 }

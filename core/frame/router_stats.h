@@ -23,6 +23,16 @@ float utilisation(std::span<const std::uint32_t> counts, std::size_t expert);
 float max_vio(std::span<const std::uint32_t> counts);
 float max_vio(std::span<const std::uint64_t> counts);
 
+// Mean over `parts` equal neighbouring parts of the tokens (microbatches, sequences) of max_vio of their own counts.
+// ids_TK: chosen experts, -1: none; padding_T: 1 for tokens that do not count, nullptr: all do. Parts without a token
+// that counts are left out.
+struct RoutedIds {
+  std::span<const std::int32_t> ids_TK;
+  int top_k = 1, n_experts = 0;
+  const std::uint8_t* padding_T = nullptr;
+};
+float mean_max_vio(const RoutedIds& routed, int parts);
+
 // std(n_e) / n with the population's standard deviation (divided by E). Its square is the load loss of
 // arXiv:1701.06538.
 float coefficient_of_variation(std::span<const std::uint32_t> counts);

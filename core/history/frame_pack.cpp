@@ -225,6 +225,8 @@ void transfer(auto& archive, RowOf<SpecialisationFrame> auto& special) {
   archive.symmetric(special.together_EE, special.n_experts());
   archive.array(special.weight_norm_E);
   archive.array(special.weight_sqnr_E);
+  archive.array(special.gradient_norm_E);
+  archive.array(special.update_norm_E);
   archive.array(special.bias_for_share_EQ);
 }
 

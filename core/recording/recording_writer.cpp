@@ -335,7 +335,8 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Specia
                                        std::int64_t row_id) {
   insert_specialisation
       .bind_all(row_id, frame.run, frame.step, special.layer, special.domain_DE, special.together_EE, special.byte_256E,
-                special.weight_norm_E, special.weight_sqnr_E, special.bias_for_share_EQ)
+                special.weight_norm_E, special.weight_sqnr_E, special.bias_for_share_EQ, special.gradient_norm_E,
+                special.update_norm_E)
       .run();
 }
 

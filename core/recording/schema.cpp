@@ -129,8 +129,10 @@ CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, sin
   byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert; or empty
   weight_norm     BLOB,          -- float32 [E] length of the expert's weights; empty: not known
   weight_sqnr     BLOB,          -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
-  bias_for_share  BLOB           -- float32 [E, 33] quantiles over the step's tokens of cutoff - score; at which
+  bias_for_share  BLOB,          -- float32 [E, 33] quantiles over the step's tokens of cutoff - score; at which
                                  -- shares: core/frame/specialisation.h; or empty
+  gradient_norm   BLOB,          -- float32 [E] length of the gradient of the expert's weights in the step; or empty
+  update_norm     BLOB           -- float32 [E] length of their change; or empty
 );
 
 CREATE TABLE text (              -- a text and how it was routed; a token is a byte

@@ -1,7 +1,8 @@
 // The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
 //
-// The file's application_id is kApplicationId and its user_version is kFormatVersion. Every change of a table raises
-// the version; files of another version are refused.
+// The file's application_id is kApplicationId and its user_version kFormatVersion. Every change of a table raises the
+// version. Older ones are read, too: columns that they do not have are empty. Newer ones are refused.
+//   2  router.max_vio_microbatch, max_vio_sequence; specialisation.gradient_norm, update_norm
 //
 // core/frame/describe.h lists the columns of the figures; sqlite3 FILE .schema prints the schema with a note beside
 // each column.
@@ -16,12 +17,14 @@
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
+inline constexpr std::size_t kRouterFiguresInFormat1 = 13;  // of kRouterFigures
 
 // Value of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <string>
 
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
@@ -39,7 +40,57 @@ float sqnr_of(const ExpertMatrices& weights, const OperandFormat& format) {
   return static_cast<float>(sums.sqnr_db());
 }
 
+bool is_of_experts(const ParameterTensor& tensor) {
+  return tensor.shape.size() == 3;
+}
+
+// "layers.3.moe.experts.w1": 3
+int layer_of(const ParameterTensor& tensor) {
+  return std::stoi(tensor.name.substr(tensor.name.find('.') + 1));
+}
+
+double squares_of(const float* values, const float* less, std::size_t count) {
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = static_cast<double>(values[i]) - (less ? static_cast<double>(less[i]) : 0);
+    sum += value * value;
+  }
+  return sum;
+}
+
 }  // namespace
+
+ExpertSteps::ExpertSteps(const Learner<float>& learner, bool wanted) {
+  if (!wanted || learner.ranks()) return;
+  for (const ParameterTensor& tensor : learner.parameters.tensors())
+    if (is_of_experts(tensor)) before_.push_back(learner.parameters.gather(tensor, learner.parameters.weights));
+}
+
+void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) const {
+  if (before_.empty()) return;
+  const Parameters<float>& p = learner.parameters;
+  const auto experts = static_cast<std::size_t>(learner.config.model.n_experts);
+  for (SpecialisationFrame& layer : layers) {
+    std::vector<double> gradients(experts), updates(experts);
+    std::size_t kept = 0;
+    for (const ParameterTensor& tensor : p.tensors()) {
+      if (!is_of_experts(tensor)) continue;
+      const std::vector<float>& before = before_[kept++];
+      if (layer_of(tensor) != layer.layer) continue;
+      const std::size_t block = tensor.block_elements();
+      parallel_for(learner.config.model.n_experts, [&](int e) {
+        const std::size_t at = tensor.offset + static_cast<std::size_t>(e) * tensor.outer_stride;
+        gradients[static_cast<std::size_t>(e)] += squares_of(p.gradients + at, nullptr, block);
+        updates[static_cast<std::size_t>(e)] +=
+            squares_of(p.weights + at, before.data() + static_cast<std::size_t>(e) * block, block);
+      });
+    }
+    for (std::size_t e = 0; e < experts; ++e) {
+      layer.gradient_norm_E.push_back(static_cast<float>(std::sqrt(gradients[e])));
+      layer.update_norm_E.push_back(static_cast<float>(std::sqrt(updates[e])));
+    }
+  }
+}
 
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const int experts = learner.config.model.n_experts;

@@ -1,6 +1,7 @@
 #include "core/training/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -10,6 +11,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/model/moe/router_sums.h"
+#include "core/model/non_finite.h"
 #include "core/model/rank_gather.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/processor.h"
@@ -187,8 +189,12 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   } else if (config.telemetry.gradient_every == 0) {
     s.gradient_reference.reset();
   }
+  const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
+  const ExpertSteps expert_steps(s.learner, with_experts);
   const StepResult result = s.learner.update(losses, s.clock);
   s.clock.enter(Phase::telemetry);
+  const bool finite = std::isfinite(losses.ce + losses.aux + losses.z + result.grad_norm);
+  s.non_finite = finite ? std::nullopt : moescope::first_non_finite(s.learner);
   s.tokens_seen += static_cast<std::int64_t>(batch.input.size());
   frame.tokens = s.tokens_seen;
   frame.ce_loss = static_cast<float>(result.losses.ce);
@@ -208,22 +214,24 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
     s.windows[i].push(moe[i].router.tokens_per_expert);
     if (!with_arrays) continue;
     const WholeRouter router(moe[i].router, model.part(), config.model.n_experts, model.top_k());
-    if (writes)
-      frame.routers.push_back(
-          router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i], s.planners[i]));
+    if (!writes) continue;
+    frame.routers.push_back(
+        router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i], s.planners[i]));
+    const RoutedIds routed{router.get().ids, model.top_k(), config.model.n_experts, router.get().padding};
+    frame.routers.back().max_vio_microbatch = mean_max_vio(routed, model.microbatches());
+    frame.routers.back().max_vio_sequence = mean_max_vio(routed, model.sequences());
   }
   s.plan_placements();
   const bool any_rounded =
       config.precision.payload != TokenPayload::fp32 || !std::ranges::all_of(model.precision(), &StepPrecision::plain);
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
-  const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
-  // Texts and statistics may need any expert.
-  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();
+  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);
     add_biases_for_shares(s.learner, frame.specialisation);
     if (writes) add_expert_weights(s.learner, frame.specialisation);
+    expert_steps.add(s.learner, frame.specialisation);
   }
   if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
   frame.wire = gather_wire(ranks);
@@ -267,6 +275,10 @@ const RunConfig& Trainer::config() const {
 }
 std::int64_t Trainer::steps_taken() const {
   return state_->learner.steps_taken;
+}
+
+std::optional<NonFinitePlace> Trainer::first_non_finite() const {
+  return state_->non_finite;
 }
 
 std::vector<LayerRouting> Trainer::routing() const {

@@ -17,6 +17,7 @@
 #include "core/data/dataset.h"
 #include "core/frame/frame.h"
 #include "core/model/layer_routing.h"
+#include "core/model/non_finite_place.h"
 #include "core/training/trainer_snapshot.h"
 
 namespace moescope {
@@ -63,7 +64,9 @@ class Trainer {
   // Changes a live field. Throws std::invalid_argument if validate() refuses the value.
   void apply(const LiveChange& change);
 
-  std::vector<LayerRouting> routing() const;  // routing of the last step; valid until the next one
+  // Where the last step's first NaN or infinity arose (core/model/non_finite.h).
+  std::optional<NonFinitePlace> first_non_finite() const;
+  std::vector<LayerRouting> routing() const;  // of the last step, until the next one
 
   // Writes a checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
   // Collective: ranks gather their experts, and rank 0 writes.

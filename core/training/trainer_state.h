@@ -8,6 +8,7 @@
 
 #include "core/frame/router_stats.h"
 #include "core/model/learner.h"
+#include "core/model/non_finite_place.h"
 #include "core/parallel/replication.h"
 #include "core/training/gradient_reference.h"
 #include "core/training/routed_texts.h"
@@ -30,6 +31,7 @@ struct Trainer::State {
   std::optional<GradientReference> gradient_reference;  // exists while telemetry.gradient_every is above 0
   SpecialisationCounter specialisation;
   RoutedTexts texts;
+  std::optional<NonFinitePlace> non_finite;  // of the last step
 };
 
 }  // namespace moescope

@@ -115,6 +115,8 @@ inline SpecialisationFrame sample_specialisation(int layer, SampleShape shape, s
   special.byte_256E = sample_counts(256 * experts, 200, rng);
   special.weight_norm_E = sample_floats(shape.n_experts, rng);
   special.weight_sqnr_E = sample_floats(shape.n_experts, rng);
+  special.gradient_norm_E = sample_floats(shape.n_experts, rng);
+  special.update_norm_E = sample_floats(shape.n_experts, rng);
   special.bias_for_share_EQ = sample_floats(shape.n_experts * kBiasShares, rng);
   return special;
 }
@@ -202,6 +204,8 @@ inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame
   EXPECT_EQ(a.byte_256E, b.byte_256E);
   EXPECT_TRUE(same(a.weight_norm_E, b.weight_norm_E));
   EXPECT_TRUE(same(a.weight_sqnr_E, b.weight_sqnr_E));
+  EXPECT_TRUE(same(a.gradient_norm_E, b.gradient_norm_E));
+  EXPECT_TRUE(same(a.update_norm_E, b.update_norm_E));
   EXPECT_TRUE(same(a.bias_for_share_EQ, b.bias_for_share_EQ));
 }
 

@@ -22,7 +22,9 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::mutual_information,
                                Metric::val_loss,
                                Metric::gradient_snr_db,
-                               Metric::max_logit};
+                               Metric::max_logit,
+                               Metric::max_vio_microbatch,
+                               Metric::max_vio_sequence};
 
 // Factors of the moving average in the menu.
 constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};

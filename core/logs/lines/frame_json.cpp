@@ -207,10 +207,13 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
       std::copy(counts.begin(), counts.end(), special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts));
     }
   }
-  if (const JsonValue* list = member(json, {"weight_norm"}))
-    special.weight_norm_E = to_floats(*list, "weight_norm", experts);
-  if (const JsonValue* list = member(json, {"weight_sqnr"}))
-    special.weight_sqnr_E = to_floats(*list, "weight_sqnr", experts);
+  const auto by_expert = [&](std::vector<float>& values, const char* key) {
+    if (const JsonValue* list = member(json, {key})) values = to_floats(*list, key, experts);
+  };
+  by_expert(special.weight_norm_E, "weight_norm");
+  by_expert(special.weight_sqnr_E, "weight_sqnr");
+  by_expert(special.gradient_norm_E, "gradient_norm");
+  by_expert(special.update_norm_E, "update_norm");
   if (const JsonValue* list = member(json, {"bias_for_share"}))
     special.bias_for_share_EQ = to_floats(*list, "bias_for_share", experts * kBiasShares);
   return special;

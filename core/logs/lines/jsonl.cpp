@@ -118,6 +118,8 @@ Json to_json(const SpecialisationFrame& special) {
   }
   put_array(json, "weight_norm", special.weight_norm_E);
   put_array(json, "weight_sqnr", special.weight_sqnr_E);
+  put_array(json, "gradient_norm", special.gradient_norm_E);
+  put_array(json, "update_norm", special.update_norm_E);
   put_array(json, "bias_for_share", special.bias_for_share_EQ);
   return json;
 }

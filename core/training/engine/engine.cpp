@@ -91,6 +91,8 @@ void Engine::take_step(EngineObserver& observer) {
 void Engine::lose(int run, std::int64_t step, EngineObserver& observer) {
   const Trouble trouble{run, find(run)->config().name, step, "the loss is NaN or infinite"};
   sink_->publish(Marker{run, step, "event", trouble.text()});
+  if (const auto place = find(run)->first_non_finite())
+    sink_->publish(Marker{run, step, "event", "the first value that is not finite: " + place->text()});
   if (twins_end_alone_ && run != first().number) {
     remove(run);
     observer.twin_lost(trouble);

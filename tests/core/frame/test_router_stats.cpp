@@ -13,6 +13,17 @@ namespace {
 
 using Counts = std::vector<std::uint32_t>;
 
+TEST(MeanMaxVio, IsTheMeanOfThePartsOwn) {
+  // Two parts of two tokens, top 2 of 4: in the first all on 0 and 1 (MaxVio 1), in the second on all (MaxVio 0).
+  const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 1, 2, 3};
+  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 2), 0.5f);
+  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 1), 0.5f);  // 3, 3, 1, 1 against 2
+  const std::vector<std::uint8_t> padding = {1, 1, 0, 0};
+  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4, padding.data()}, 2), 0) << "the first part counts for nothing";
+  const std::vector<std::uint8_t> all = {1, 1, 1, 1};
+  EXPECT_TRUE(is_missing(mean_max_vio({ids, 2, 4, all.data()}, 2)));
+}
+
 TEST(RouterStats, WorkedExample) {
   const Counts n = {6, 2, 0, 8};  // 16 slots, mean 4
   EXPECT_FLOAT_EQ(utilisation(n, 0), 1.5f);

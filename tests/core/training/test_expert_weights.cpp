@@ -61,6 +61,30 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
   }
 }
 
+TEST(ExpertSteps, AreThoseOfTheWeightsBeforeAndAfter) {
+  RunConfig config = nano_with_experts_in(Recipe::fp32);
+  config.optimizer.fault_missing_experts = "1:3";
+  const Stepped first = step(config);
+  Trainer trainer(config);
+  trainer.save(::testing::TempDir() + "expert_steps.safetensors");
+  const SafetensorsFile before(::testing::TempDir() + "expert_steps.safetensors"), after(first.checkpoint);
+  for (const SpecialisationFrame& layer : first.frame.specialisation) {
+    for (std::size_t e = 0; e < 8; ++e) {
+      double squares = 0;
+      for (const char* name : {"w1", "w2", "w3"}) {
+        const std::string tensor = "layers." + std::to_string(layer.layer) + ".moe.experts." + name;
+        const std::vector<float> a = before.at(tensor).floats(), b = after.at(tensor).floats();
+        const std::size_t size = a.size() / 8;
+        for (std::size_t i = e * size; i < (e + 1) * size; ++i)
+          squares += (static_cast<double>(b[i]) - a[i]) * (static_cast<double>(b[i]) - a[i]);
+      }
+      EXPECT_FLOAT_EQ(layer.update_norm_E[e], static_cast<float>(std::sqrt(squares)));
+      EXPECT_GT(layer.gradient_norm_E[e], 0);
+      EXPECT_EQ(layer.update_norm_E[e] == 0, layer.layer == 1 && e == 3);
+    }
+  }
+}
+
 TEST(ExpertWeights, HaveNoErrorWhereNothingIsQuantized) {
   const Stepped stepped = step(nano_with_experts_in(Recipe::fp32));
   for (const SpecialisationFrame& layer : stepped.frame.specialisation)
