@@ -40,7 +40,7 @@ struct Word {
   const char* word;
   FindingKind kind;
 };
-constexpr std::array<Word, 25> kWords = {{
+constexpr std::array<Word, 29> kWords = {{
     {"nan", FindingKind::loss_not_finite},
     {"diverged", FindingKind::loss_stuck},
     {"spike", FindingKind::loss_spike},
@@ -60,6 +60,10 @@ constexpr std::array<Word, 25> kWords = {{
     {"saturated", FindingKind::saturated},
     {"uninformative", FindingKind::uninformative},
     {"no-gradient", FindingKind::no_gradient},
+    {"stale-bias", FindingKind::stale_bias},
+    {"flat-auxiliary", FindingKind::flat_auxiliary},
+    {"unchanged-experts", FindingKind::unchanged_experts},
+    {"shared-excess", FindingKind::shared_excess},
     {"bias-against-gate", FindingKind::bias_against_gate},
     {"auxiliary-dominates", FindingKind::auxiliary_dominates},
     {"underflow", FindingKind::underflow},

@@ -8,6 +8,7 @@
 
 #include "core/findings/checks.h"
 #include "core/findings/expert_watch.h"
+#include "core/findings/fault_watch.h"
 #include "core/findings/gate_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/load_watch.h"
@@ -31,7 +32,7 @@ struct KindName {
   FindingKind kind;
   const char* name;
 };
-constexpr std::array<KindName, 26> kKindNames = {{
+constexpr std::array<KindName, 30> kKindNames = {{
     {FindingKind::loss_not_finite, "loss NaN or infinite"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},
@@ -48,6 +49,10 @@ constexpr std::array<KindName, 26> kKindNames = {{
     {FindingKind::saturated, "saturated router"},
     {FindingKind::uninformative, "uninformative scores"},
     {FindingKind::no_gradient, "router without gradient"},
+    {FindingKind::stale_bias, "stale bias"},
+    {FindingKind::flat_auxiliary, "flat auxiliary loss"},
+    {FindingKind::unchanged_experts, "unchanged experts"},
+    {FindingKind::shared_excess, "shared excess"},
     {FindingKind::bias_against_gate, "bias against gate"},
     {FindingKind::loss_stuck, "loss stuck"},
     {FindingKind::auxiliary_dominates, "auxiliary loss dominates"},
@@ -84,6 +89,12 @@ const char* finding_kind_name(FindingKind kind) {
   return "";
 }
 
+std::optional<FindingKind> finding_kind_named(std::string_view name) {
+  for (const KindName& each : kKindNames)
+    if (name == each.name) return each.kind;
+  return std::nullopt;
+}
+
 const char* severity_name(Severity severity) {
   static constexpr const char* kNames[] = {"note", "warning", "severe"};
   return kNames[static_cast<int>(severity)];
@@ -105,6 +116,7 @@ struct Watches {
   struct Layer {
     LoadWatch load;
     GateWatch gate;
+    FaultWatch faults;
   };
 
   Watches(const RunInfo& info, const StepAxis& axis)
@@ -113,7 +125,8 @@ struct Watches {
         losses(info.run, !info.config_toml.empty(), axis),
         quants(info.run) {
     for (const int layer : info.moe_layers) {
-      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info)});
+      if (info.n_experts > 0)
+        layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info), FaultWatch(layer, info)});
     }
   }
 
@@ -168,6 +181,7 @@ class Reading {
   bool may_have(int layer) const;
   void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
   void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
+  void read_faults(Watches::Layer& layer, std::int64_t b) const;
   void read_losses(LossWatch& losses) const;
   void read_whole(Watches& watches) const;
 
@@ -229,6 +243,7 @@ void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
   const std::int64_t step = axis_.step(block(blocks() - 1).first);
   const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
   watch.gate.pass(range_.last);
+  watch.faults.pass(range_.last);
   watch.load.pass(range_, LoadSettings{killed, nothing_balances});
 }
 
@@ -256,11 +271,36 @@ void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock&
   settings.bias_step = watch.gate.says_nothing() ? BiasStep{true} : watch.gate.bias_step();
   watch.load.block(load, settings);
   const RecentLoad& read = watch.load.load();
+  if (completes_window(b)) read_faults(watch, b);
+  watch.faults.pass(block(b).last);
   if (!read.completes_window()) return;
   LayerMeans& means = means_[b];
   means.steps = {read.first_step(), read.last_step()};
   means.shares.resize(max_vio_.size());
   means.shares.back().assign(read.mean().begin(), read.mean().end());
+}
+
+void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
+  const int layer = watch.load.layer();
+  const FramePtr& frame = frames_[static_cast<std::size_t>(b)].now;
+  FaultReading reading;
+  reading.step = frame ? axis_.position(frame->step) : block(b).first;
+  const std::int64_t step = axis_.step(reading.step);
+  reading.router = find_router(frame.get(), layer);
+  reading.load = &watch.load.load();
+  reading.bias_rate = settings_.bias_rate(step);
+  reading.bias_is_held = settings_.holds_bias(layer, step);
+  reading.aux_coeff = settings_.aux_coeff(step);
+  reading.aux_is_ours = settings_.even_aux(step).has_value();
+  const std::int64_t begin = axis_.step(std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock));
+  const FramePtr experts = history_.specialisation_layer_at(layer, axis_.step(block(b).last));
+  if (experts && experts->step >= begin) {
+    const auto found = std::ranges::find(experts->specialisation, layer, &SpecialisationFrame::layer);
+    if (found != experts->specialisation.end()) reading.experts = &*found;
+    const std::int64_t at[] = {experts->step};
+    reading.lr = static_cast<double>(history_.values_at(Metric::lr, kWholeRun, at).front());
+  }
+  watch.faults.window(reading);
 }
 
 void Reading::read_losses(LossWatch& losses) const {
@@ -380,6 +420,7 @@ std::vector<Finding> FindingsScan::findings() const {
   for (const Watches::Layer& layer : watches.layers) {
     layer.load.findings(out);
     layer.gate.findings(out);
+    layer.faults.findings(out);
   }
   for (Finding& finding : out) finding.steps = s.axis.steps(finding.steps);
   watches.quants.findings(out);

@@ -1,11 +1,12 @@
 // Findings: faults of a run as text with evidence. They are derived from a history alone, so that live runs, recordings
 // and imported logs are treated alike.
 //
-// A scan reads its history once, in blocks of kBlock steps, and keeps what it needs, so that a step takes the same time
-// at the end of a long run as at its beginning. Steps after the last whole block are included and read again when their
-// block is complete. Too slow for the GUI thread. Each threshold is declared and explained beside the watch that uses
-// it (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, swap_watch.h,
-// loss_watch.h, quant_watch.h). A healthy run has no findings, not even in its first steps.
+// A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
+// at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
+// when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
+// (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, fault_watch.h, shift_watch.h,
+// swap_watch.h, loss_watch.h, quant_watch.h), each with its reason. A healthy run has no findings, in its first steps
+// either.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/comparison/comparison.h"
@@ -24,24 +26,28 @@
 namespace moescope {
 
 enum class FindingKind {
-  loss_not_finite,    // NaN or Inf, now or ever
-  collapsed,          // a few experts take all tokens of a layer
-  collapsing,         // the load of a layer approaches a collapse
-  dead,               // no token for a long time
-  no_recovery,        // the load jumped in many layers and did not return to its former evenness in this one
-  starved,            // hardly any tokens for a long time
-  underused,          // far less than their share for a long time, with a relevant part of the capacity idle
-  hot,                // several times its share for a long time
-  uneven,             // the fullest expert has at least twice its share for a long time
-  uneven_ranks,       // neighbouring experts, which share a rank of expert parallelism, have far more than their share
-  uneven_batches,     // in every batch an expert is far too full, but a different one each time
-  swapped_layers,     // two layers have exchanged their loads
-  oscillating_bias,   // load and bias oscillate about the even load
-  saturated,          // the scores are at the ends of their range
-  uninformative,      // the scores are the same for every token
-  no_gradient,        // no gradient of the loss reaches the gates
-  bias_against_gate,  // the bias gives tokens to an expert to which the gate gives almost no weight
-  loss_stuck,         // the loss does not fall, or rose and stays up
+  loss_not_finite,      // NaN or Inf, now or ever
+  collapsed,            // a few experts take all tokens of a layer
+  collapsing,           // ... and it is on its way there
+  dead,                 // no token for a long time
+  no_recovery,          // the load jumped in many layers; this one did not come back
+  starved,              // hardly any tokens for a long time
+  underused,            // far less than their share for a long time, and a part of the capacity that counts
+  hot,                  // several times its share for a long time
+  uneven,               // the fullest expert has at least twice its share for a long time
+  uneven_ranks,         // neighbouring experts, which share a rank of expert parallelism, have far more than theirs
+  uneven_batches,       // an expert is far too full in every batch, but not the same one
+  swapped_layers,       // two layers have exchanged their loads
+  oscillating_bias,     // load and bias oscillate about the even load
+  saturated,            // the scores are at the ends of their range
+  uninformative,        // ... or are the same for every token
+  no_gradient,          // no gradient of the loss reaches the gates
+  stale_bias,           // a bias update rate is set, and the bias does not move
+  flat_auxiliary,       // an auxiliary loss is set, and is 0 or does not follow the load
+  unchanged_experts,    // experts get tokens, and their weights do not change
+  shared_excess,        // K experts have the same excess over all others: tokens that are alike, such as padding
+  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,           // the loss does not fall, or rose and stays up
   auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
@@ -52,6 +58,7 @@ enum class FindingKind {
   by_hand,     // settings made by the user override the router
 };
 const char* finding_kind_name(FindingKind kind);
+std::optional<FindingKind> finding_kind_named(std::string_view name);
 
 enum class Severity { note, warning, severe };
 const char* severity_name(Severity severity);

@@ -26,7 +26,7 @@ struct RouterFault {
   FindingKind kind;
   const char *of_one, *of_many;
 };
-constexpr std::array<RouterFault, 15> kRouterFaults = {{
+constexpr std::array<RouterFault, 18> kRouterFaults = {{
     {FindingKind::collapsed, "has collapsed", "have collapsed"},
     {FindingKind::collapsing, "has been collapsing", "are collapsing"},
     {FindingKind::dead, "has had dead experts", "have dead experts"},
@@ -43,6 +43,10 @@ constexpr std::array<RouterFault, 15> kRouterFaults = {{
     {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
     {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
     {FindingKind::uninformative, "has given every token the same scores", "give every token the same scores"},
+    {FindingKind::stale_bias, "has had a bias that does not move", "have biases that do not move"},
+    {FindingKind::flat_auxiliary, "has had an auxiliary loss that does not follow its load",
+     "have auxiliary losses that do not follow their load"},
+    {FindingKind::unchanged_experts, "has had experts that do not change", "have experts that do not change"},
     {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
      "have a bias that contradicts their gate"},
 }};

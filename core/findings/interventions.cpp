@@ -63,6 +63,9 @@ bool of_load(FindingKind kind) {
     case FindingKind::bias_against_gate:
     case FindingKind::saturated:
     case FindingKind::uninformative:
+    case FindingKind::stale_bias:
+    case FindingKind::flat_auxiliary:
+    case FindingKind::shared_excess:
     case FindingKind::load_shift:
       return true;
     default:
@@ -157,6 +160,20 @@ std::optional<double> Interventions::bias_rate(std::int64_t step) const {
   const auto rate = now->value(&RouterConfig::bias_update_rate);
   if (!rate || !sign_rule(step)) return std::nullopt;
   return now->holds(&RouterConfig::frozen) ? 0 : *rate;
+}
+
+bool Interventions::holds_bias(int layer, std::int64_t step) const {
+  const auto now = settings_.at(step);
+  if (!now->config()) return false;
+  const RouterConfig& router = now->config()->router;
+  const auto place = std::ranges::find(moe_layers_, layer) - moe_layers_.begin();
+  return router.frozen || router.force_balance || !router.pinned_bias.empty() || place < router.n_hash_layers;
+}
+
+std::optional<double> Interventions::aux_coeff(std::int64_t step) const {
+  const auto now = settings_.at(step);
+  if (no_auxiliary(*now) || drops(*now)) return std::nullopt;  // it does not count what is dropped
+  return now->value(&RouterConfig::aux_coeff);
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {
@@ -360,7 +377,7 @@ void Interventions::add_change_causes(Finding& finding) const {
     text += (text.empty() ? "" : "; ") + change->marker.text + " at step " + grouped(change->marker.step);
   if (!text.empty())
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
-  if (!jump) return;
+  if (!jump && finding.kind != FindingKind::loss_not_finite) return;
   for (const Marker& note : notes_) {
     if (std::abs(note.step - finding.steps.first) <= kJustAfter) finding.saw += " Noted there: " + note.text + ".";
   }

@@ -23,13 +23,16 @@ class Interventions {
 
   // Returns true for softmax scores, false for sigmoid; nullopt: not known, or another function.
   std::optional<bool> softmax(std::int64_t step) const;
-  bool quantiles_balance(std::int64_t step) const;  // the quantile rule balances, not the sign rule
-  bool sign_rule(std::int64_t step) const;          // no other rule is known to move the bias
-  // Rate of the sign rule; nullopt: another rule, or not known.
-  std::optional<double> bias_rate(std::int64_t step) const;
-  bool nothing_balances(std::int64_t step) const;  // known to have neither a bias rate nor an auxiliary loss
-  // Returns what balances the router as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff =
-  // 0."; empty if not known.
+  bool quantiles_balance(std::int64_t step) const;           // and not the sign rule
+  bool sign_rule(std::int64_t step) const;                   // no other rule is known to move the bias
+  std::optional<double> bias_rate(std::int64_t step) const;  // of the sign rule; nullopt: another rule, or not known
+  // Whether a person or a rule other than the sign's holds the bias of this layer: a frozen router, pinned biases,
+  // experts in turn or by a table. Known of runs with a config.
+  bool holds_bias(int layer, std::int64_t step) const;
+  std::optional<double> aux_coeff(std::int64_t step) const;  // of an auxiliary loss that is on; nullopt: none is known
+  bool nothing_balances(std::int64_t step) const;            // known to have neither a bias rate nor an auxiliary loss
+  // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
+  // empty: not known.
   std::string balancing(std::int64_t step) const;
   // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
   // loss", "Balance: bias 0.001".

@@ -1,0 +1,223 @@
+#include "core/findings/fault_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+bool has_information(const RouterFrame& router) {
+  constexpr double kSome = 1e-4;  // nats; less, and the scores are as equal as an untrained router's
+  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kSome;
+}
+
+// What a loss of coefficient 1 would be by the layer's counts and scores, E sum_e f_e P_e; NaN: not known.
+double auxiliary_by_counts(const RouterFrame& router) {
+  const std::size_t experts = router.tokens_per_expert.size();
+  double slots = 0, sum = 0;
+  if (experts == 0 || router.score_mass.size() != experts) return std::nan("");
+  for (std::size_t e = 0; e < experts; ++e) {
+    slots += router.tokens_per_expert[e];
+    sum += router.tokens_per_expert[e] * static_cast<double>(router.score_mass[e]);
+  }
+  return slots > 0 ? static_cast<double>(experts) * sum / slots : std::nan("");
+}
+
+}  // namespace
+
+FaultWatch::FaultWatch(int layer, const RunInfo& info)
+    : layer_(layer),
+      run_(info.run),
+      top_k_(info.top_k),
+      unchanged_windows_(static_cast<std::size_t>(std::max(0, info.n_experts)), 0) {}
+
+void FaultWatch::Lasting::follow(std::int64_t step, bool holds) {
+  windows = holds ? windows + 1 : 0;
+  if (windows == 1) since = step;
+}
+
+void FaultWatch::window(const FaultReading& reading) {
+  const double most = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
+  if (reading.router) {
+    judge_bias(reading, most);
+    judge_auxiliary(reading, most);
+  }
+  judge_excess(reading);
+  judge_changes(reading);
+  max_vio_ = most;
+}
+
+void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
+  const std::vector<float>& bias = reading.router->expert_bias;
+  if (bias.empty()) return;  // not logged at this step
+  const bool should_move = reading.bias_rate.value_or(0) > 0 && !reading.bias_is_held && max_vio > kFaultUneven;
+  still_.follow(reading.step, should_move && bias == bias_);
+  bias_ = bias;
+  bias_rate_ = reading.bias_rate.value_or(0);
+}
+
+void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
+  const auto value = static_cast<double>(reading.router->aux_loss);
+  const double coeff = reading.aux_coeff.value_or(0);
+  if (is_missing(reading.router->aux_loss) || !(coeff > 0)) {
+    aux_.reset();
+    flat_ = {};
+    return;
+  }
+  const bool same = aux_ && std::fabs(value - *aux_) <= kFlatAuxiliary * std::fabs(value);
+  aux_expected_ = reading.aux_is_ours ? auxiliary_by_counts(*reading.router) * coeff : std::nan("");
+  const double excess = value - coeff, expected = aux_expected_ - coeff;
+  const bool too_small = expected > kExpectedExcess * coeff && excess < kTooSmall * expected;
+  const bool uneven = max_vio > kFaultUneven;
+  const bool says_nothing = reading.aux_is_ours && value != 0 ? too_small : (value == 0 || same) && uneven;
+  flat_.follow(reading.step, says_nothing && has_information(*reading.router));
+  aux_ = value;
+}
+
+void FaultWatch::judge_excess(const FaultReading& reading) {
+  const RecentLoad& load = *reading.load;
+  const int n = load.n_experts();
+  std::vector<int> order;
+  if (!load.no_load() && top_k_ > 1 && n >= 2 * top_k_ + 2) {
+    order.resize(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](int e) { return load.share(static_cast<std::size_t>(e)); });
+  }
+  const auto share = [&](int place) {
+    return load.share(static_cast<std::size_t>(order[static_cast<std::size_t>(place)]));
+  };
+  bool holds = !order.empty();
+  double excess = 0;
+  std::vector<int> experts;
+  if (holds) {
+    double top = 0, others = 0;
+    for (int i = 0; i < n; ++i) (i < top_k_ ? top : others) += share(i);
+    top /= top_k_, others /= n - top_k_;
+    excess = top - others;
+    holds = excess > kLeastExcess && share(0) - share(top_k_ - 1) < kSameExcess * excess &&
+            share(top_k_ - 1) - share(top_k_) > kClearOfNext * excess && share(n - 1) > kLeastOther;
+    experts.assign(order.begin(), order.begin() + top_k_);
+    std::ranges::sort(experts);
+  }
+  if (experts != excess_) shared_ = {};
+  shared_.follow(reading.step, holds);
+  excess_ = std::move(experts);
+  excess_size_ = excess;
+}
+
+void FaultWatch::judge_changes(const FaultReading& reading) {
+  const SpecialisationFrame* now = reading.experts;
+  const std::size_t n = unchanged_windows_.size();
+  if (!now || now->update_norm_E.size() != n || reading.load->no_load() || reading.lr == 0) return;
+  const bool any_moves = std::ranges::any_of(now->update_norm_E, [](float norm) { return norm > 0; });
+  const bool has_gradients = now->gradient_norm_E.size() == n;
+  // Where none moves, only a gradient and a learning rate show that they should.
+  const bool judged = any_moves || (has_gradients && reading.lr > 0);
+  have_gradients_ = false;
+  const bool began = std::ranges::any_of(unchanged_windows_, [](int windows) { return windows > 0; });
+  for (std::size_t e = 0; e < n; ++e) {
+    const bool used = reading.load->mean()[e] > 0 && (!has_gradients || any_moves || now->gradient_norm_E[e] > 0);
+    const bool unchanged = judged && used && now->update_norm_E[e] == 0;
+    unchanged_windows_[e] = unchanged ? unchanged_windows_[e] + 1 : 0;
+    have_gradients_ = have_gradients_ || (unchanged && has_gradients && now->gradient_norm_E[e] > 0);
+  }
+  if (!began) unchanged_since_ = reading.step;
+}
+
+Finding FaultWatch::make(FindingKind kind, Severity severity, std::int64_t since) const {
+  Finding finding;
+  finding.kind = kind;
+  finding.severity = severity;
+  finding.run = run_;
+  finding.layers = {layer_};
+  finding.steps = {since, last_step_};
+  finding.title = "Layer " + std::to_string(layer_);
+  return finding;
+}
+
+void FaultWatch::findings(std::vector<Finding>& out) const {
+  add_bias(out);
+  add_auxiliary(out);
+  add_excess(out);
+  add_unchanged(out);
+}
+
+void FaultWatch::add_bias(std::vector<Finding>& out) const {
+  if (still_.windows < kFaultWindows) return;
+  Finding finding = make(FindingKind::stale_bias, Severity::warning, still_.since);
+  finding.metric = FigureKey("expert_bias");
+  finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
+  finding.title += ": the bias update rate is set, and the bias does not move";
+  finding.saw = "expert_bias has been the same to the last digit for " + std::to_string(still_.windows) +
+                " windows of 50 steps, with a bias update rate of " + decimal(bias_rate_) +
+                " and a fullest expert at " + decimal(1 + max_vio_, 2) + " times its fair share.";
+  finding.why =
+      "The update is not called for this layer, or is lost: a hook that is not registered, a model built anew after it "
+      "was, or a bias in BF16 whose distance between two numbers is more than twice the rate.";
+  out.push_back(std::move(finding));
+}
+
+void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
+  if (flat_.windows < kFaultWindows) return;
+  Finding finding = make(FindingKind::flat_auxiliary, Severity::warning, flat_.since);
+  finding.metric = Metric::router_aux_loss;
+  finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
+  const bool absent = aux_ == 0.0;
+  finding.title +=
+      absent ? ": an auxiliary loss is set, and its value is 0" : ": the auxiliary loss does not follow the load";
+  const std::string by_counts =
+      std::isnan(aux_expected_) ? "" : ", where counts and scores of the layer give " + decimal(aux_expected_);
+  finding.saw = "Its value is " + decimal(aux_.value_or(0)) + by_counts + "; this has lasted for " +
+                std::to_string(flat_.windows) + " windows of 50 steps, and the fullest expert is at " +
+                decimal(1 + max_vio_, 2) + " times its fair share.";
+  finding.why = absent
+                    ? "The loss is not computed, or not added: its gradient cannot balance the router."
+                    : "Its shares are nearly the same for all experts whatever the scores are, as where a softmax is "
+                      "taken of scores that are a softmax already: it has almost no gradient.";
+  out.push_back(std::move(finding));
+}
+
+void FaultWatch::add_excess(std::vector<Finding>& out) const {
+  if (shared_.windows < kFaultWindows) return;
+  Finding finding = make(FindingKind::shared_excess, Severity::note, shared_.since);
+  finding.experts = excess_;
+  finding.metric = FigureKey("utilisation");
+  finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
+  finding.title += ": " + std::to_string(top_k_) + " experts share one excess";
+  finding.saw = "Experts " + listed(excess_) + ", as many as a token uses, have nearly the same load, " +
+                decimal(excess_size_, 2) +
+                " times the fair share above the mean of the others, and no other expert "
+                "comes near.";
+  finding.why =
+      "Tokens that are all alike choose the same experts. Padding that counts as text is the usual cause: balancing "
+      "then works against a load that no text has.";
+  out.push_back(std::move(finding));
+}
+
+void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
+  std::vector<int> found;
+  for (std::size_t e = 0; e < unchanged_windows_.size(); ++e)
+    if (unchanged_windows_[e] >= kFaultWindows) found.push_back(static_cast<int>(e));
+  if (found.empty()) return;
+  const bool all = found.size() == unchanged_windows_.size();
+  Finding finding = make(FindingKind::unchanged_experts, Severity::warning, unchanged_since_);
+  finding.experts = found;
+  finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
+  finding.title += all ? ": no expert changes" : ": experts get tokens and do not change";
+  finding.saw = (all ? std::string("The weights of all experts")
+                     : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
+                " did not change in any step that was looked at";
+  finding.saw += have_gradients_ ? ", although they have a gradient." : ".";
+  finding.why =
+      have_gradients_
+          ? "The optimizer does not have them, or their updates are lost in the format of the weights: the router "
+            "sends tokens to weights that do not learn."
+          : "No gradient reaches them: they are cut off from the loss, or frozen.";
+  out.push_back(std::move(finding));
+}
+
+}  // namespace moescope

@@ -1,0 +1,189 @@
+// Faults of training programs that no setting shows: found where they are, and only there.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config/config_toml.h"
+#include "tests/support/made_up_run.h"
+
+namespace moescope {
+namespace {
+
+using MadeUpShares = MadeUp::Shares;
+
+constexpr FindingKind kFaults[] = {FindingKind::stale_bias, FindingKind::flat_auxiliary, FindingKind::unchanged_experts,
+                                   FindingKind::shared_excess};
+
+std::size_t count_of_kind(const std::vector<Finding>& findings, FindingKind kind) {
+  return of_kind(findings, kind).size();
+}
+
+MadeUpShares uneven_shares() {
+  MadeUpShares shares = MadeUp::even();
+  for (std::size_t e = 0; e < shares.size(); ++e) shares[e] = 0.5 + 0.1 * static_cast<double>(e);
+  shares[3] = 4;
+  return shares;
+}
+
+// --- our own runs, with the fault and without ---
+
+std::vector<Finding> nano_findings(const std::function<void(RunConfig&)>& change, int steps = 310) {
+  RunConfig config = load_preset("nano").config;
+  config.telemetry.specialisation_every = 10;
+  config.telemetry.texts_every = config.telemetry.flips_every = 0;
+  config.telemetry.sample_every = 0;
+  change(config);
+  return find_all(trained(config, steps));
+}
+
+TEST(Faults, ARightTrainingHasNone) {
+  const auto plain = nano_findings([](RunConfig&) {});
+  const auto by_loss = nano_findings([](RunConfig& c) {
+    c.router.score_func = ScoreFunc::softmax;
+    c.router.bias_update_rate = 0;
+    c.router.aux_mode = AuxMode::batch;
+    c.router.aux_coeff = 0.1;
+  });
+  for (const auto& findings : {plain, by_loss})
+    for (const FindingKind kind : kFaults) EXPECT_EQ(count_of_kind(findings, kind), 0u) << all_text(findings);
+}
+
+TEST(Faults, ABiasThatIsNeverUpdatedIsFound) {
+  const auto stale = [](RunConfig& c) { c.router.fault_stale_bias = true; };
+  const auto findings = nano_findings(stale);
+  EXPECT_GT(count_of_kind(findings, FindingKind::stale_bias), 0u) << all_text(findings);
+  const auto no_rate = nano_findings([&](RunConfig& c) { stale(c), c.router.bias_update_rate = 0; });
+  EXPECT_EQ(count_of_kind(no_rate, FindingKind::stale_bias), 0u) << "it is not to move";
+  const auto frozen = nano_findings([&](RunConfig& c) { c.router.frozen = true; });
+  EXPECT_EQ(count_of_kind(frozen, FindingKind::stale_bias), 0u) << all_text(frozen);
+}
+
+TEST(Faults, ABiasInBf16FarFromZeroIsFound) {
+  const auto findings = nano_findings([](RunConfig& c) {
+    c.router.initial_bias = "*:0=7,*:1=7,*:2=7,*:3=7,*:4=7,*:5=7,*:6=7,*:7=7";
+    c.router.bias_format = StoredFormat::bf16;
+  });
+  EXPECT_GT(count_of_kind(findings, FindingKind::stale_bias), 0u) << all_text(findings);
+}
+
+TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
+  const auto findings = nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "1:2, 1:5"; }, 210);
+  const auto unchanged = of_kind(findings, FindingKind::unchanged_experts);
+  ASSERT_EQ(unchanged.size(), 1u) << all_text(findings);
+  EXPECT_EQ(unchanged[0].layers, std::vector<int>{1});
+  EXPECT_EQ(unchanged[0].experts, (std::vector<int>{2, 5}));
+  EXPECT_NE(unchanged[0].saw.find("although they have a gradient"), std::string::npos) << unchanged[0].saw;
+  const auto all =
+      nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "2:0,2:1,2:2,2:3,2:4,2:5,2:6,2:7"; }, 210);
+  ASSERT_EQ(count_of_kind(all, FindingKind::unchanged_experts), 1u) << all_text(all);
+  EXPECT_EQ(of_kind(all, FindingKind::unchanged_experts)[0].title, "Layer 2: no expert changes");
+}
+
+// --- logs ---
+
+// The log of another program: its settings as it states them, a bias and an auxiliary loss by layer.
+struct LoggedRun {
+  explicit LoggedRun(const std::string& settings) { run.history()->append(Marker{0, 0, kSettingsMarker, settings}); }
+  void steps(int n, const std::function<void(int step, RouterFrame&)>& change,
+             const MadeUpShares& shares = uneven_shares()) {
+    for (int i = 0; i < n; ++i) {
+      TelemetryFrame& frame = run.next();
+      frame.routers = {run.router(1, shares), run.router(2, MadeUp::even())};
+      change(i, frame.routers[0]);
+      run.push();
+    }
+  }
+  std::vector<Finding> findings() const { return find_all(run.history()); }
+  MadeUp run;
+};
+
+TEST(FaultsInLogs, ABiasThatStandsStillIsFound) {
+  for (const bool moves : {false, true})
+    for (const char* rate : {"0.001", "0"}) {
+      LoggedRun log(std::string(R"({"moe_router_bias_update_rate": )") + rate + "}");
+      log.steps(260, [&](int step, RouterFrame& router) {
+        router.expert_bias.assign(MadeUp::kExperts, 0.25f);
+        if (moves) router.expert_bias[3] -= 0.001f * static_cast<float>(step);
+      });
+      const bool wrong = !moves && std::string(rate) != "0";
+      EXPECT_EQ(count_of_kind(log.findings(), FindingKind::stale_bias), wrong ? 1u : 0u) << all_text(log.findings());
+    }
+}
+
+TEST(FaultsInLogs, AnEvenLoadNeedsNoMove) {
+  LoggedRun log(R"({"load_balance_coeff": 0.001})");
+  log.steps(
+      260, [](int, RouterFrame& router) { router.expert_bias.assign(MadeUp::kExperts, 0.0f); }, MadeUp::even());
+  EXPECT_EQ(count_of_kind(log.findings(), FindingKind::stale_bias), 0u) << all_text(log.findings());
+}
+
+TEST(FaultsInLogs, AnAuxiliaryLossThatIsFlatOrZeroIsFound) {
+  struct AuxLogCase {
+    float value, swing;
+    bool wrong;
+  };
+  for (const auto& [value, swing, wrong] : {AuxLogCase{0, 0, true}, {0.0100f, 0, true}, {0.0131f, 0.0008f, false}}) {
+    LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
+    log.steps(260, [value = value, swing = swing](int step, RouterFrame& router) {
+      router.aux_loss = value + swing * std::sin(0.1f * static_cast<float>(step));
+      router.mutual_information = 0.1f;
+    });
+    EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), wrong ? 1u : 0u) << value;
+  }
+  LoggedRun off(R"({"router_aux_loss_coef": 0})");
+  off.steps(260, [](int, RouterFrame& router) { router.aux_loss = 0; });
+  EXPECT_EQ(count_of_kind(off.findings(), FindingKind::flat_auxiliary), 0u) << "it is not set";
+}
+
+TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {
+  MadeUpShares padded = MadeUp::even();
+  for (std::size_t e = 0; e < padded.size(); ++e) padded[e] += 0.05 * std::sin(static_cast<double>(e));
+  padded[4] = padded[9] = 2.2;
+  MadeUpShares two_hot = padded;
+  two_hot[9] = 1.7;  // not the same
+  MadeUpShares three = padded;
+  three[12] = 2.2;  // more than a token uses
+  for (const auto& [shares, wrong] :
+       {std::pair{padded, true}, {two_hot, false}, {three, false}, {uneven_shares(), false}}) {
+    LoggedRun log("{}");
+    log.steps(
+        260, [](int, RouterFrame&) {}, shares);
+    const auto found = of_kind(log.findings(), FindingKind::shared_excess);
+    ASSERT_EQ(found.size(), wrong ? 1u : 0u) << all_text(log.findings());
+    if (wrong) EXPECT_EQ(found[0].experts, (std::vector<int>{4, 9}));
+  }
+}
+
+// A log that has the length of each expert's gradient and change, as moescope_log.py writes them on request.
+TEST(FaultsInLogs, ExpertsThatDoNotChangeAreFound) {
+  for (const bool has_gradients : {true, false}) {
+    MadeUp run;
+    for (int step = 0; step < 260; ++step) {
+      TelemetryFrame& frame = run.next();
+      frame.lr = 1e-3f;
+      frame.routers = {run.router(1, MadeUp::even()), run.router(2, MadeUp::even())};
+      if (step % 20 == 0) {
+        for (const int layer : {1, 2}) {
+          SpecialisationFrame& special = frame.specialisation.emplace_back();
+          special.layer = layer;
+          special.experts = MadeUp::kExperts;
+          special.update_norm_E.assign(MadeUp::kExperts, 0.01f);
+          if (has_gradients) special.gradient_norm_E.assign(MadeUp::kExperts, 0.5f);
+        }
+        frame.specialisation[0].update_norm_E[7] = 0;
+      }
+      run.push();
+    }
+    const auto found = of_kind(find_all(run.history()), FindingKind::unchanged_experts);
+    ASSERT_EQ(found.size(), 1u) << all_text(find_all(run.history()));
+    EXPECT_EQ(found[0].layers, std::vector<int>{1});
+    EXPECT_EQ(found[0].experts, std::vector<int>{7});
+  }
+}
+
+}  // namespace
+}  // namespace moescope
