@@ -33,6 +33,12 @@ void print_list() {
     std::printf("%d  %-22s %s\n   %s\n", ++number, name.c_str(), printable(lesson.title).c_str(),
                 printable(lesson.teaches).c_str());
   }
+  std::printf("\nFaults of real trainings:\n");
+  for (const std::string& name : exhibit_names()) {
+    const Lesson exhibit = find_lesson(name).lesson;
+    std::printf("   %-22s %s\n   %s\n", name.c_str(), printable(exhibit.title).c_str(),
+                printable(exhibit.teaches).c_str());
+  }
 }
 
 void print_figures() {

@@ -120,6 +120,7 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
 }
 
 void LessonActions::fillMenu() {
+  qDeleteAll(menu_->findChildren<QMenu*>(Qt::FindDirectChildrenOnly));
   menu_->clear();
   const QSettings store = settings();
   int number = 0;
@@ -134,7 +135,14 @@ void LessonActions::fillMenu() {
                                        this, [this, lesson] { start(lesson); });
     action->setToolTip(QString::fromStdString(about.teaches));
   }
-  menu_->setToolTipsVisible(true);
+  QMenu* faults = menu_->addMenu("&Faults of real trainings");
+  for (const std::string& name : exhibit_names()) {
+    const Lesson about = find_lesson(name).lesson;
+    QAction* action = faults->addAction(QString::fromStdString(about.title), this,
+                                        [this, name] { start(QString::fromStdString(name)); });
+    action->setToolTip(QString::fromStdString(about.teaches));
+  }
+  for (QMenu* menu : {menu_, faults}) menu->setToolTipsVisible(true);
   menu_->addSeparator();
   menu_->addAction("&Open a lesson file...", this, [this] {
     const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");

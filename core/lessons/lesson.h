@@ -40,7 +40,7 @@ struct RunFigure {
   LessonPick::Of over = LessonPick::Of::mean;
   // Parameters of single figures.
   std::int64_t lag = 1;    // load_correlation
-  std::string of;          // steps_until: a metric
+  std::string of;          // steps_until: a metric; finding: a kind
   double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
   std::string model;       // modelled_*: model of the layer
@@ -150,7 +150,9 @@ ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> se
 
 // Returns the built-in lessons in teaching order.
 std::vector<std::string> lesson_names();
-// Finds a built-in lesson by name or number ("2"), or a file by its path.
+// Lessons of one fault each that real trainings had, beside a run without it: assets/exhibits/NN-name.toml.
+std::vector<std::string> exhibit_names();
+// A built-in lesson by name or number ("2"), an exhibit by name, or a file by its path.
 ParsedLesson find_lesson(std::string_view name_or_path, std::optional<std::int64_t> seed = {});
 
 }  // namespace moescope

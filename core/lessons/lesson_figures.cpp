@@ -21,6 +21,8 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
     {"expert_bias", Source::run, "", "expert_bias of an expert at the end of the range"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
+    {"counts_ratio", Source::run, "",
+     "counts of all experts over tokens times top_k, mean over the steps of the range"},
     {"load_correlation", Source::run, "",
      "correlation of the experts' utilisation between step t and step t + lag, over the range: near 1 the same experts "
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
@@ -45,6 +47,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
      "steps from the run's newest live change, or its start, until the mean of `of` over 10 steps is below `limit`"},
+    {"finding", Source::run, "", "findings of the kind `of` that go on at the last step"},
     {"sqnr_db", Source::tensor, "dB", "10 log10(sum x^2 / sum (x - q)^2)"},
     {"underflow", Source::tensor, "%", "share of non-zero values that became zero"},
     {"clipped", Source::tensor, "%", "share of values beyond the format's maximum after scaling"},

@@ -7,6 +7,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/findings/findings.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
@@ -367,6 +368,7 @@ class LessonParser {
       figure.slots_per_rank = static_cast<int>(section.integer("slots_per_rank", 0, 0, 1024));
     if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
     if (key == "steps_until") read_steps_until(section, figure);
+    if (key == "finding") read_finding(section, figure);
     return figure;
   }
 
@@ -376,6 +378,12 @@ class LessonParser {
     if (!section.has("limit")) section.problem("limit", "is missing");
     const LessonFigureInfo* of = find_lesson_figure(figure.of);
     if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
+  }
+
+  static void read_finding(Section& section, RunFigure& figure) {
+    figure.of = section.required_text("of");
+    if (!finding_kind_named(figure.of))
+      section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
   }
 
   TensorFigure read_tensor_figure(Section& section) {
@@ -588,10 +596,12 @@ std::string name_of(std::string_view file) {
   return name;
 }
 
-std::vector<std::string_view> lesson_assets() {
+constexpr std::string_view kLessons = "lessons/", kExhibits = "exhibits/";
+
+std::vector<std::string_view> assets_in(std::string_view folder) {
   std::vector<std::string_view> names;
   for (const Asset& each : assets())
-    if (each.name.starts_with("lessons/")) names.push_back(each.name);
+    if (each.name.starts_with(folder)) names.push_back(each.name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -632,18 +642,26 @@ ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> se
 
 std::vector<std::string> lesson_names() {
   std::vector<std::string> names;
-  for (const std::string_view asset_name : lesson_assets()) names.push_back(name_of(asset_name));
+  for (const std::string_view asset_name : assets_in(kLessons)) names.push_back(name_of(asset_name));
+  return names;
+}
+
+std::vector<std::string> exhibit_names() {
+  std::vector<std::string> names;
+  for (const std::string_view asset_name : assets_in(kExhibits)) names.push_back(name_of(asset_name));
   return names;
 }
 
 ParsedLesson find_lesson(std::string_view name, std::optional<std::int64_t> seed) {
-  const std::vector<std::string_view> built_in = lesson_assets();
+  const std::vector<std::string_view> built_in = assets_in(kLessons);
   std::string list;
   for (std::size_t i = 0; i < built_in.size(); ++i) {
     const std::string each = name_of(built_in[i]);
     if (name == each || name == std::to_string(i + 1)) return parse_lesson(asset(built_in[i]), built_in[i], seed);
     list += (list.empty() ? "" : ", ") + each;
   }
+  for (const std::string_view each : assets_in(kExhibits))
+    if (name == name_of(each)) return parse_lesson(asset(each), each, seed);
   if (name.ends_with(".toml")) return load_lesson(std::string(name), seed);
   return unreadable(name, "no such lesson, allowed are " + list + ", or the path of a .toml file");
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "core/findings/findings.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/specialisation.h"
 #include "core/parallel/placement.h"
@@ -236,6 +237,13 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
   return bits;
 }
 
+double findings_of(const std::string& kind, const History& history) {
+  // The scan only reads while the caller holds the history.
+  const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
+  return static_cast<double>(std::ranges::count_if(
+      all, [&](const Finding& each) { return each.ongoing && finding_kind_name(each.kind) == kind; }));
+}
+
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {
   const Of expert = figure.expert.of;
   if (key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
@@ -251,6 +259,11 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   if (key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
     return fold(Of::max, 0, all) - fold(Of::min, 0, all);
+  }
+  if (key == "counts_ratio") {
+    const std::vector<std::uint64_t> counts = loads(frames, layer);
+    const double slots = static_cast<double>(history.info().tokens_per_step) * history.info().top_k;
+    return std::accumulate(counts.begin(), counts.end(), 0.0) / (slots * static_cast<double>(frames.size()));
   }
   if (key == "load_correlation") return load_correlation(frames, layer, static_cast<std::size_t>(figure.lag));
   const auto tokens = static_cast<double>(history.info().tokens_per_step);
@@ -287,6 +300,7 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   }
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;
+  if (key == "finding") return findings_of(figure.of, history);
   if (const auto metric = metric_named(key)) return finite(metric_figure(figure, *metric, history, range));
   const auto frames = frames_of(history, range);
   if (key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
