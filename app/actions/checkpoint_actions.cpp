@@ -32,10 +32,10 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
       menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+Shift+K"), this, &CheckpointActions::keepNow);
   QAction* rewind = menu->addAction("&Rewind to the checkpoint before the cursor", QKeySequence("Ctrl+Backspace"), this,
                                     from_kept(&CheckpointActions::rewind));
-  rewind->setToolTip("All runs go back; what came after is forgotten");
+  rewind->setToolTip("All runs return to this checkpoint; later steps are deleted");
   QAction* branch = menu->addAction("Bra&nch off from the checkpoint before the cursor...", QKeySequence("Ctrl+B"),
                                     this, from_kept(&CheckpointActions::askForBranch));
-  branch->setToolTip("Train a twin from there on, with another setting");
+  branch->setToolTip("Train a twin from this checkpoint on, with another setting");
   offWithoutTraining(menu, {keep, rewind, branch}, session_);
 }
 
@@ -49,11 +49,11 @@ void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
   for (const KeptCheckpoint& checkpoint : kept)
     if (std::abs(checkpoint.step - step) < std::abs(nearest - step)) nearest = checkpoint.step;
   const qint64 now = session_->live()->status().step;
-  menu->addAction(QString("&Rewind to step %1 (forgets %2 steps)").arg(nearest).arg(now - nearest), this,
+  menu->addAction(QString("&Rewind to step %1 (deletes %2 steps)").arg(nearest).arg(now - nearest), this,
                   [this, nearest] { rewind(nearest); })
       ->setToolTip("All runs go back to this checkpoint");
   menu->addAction(QString("&Branch off from step %1...").arg(nearest), this, [this, nearest] { askForBranch(nearest); })
-      ->setToolTip("Train a twin from there on, with another setting; the run itself stays");
+      ->setToolTip("Train a twin from this step on, with another setting; the run itself does not change");
   menu->addSeparator();
   menu->addAction("&Keep a checkpoint now", this, &CheckpointActions::keepNow);
 }
@@ -78,7 +78,7 @@ void CheckpointActions::keepNow() {
 void CheckpointActions::rewind(qint64 step) {
   if (const QString refused = session_->rewind(step); !refused.isEmpty()) return messages_->warn(refused);
   emit wentBack();
-  messages_->say(QString("Back at step %1, paused, with the settings of then").arg(step), 8000);
+  messages_->say(QString("Rewound to step %1 and paused, with the settings of that step").arg(step), 8000);
   selection_->setFollowing(true);
 }
 

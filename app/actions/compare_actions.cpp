@@ -139,8 +139,7 @@ void CompareActions::nameChoices() {
 }
 
 void CompareActions::askForTwin(std::optional<Setting> setting) {
-  if (!session_->isLive())
-    return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
+  if (!session_->isLive()) return messages_->warn("A twin trains only beside a model in training: start a run first.");
   auto* dialog =
       new CompareDialog(session_->config(), setting.value_or(&PrecisionConfig::experts), messages_->window());
   dialog->setRoom(kMaxRuns - static_cast<int>(session_->histories().size()));
@@ -173,7 +172,7 @@ void CompareActions::addTwinWith(Setting setting, const ConfigValue& value) {
   const auto problems = validate(twin);
   if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
   if (difference(session_->config(), twin).empty())
-    return messages_->warn("That is what run A has: choose another value.");
+    return messages_->warn("Run A has this value already: choose another one.");
   addTwin(twin);
 }
 

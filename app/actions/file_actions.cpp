@@ -87,7 +87,7 @@ void FileActions::open(const QStringList& paths) {
     if (std::ranges::all_of(kinds, holds_runs)) return session_->open(paths);
     if (paths.size() == 1) return openOther(paths.front());
     QStringList lines{
-        "Several files open together where each holds runs: recordings, logs, tables, events. These are:"};
+        "Only files with runs can be opened together: recordings, logs, tables, event files. The chosen files are:"};
     for (qsizetype i = 0; i < paths.size(); ++i)
       lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(),
                                      QString(file_kind_name(kinds[static_cast<std::size_t>(i)])));
@@ -264,7 +264,7 @@ void FileActions::askAttach() {
   bool given = false;
   const QString address = QInputDialog::getText(
       messages_->window(), "Attach to a training",
-      "HOST:PORT of a training that runs with --serve PORT.\nIt prints both this and the token that it made.",
+      "HOST:PORT of a training that runs with --serve PORT.\nThat training prints the address and its token.",
       QLineEdit::Normal, "127.0.0.1:5000", &given);
   if (given) attach(address.trimmed());
 }
@@ -306,7 +306,7 @@ void FileActions::fillRecentFiles(QMenu* menu) {
 void FileActions::openRecent(const QString& path) {
   if (QFileInfo::exists(path)) return open({path});
   forgetRecentFile(path);
-  messages_->say(path + " is no longer there; it was taken off the list", 8000);
+  messages_->say(path + " does not exist any more and was removed from the list", 8000);
 }
 
 }  // namespace moescope

@@ -23,11 +23,11 @@ HostActions::~HostActions() = default;
 
 void HostActions::addActionsTo(QMenu* menu) {
   QAction* train = menu->addAction("Train on &hosts...", this, &HostActions::ask);
-  train->setToolTip("The settings of the set-up form, with the ranks of mpirun on this and other machines");
+  train->setToolTip("Train with the settings of the set-up on this machine and others, by mpirun");
   stop_ = menu->addAction("Stop the training on hosts", this, [this] {
     if (training_) training_->stop();
   });
-  stop_->setToolTip("After the step in flight; its recording stays");
+  stop_->setToolTip("Stop after the current step; the recording is kept");
   stop_->setEnabled(false);
 }
 
@@ -36,8 +36,7 @@ void HostActions::stopNow() {
 }
 
 void HostActions::ask() {
-  if (training_)
-    return notice_->showNotice("A training on hosts is under way already: Run > Stop the training on hosts");
+  if (training_) return notice_->showNotice("A training on hosts is running already: Run > Stop the training on hosts");
   const RunConfig config = form_->draft();
   auto* dialog = new HostsDialog(recordingsFolder(), config.optimizer.total_steps, messages_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -70,10 +69,10 @@ void HostActions::end(bool stopped, const QString& why) {
   const QString name = QFileInfo(recording).fileName();
   const auto open = [this, recording] { session_->open({recording}); };
   if (stopped || why.isEmpty()) {
-    notice_->offer(
-        QString(stopped ? "The training on hosts was stopped: %1." : "The training on hosts took all steps: %1.")
-            .arg(name),
-        "Open the recording", open);
+    notice_->offer(QString(stopped ? "The training on hosts was stopped: %1."
+                                   : "The training on hosts has finished all steps: %1.")
+                       .arg(name),
+                   "Open the recording", open);
   } else {
     notice_->showNotice({});
     messages_->warn("The training on hosts has failed:\n" + why);

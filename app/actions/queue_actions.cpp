@@ -50,13 +50,13 @@ void QueueActions::addActionsTo(QMenu* menu) {
   QAction* outcomes = outcomes_->toggleViewAction();
   outcomes->setText("&Outcomes of many candidates");
   outcomes->setShortcut(Qt::Key_F8);
-  outcomes->setToolTip("Of candidates that train in groups: \"Compare with...\" takes up to sixteen");
+  outcomes->setToolTip("Results of candidates that train in groups; \"Compare with...\" takes up to sixteen");
   menu->addAction(outcomes);
 }
 
 bool QueueActions::mayTrain() {
   if (outcomes_->training())
-    messages_->warn("Candidates train already: cancel them under Outcomes (F8), or let them come to their end.");
+    messages_->warn("Other candidates are in training: cancel them under Outcomes (F8), or wait until they are done.");
   return !outcomes_->training();
 }
 
@@ -92,7 +92,7 @@ void QueueActions::takeUp(QString queue_file) {
                                 return *queue != nullptr;
                               });
   connect(job, &ProgressJob::failed, messages_,
-          [this](const QString& why) { messages_->warn("These candidates cannot be taken up: " + why); });
+          [this](const QString& why) { messages_->warn("These candidates cannot be opened: " + why); });
   connect(job, &ProgressJob::workDone, this, [=, this] {
     const auto go_on = [=, this] {
       if (*queue && mayTrain()) train(std::move(*queue));

@@ -27,7 +27,7 @@ void RecordingActions::addActionsTo(QMenu* menu) {
   QAction* go_on =
       menu->addAction("Co&ntinue this recording from its checkpoint", this, &RecordingActions::continueTraining);
   QAction* again = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);
-  again->setToolTip("Train it once more beside the window and compare every loss to the bit");
+  again->setToolTip("Train this recording again and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
     const bool recording = session_->showsLog() && !session_->isFollowing() && session_->attachedTo().isEmpty();
@@ -36,10 +36,10 @@ void RecordingActions::addActionsTo(QMenu* menu) {
     go_on->setText(steps.empty()
                        ? QString("Co&ntinue this recording from its checkpoint")
                        : QString("Co&ntinue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
-    go_on->setToolTip(steps.empty()
-                          ? "No checkpoint lies beside it"
-                          : "From the last checkpoint up to the cursor, into a recording of its own; this one "
-                            "stays");
+    go_on->setToolTip(
+        steps.empty()
+            ? "No checkpoint lies beside it"
+            : "Train on from the last checkpoint before the cursor, into a new recording; this one does not change");
     go_on->setEnabled(!steps.empty());
     again->setEnabled(recording);
   });
@@ -58,7 +58,7 @@ std::int64_t RecordingActions::stepsUpToCursor() const {
 void RecordingActions::continueTraining() {
   const QString folder = QString::fromStdString(checkpoints_of(session_->path().toStdString()));
   if (!session_->showsLog() || checkpoint_steps(folder.toStdString()).empty())
-    return messages_->warn("Open a recording with checkpoints beside it first: runs of this window keep them");
+    return messages_->warn("Open a recording that has checkpoints first: recordings of this window have them");
   const auto go_on = [this, folder] {
     const QString name = QFileInfo(session_->path()).completeBaseName();
     session_->resume(folder, recordingPlace(name, messages_), stepsUpToCursor());

@@ -135,21 +135,22 @@ std::optional<double> RouterActions::listed(List list, int layer, int expert) co
 
 void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
   if (!possible(layer, expert)) {
-    menu->addAction("Only experts of a model in training can be acted on")->setEnabled(false);
+    menu->addAction("Actions need a model in training")->setEnabled(false);
     return;
   }
   const QString name = nameOf(layer, expert);
   menu->setToolTipsVisible(true);
   if (killed(layer, expert))
     menu->addAction("&Revive " + name, this, [=, this] { revive(layer, expert); })
-        ->setToolTip("It can be chosen again from the next step on");
+        ->setToolTip("The router can choose this expert again from the next step on");
   else
     menu->addAction("&Kill " + name, this, [=, this] { kill(layer, expert); })
-        ->setToolTip("It cannot be chosen from the next step on; its weights stay");
+        ->setToolTip("The router no longer chooses this expert from the next step on; its weights are kept");
   menu->addAction("&Pin the bias of " + name + "...", this, [=, this] { askPin(layer, expert); })
-      ->setToolTip("Hold expert_bias at a value: positive draws tokens, negative turns them away");
+      ->setToolTip("Hold expert_bias at a value: a positive one brings tokens, a negative one keeps them away");
   if (const auto bias = pinned(layer, expert))
-    menu->addAction(QString("&Let the bias go (pinned at %1)").arg(*bias), this, [=, this] { release(layer, expert); });
+    menu->addAction(QString("Re&lease the bias (pinned at %1)").arg(*bias), this,
+                    [=, this] { release(layer, expert); });
 }
 
 void RouterActions::setListed(List list, int layer, int expert, std::optional<double> value) {

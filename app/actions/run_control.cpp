@@ -182,8 +182,8 @@ void RunControl::pauseBeforeTheDiskIsFull() {
   if (recordingBytes(session_->path()) < pause_at_bytes_) return;
   pause_at_bytes_ += kPauseAfterBytes;
   pause();
-  messages_->warn(QString("Paused: the recording %1 has grown by %2 GB. Space goes on; a larger telemetry.every keeps "
-                          "recordings smaller.")
+  messages_->warn(QString("Paused: the recording %1 has grown by %2 GB. Space continues the training; a larger "
+                          "telemetry.every makes recordings smaller.")
                       .arg(session_->path())
                       .arg(kPauseAfterBytes / 1e9));
 }

@@ -46,8 +46,7 @@ void SetupLinks::addActionsTo(QMenu* menu) {
 
 void SetupLinks::copy() {
   const auto setup = sharedSetup(*session_, *selection_, *workspaces_);
-  if (!setup)
-    return messages_->warn("There is no set-up to copy: the settings of what is open are not known, as of logs.");
+  if (!setup) return messages_->warn("There is no set-up to copy: a log does not contain all settings of its run.");
   const QString link = QString::fromStdString(setup_link(*setup));
   if (link.isEmpty())
     return messages_->warn(

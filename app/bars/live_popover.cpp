@@ -45,7 +45,8 @@ void LivePopover::addFoot() {
   problem_->setObjectName("live_problem");
   problem_->setWordWrap(true);
   column()->addWidget(problem_);
-  auto* words = new QLabel("Each takes effect at the next step and is marked on the timeline. Ctrl+Z undoes a change.");
+  auto* words =
+      new QLabel("Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it.");
   words->setWordWrap(true);
   words->setForegroundRole(QPalette::PlaceholderText);
   column()->addWidget(words);

@@ -230,7 +230,7 @@ void WindowBar::setRunning(bool running) {
   const bool training = open_ == Open::training;
   run_->setText(running ? "Pause" : training ? "Run" : "Play");
   run_->setToolTip(running    ? training ? "Pause after this step (Space)" : "Pause the replay (Space)"
-                   : training ? "Train on (Space)"
+                   : training ? "Continue the training (Space)"
                               : "Replay the recording from the cursor on (Space)");
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }

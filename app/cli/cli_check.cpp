@@ -291,29 +291,32 @@ void check(const CheckOptions& options) {
 
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
-  Command command(app, "check", "Report what is wrong with a run, also by the exit status");
+  Command command(app, "check",
+                  "Print the verdict and the findings of a run; the exit status tells whether there are any");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);
   std::string words =
-      "Findings that make it fail, separated by commas: severe (every severe one), warning (those, too)";
+      "Findings that end the command with status 1, separated by commas: severe (all severe ones), warning (all "
+      "warnings, too)";
   for (const Word& each : kWords) words += std::string(", ") + each.word;
   command.option("--fail-on", options->fail_on, words).shows_default();
-  command.option("--json", options->json, "Prints all findings as JSON");
+  command.option("--json", options->json, "Print all findings as JSON");
   const Option follow = command.option("--follow", options->follow,
-                                       "Reads on while the recording or log (JSON lines, need not be there yet) grows, "
-                                       "until one of those findings is there");
-  command.option("--until", options->until, "`finding`, or the step after which it ends without one")
+                                       "Read new steps while the recording or log grows (JSON lines may not exist "
+                                       "yet), until one of these findings appears");
+  command
+      .option("--until", options->until,
+              "`finding`: wait for one without limit; or the step after which the command ends without one")
       .shows_default()
       .needs(follow);
-  command.option("--idle", options->idle, "Ends, too, when nothing was added for so many seconds; 0: waits on")
+  command.option("--idle", options->idle, "End when nothing was added for so many seconds; 0: never")
       .range(0.0, 1e9)
       .shows_default()
       .needs(follow);
   command.footer(
-      "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count, but for "
-      "a\n"
-      "loss that was not finite.\n"
+      "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
+      "except a loss that was not finite.\n"
       "JSON: {\"moescope_check\": 1, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
       "\"sentence\",\n"
       "\"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", \"steps\", \"layers\", \"experts\", "

@@ -203,9 +203,9 @@ void add_figures_command(CLI::App& app) {
   command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
   command.option("--run", options->run, "Of several in the file, the run of this name (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
-  command.option("--json", options->json, "Prints JSON, with the arrays by expert, rank and operand, too");
+  command.option("--json", options->json, "Print JSON, with the arrays by expert, rank and operand, too");
   command.footer(
-      "A figure that is not taken every step is that of the newest step up to --at, which stands beside it.\n"
+      "A figure that is not measured at every step is that of the newest measured step up to --at, printed beside it.\n"
       "JSON: {\"moescope_figures\": 1, \"run\", \"step\", \"steps\": [first, last], \"figures\": [{\"key\", \"name\", "
       "\"unit\",\n"
       "\"provenance\", \"values\": [{\"layer\" (null: the whole run), \"step\" (null: a mean over steps of long ago),\n"

@@ -427,7 +427,7 @@ void predict_step(const Command& command, const PredictOptions& options) {
 
 constexpr const char* kRoutingHelp =
     "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, stretched to the "
-    "model's experts; then also what it costs per EP degree";
+    "model's experts; then the cost for each EP degree, too";
 constexpr const char* kHypothesisHelp =
     "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens duplicated over TP)";
 
@@ -462,7 +462,7 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);
   command.option("--hypothesis", o.hypothesis, kHypothesisHelp).shows_default();
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
-  command.option("--json", o.json, "As JSON");
+  command.option("--json", o.json, "Print JSON");
 }
 
 }  // namespace

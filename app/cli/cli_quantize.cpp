@@ -506,8 +506,8 @@ void add_quantize_command(CLI::App& app) {
                  "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
                  "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
   command.footer(
-      "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
-      "its own.\nExamples:\n"
+      "The last two axes of a tensor are a matrix; leading axes (experts) count matrices; each matrix is quantized by "
+      "itself.\nExamples:\n"
       "  moescope-cli quantize weights.safetensors\n"
       "  moescope-cli quantize weights.safetensors --format nvfp4 --axis both\n"
       "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"

@@ -143,26 +143,26 @@ void scan(const ScanOptions& o) {
 
 void add_scan_command(CLI::App& app) {
   auto options = std::make_shared<ScanOptions>();
-  Command command(app, "scan", "Round one operand at a time and rank them by what that does to the gradient");
+  Command command(app, "scan", "Round one operand at a time and rank the operands by the error of the gradient");
   command.last_counts();
   TrainOptions& run = options->run;
   const Option preset = command.option("--preset", run.preset, "The run: a preset, as for train (default: small)");
   command.option("--config", run.config, "The run: a TOML file").excludes(preset);
   command.option("--set", run.set, "KEY=VALUE: one key of the config; may be repeated").repeatable();
-  command.option("--resume", run.resume, "The newest checkpoint in this folder, as it is");
+  command.option("--resume", run.resume, "The run: the newest checkpoint in this folder");
   command.option("--steps", options->warmup, "Steps to train before, where no checkpoint is given")
       .range(std::int64_t{0}, std::int64_t{1000000000})
       .shows_default();
   command.option("--recipe", options->recipe, "Round all operands by this recipe, whatever the run's own");
-  const Option json = command.option("--json", options->json, "Prints JSON");
-  command.option("--csv", options->csv, "Prints CSV").excludes(json);
+  const Option json = command.option("--json", options->json, "Print JSON");
+  command.option("--csv", options->csv, "Print CSV").excludes(json);
   command.option("--quiet", options->quiet, "No progress on the terminal");
   command.footer(
       "Same weights, same batch (that of the next step), everything in FP32 but one operand of one GEMM of one class\n"
       "of one layer. Gradient error: |g - g0| / |g0| over all weights, g0 in FP32. Share: of the sum of the squared\n"
       "errors. Loss: change of the batch's cross-entropy; operands of dgrad and wgrad cannot change it. "
       "Deterministic:\n"
-      "nothing here is chance. A step's error is not yet a run's: train twins to see what it comes to.\n"
+      "chance has no part in it. The error of one step does not show the loss of a run: train twins for that.\n"
       "JSON: {\"moescope_scan\": 1, \"run\", \"step\", \"loss_fp32\", \"all\": {\"gradient_error\", \"loss_change\"},\n"
       "\"operands\": [{\"layer\" (null: head), \"class\", \"operand\", \"gemm\", \"recipe\", \"gradient_error\", "
       "\"share\",\n"

@@ -343,7 +343,7 @@ void add_options(Command& command, VolumesOptions& o) {
               "--topk", o.topk,
               "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]; -1: a slot without an expert")
           .excludes(routing);
-  command.option("--tensor", o.tensor, "Its tensor").shows_default();
+  command.option("--tensor", o.tensor, "Tensor of the --topk file").shows_default();
   command.option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
       .excludes(routing)
       .excludes(topk);
@@ -367,7 +367,7 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8").shows_default();
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
-  command.option("--json", o.json, "As JSON");
+  command.option("--json", o.json, "Print JSON");
   command.option("--matrices", o.matrices, "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
 }
 

@@ -16,10 +16,9 @@ void add_routed_options(Command& command, RoutedShape& routed) {
 }
 
 void add_run_option(Command& command, std::string& run) {
-  command.option(
-      "--run", run,
-      "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name, of "
-      "MLflow its id, too");
+  command.option("--run", run,
+                 "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name; "
+                 "of MLflow also its id");
 }
 
 }  // namespace moescope

@@ -2,8 +2,7 @@
 
 #include <QAbstractItemView>
 #include <QComboBox>
-#include <QFormLayout>
-#include <QGroupBox>
+#include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
@@ -11,8 +10,8 @@
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 
+#include "app/look/dialog_parts.h"
 #include "app/look/messages.h"
-#include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
 #include "widgets/look/layouts.h"
@@ -42,12 +41,14 @@ std::vector<Shown> shownFields() {
           {&RouterConfig::z_coeff, "Z-loss weight"}};
 }
 
-QGroupBox* boxed(const QString& title, QWidget* content) {
-  auto* box = new QGroupBox(title);
-  auto* column = new QVBoxLayout(box);
-  column->setContentsMargins(kSpace12, kSpace8, kSpace12, kSpace12);
+QWidget* section(const QString& title, QWidget* content) {
+  auto* whole = new QWidget;
+  auto* name = new QLabel(title);
+  name->setFont(semibold(name->font()));
+  auto* column = plainColumn(whole, kSpace8);
+  column->addWidget(name);
   column->addWidget(content);
-  return box;
+  return whole;
 }
 
 }  // namespace
@@ -58,21 +59,16 @@ ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
   mixture_ = new MixtureEditor;
   connect(mixture_, &MixtureEditor::mixtureChosen, this,
           [this](const QString& text) { emit changeRequested(&DataConfig::mixture, text.toStdString()); });
-  problem_ = new QLabel;
-  problem_->setWordWrap(true);
-  QPalette warning = palette();
-  warning.setColor(QPalette::WindowText, warningColor(palette()));
-  problem_->setPalette(warning);
-  words_ = new QLabel;
-  words_->setWordWrap(true);
+  problem_ = problemText();
+  words_ = quietText();
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
-  column->setContentsMargins(kSpace8, kSpace8, kSpace8, kSpace8);
-  column->setSpacing(kSpace12);
+  column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
+  column->setSpacing(kSpace16);
   column->addWidget(words_);
-  column->addWidget(boxed("Router", makeFields()));
-  column->addWidget(boxed("Text domains of all runs", mixture_));
-  column->addWidget(boxed("Checkpoints", makeCheckpoints()));
+  column->addWidget(section("Router", makeFields()));
+  column->addWidget(section("Text domains of all runs", mixture_));
+  column->addWidget(section("Checkpoints", makeCheckpoints()));
   column->addWidget(problem_);
   column->addStretch(1);
   auto* scroll = new QScrollArea;
@@ -92,16 +88,13 @@ ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
 
 QWidget* ActionsDock::makeFields() {
   auto* fields = new QWidget;
-  auto* form = new QFormLayout(fields);
+  QGridLayout* form = fieldGrid();
   form->setContentsMargins(0, 0, 0, 0);
   form->setVerticalSpacing(kSpace4);
-  form->setHorizontalSpacing(kSpace8);
+  fields->setLayout(form);
   for (const Shown& shown : shownFields()) {
     auto* editor = new FieldEditor(shown.setting.field());
-    auto* label = new QLabel(shown.label);
-    label->setBuddy(editor);
-    label->setToolTip(editor->toolTip());
-    form->addRow(label, editor);
+    addField(form, shown.label, editor)->setToolTip(editor->toolTip());
     editors_.emplace(shown.setting, editor);
     connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
     connect(editor, &FieldEditor::committed, this, [this, editor] {
@@ -114,7 +107,7 @@ QWidget* ActionsDock::makeFields() {
 
 QWidget* ActionsDock::makeCheckpoints() {
   auto* content = new QWidget;
-  auto* column = plainColumn(content);
+  auto* column = plainColumn(content, kSpace8);
   checkpoints_ = new QComboBox;
   checkpoints_->setAccessibleName("Checkpoint");
   checkpoints_->setToolTip(
@@ -144,7 +137,7 @@ qint64 ActionsDock::chosenCheckpoint() const {
 
 void ActionsDock::showConfig(const RunConfig* config, bool live) {
   live_ = live;
-  words_->setText(live ? "Each takes effect at the next step and is marked on the timeline. Ctrl+Z undoes a change."
+  words_->setText(live ? "Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it."
                        : kNothingTrains);
   for (const auto& [setting, editor] : editors_) {
     const QString unused = config ? whyUnused(editor->field(), *config) : QString();
@@ -181,8 +174,7 @@ void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& kept) {
 }
 
 void ActionsDock::showProblem(const QString& problem) {
-  problem_->setText(problem);
-  problem_->setVisible(!problem.isEmpty());
+  moescope::showProblem(problem_, problem);
 }
 
 }  // namespace moescope

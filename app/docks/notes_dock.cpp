@@ -29,9 +29,7 @@ QString counted(qint64 step) {
   return QLocale(QLocale::English).toString(step);
 }
 
-const char* kOnlyRecordings =
-    "Notes are kept in recordings, and this log is not one: moescope-cli import turns it into a recording, which can "
-    "be opened instead";
+const char* kOnlyRecordings = "Notes are kept in recordings. moescope-cli import turns this log into a recording";
 
 // File and run number of the run that is open at `place`. A recording numbers its runs; a log holds one.
 std::pair<std::string, int> recordedRun(const QStringList& paths, int place) {

@@ -85,9 +85,10 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   place_ = new QLabel;
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
-  place_->setText("Compare with... (C) takes up to sixteen candidates, which train in groups, one after the other");
+  place_->setText("Compare with... (C) takes up to sixteen candidates, which train in groups, one after the other.");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   panel_ = new OutcomesPanel(selection);
+  panel_->setHeading("Run A and its candidates");
   connect(panel_, &OutcomesPanel::opened, this, &OutcomesDock::open);
   connect(panel_, &OutcomesPanel::chosen, this,
           [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
@@ -95,12 +96,12 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   connect(panel_, &OutcomesPanel::refused, this, &OutcomesDock::failed);
 
   auto* row = new QHBoxLayout;
-  row->setContentsMargins(kSpace8, kSpace4, kSpace8, 0);
+  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
   row->setSpacing(kSpace8);
   for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) row->addWidget(part);
   row->addWidget(progress_text_, 1);
   auto* below = new QHBoxLayout;
-  below->setContentsMargins(kSpace8, 0, kSpace8, kSpace4);
+  below->setContentsMargins(kSpace12, 0, kSpace12, kSpace8);
   below->addWidget(place_);
   auto* column = plainColumn(content, kSpace4);
   column->addLayout(row);
@@ -118,7 +119,7 @@ void OutcomesDock::start(std::unique_ptr<RunQueue> queue) {
     return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), static_cast<int>(g)))).fileName();
   };
   place_->setText(
-      QString("Enter or a double click on a row opens its group's recording. They are kept as %1 to %2 in %3")
+      QString("Enter or a double click on a row opens its group's recording. The recordings are kept as %1 to %2 in %3")
           .arg(name(1), name(groups), QFileInfo(recording()).absolutePath()));
   for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->show();
   panel_->showOutcomes(group_outcomes(queue_->groups()), 0);
@@ -179,7 +180,7 @@ void OutcomesDock::cancel() {
   if (!queue_) return;
   queue_->cancel();
   stop_->setEnabled(false);
-  progress_text_->setText("Stops after the step in flight");
+  progress_text_->setText("Stops after the current step");
 }
 
 void OutcomesDock::goOn() {
@@ -221,7 +222,7 @@ void OutcomesDock::showProgress() {
   progress_text_->setToolTip(text);
   stop_->setText(status.running ? "Cancel" : "Continue");
   stop_->setEnabled(!status.done);
-  stop_->setToolTip(status.running ? "After the step in flight; groups that have finished stay"
+  stop_->setToolTip(status.running ? "Stops after the current step; groups that have finished are kept"
                                    : "Trains the groups that have not finished, from their first step");
   if (status.step > 1 && !std::exchange(begun_, true)) {
     const auto path = QString::fromStdString(path_of_group(queue_->recording(), status.group + 1));

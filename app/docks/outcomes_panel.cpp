@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "app/look/theme.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/io/whole_file.h"
 #include "core/training/engine/outcome_table.h"
@@ -48,8 +49,9 @@ struct OutcomeHead {
 constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
     {"candidate", "Name of the run in its group's recording"},
     {"differs in", "Settings in which it differs from run A"},
-    {"group", "It trains in, beside run A", [](const Outcome& o) { return static_cast<float>(o.group); }},
-    {"steps", "Taken so far",
+    {"group", "Group in which the candidate trains beside run A",
+     [](const Outcome& o) { return static_cast<float>(o.group); }},
+    {"steps", "Steps taken so far",
      [](const Outcome& o) { return o.waits ? kNoValue : static_cast<float>(o.figures.steps); }},
     {"gap to A, nats/token",
      "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss "
@@ -181,7 +183,7 @@ class OutcomesModel : public QAbstractTableModel {
   QString verdict(const Outcome& o) const {
     const QString words = QString::fromStdString(verdict_words(o));
     if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
-    return o.conclusion.verdict == Verdict::too_short ? QStringLiteral("trains") : words + QStringLiteral(", so far");
+    return verdict_word(o.conclusion) == VerdictWord::too_early ? words : words + QStringLiteral(", so far");
   }
 
   QString tip(const Outcome& o, int column) const {

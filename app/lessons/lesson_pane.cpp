@@ -186,7 +186,7 @@ void LessonPane::makeFoot(QBoxLayout* column) {
   reveal_->setObjectName("lesson_reveal");
   next_->setObjectName("lesson_next");
   back_->setToolTip("The step before (Alt+Left)");
-  reset_->setToolTip("Forgets prediction and tasks of this step and takes its runs back to where it began");
+  reset_->setToolTip("Clears the prediction and the tasks of this step; its runs start again where the step began");
   reveal_->setToolTip("Shows the explanation, with the measured values (Ctrl+Return)");
   for (QPushButton* button : {reveal_, next_}) button->setProperty(kPrimaryProperty, true);
   for (QPushButton* button : {back_, reset_, reveal_, next_}) {

@@ -67,9 +67,10 @@ void addOptions(QCommandLineParser& parser) {
                     "--setup, as a desktop opens such a link.",
                     "moescope:..."});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
-  parser.addOption({"attach",
-                    "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
-                    "HOST:PORT"});
+  parser.addOption(
+      {"attach",
+       "Show a training that runs with --serve PORT; MOESCOPE_TOKEN holds its token, or the window asks for it.",
+       "HOST:PORT"});
   parser.addOption({"lesson",
                     "Begin a guided lesson: " + lessonList() +
                         ", its number, or a lesson file. With --screenshot: its first step, after its run.",
@@ -87,8 +88,8 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"theme", "dark or light.", "NAME"});
   parser.addOption({"projector", "Begin in the projector view (F5): larger type, fewer panels."});
   parser.addOption({"matrix-units",
-                    "What multiplies BF16 and quantized operands: auto, amx, avx512_bf16 or off (OpenBLAS); by "
-                    "default what MOESCOPE_MATRIX_UNITS says, else auto.",
+                    "Matrix units for BF16 and quantized operands: auto, amx, avx512_bf16 or off (OpenBLAS); by "
+                    "default the value of MOESCOPE_MATRIX_UNITS, else auto.",
                     "NAME"});
   parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
 }

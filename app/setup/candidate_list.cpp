@@ -1,6 +1,7 @@
 #include "app/setup/candidate_list.h"
 
 #include <QAction>
+#include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QListWidget>
@@ -8,6 +9,7 @@
 #include <QSpinBox>
 #include <algorithm>
 
+#include "app/look/dialog_parts.h"
 #include "core/comparison/verdict.h"
 #include "core/config/candidates.h"
 #include "core/config/config_check.h"
@@ -15,6 +17,9 @@
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/row_delegate.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 
@@ -27,10 +32,11 @@ constexpr int kUsualSteps = 300, kMostSteps = 1'000'000, kRowsShown = 6;
 CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
     : QWidget(parent), first_(first), room_(kMaxRuns - 1) {
   title_ = new QLabel;
+  title_->setForegroundRole(QPalette::PlaceholderText);
   list_ = new QListWidget;
   list_->setObjectName("candidates");
   list_->setAccessibleName("Candidates to compare with run A");
-  list_->setAlternatingRowColors(true);
+  list_->setItemDelegate(new RowDelegate(list_));
   remove_ = new QPushButton("&Remove");
   remove_->setAutoDefault(false);
   remove_->setToolTip("Takes the chosen candidate off the list (Delete)");
@@ -46,16 +52,19 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
           .arg(first.optimizer.total_steps)
           .arg(least_steps(first.telemetry.validation_every)));
 
+  auto* name = new QLabel("Candidates");
+  name->setFont(semibold(name->font()));
   auto* head = new QHBoxLayout;
+  head->setSpacing(kSpace8);
+  head->addWidget(name);
   head->addWidget(title_, 1);
   head->addWidget(remove_);
   steps_row_ = new QWidget;
-  auto* row = plainRow(steps_row_);
-  auto* label = new QLabel("S&teps of each group");
-  label->setBuddy(steps_);
-  row->addWidget(label);
-  row->addWidget(steps_, 1);
-  auto* column = plainColumn(this);
+  QGridLayout* row = fieldGrid();
+  row->setContentsMargins(0, 0, 0, 0);
+  steps_row_->setLayout(row);
+  addField(row, "S&teps of each group", steps_);
+  auto* column = plainColumn(this, kSpace8);
   column->addLayout(head);
   column->addWidget(list_);
   column->addWidget(steps_row_);
@@ -133,6 +142,10 @@ void CandidateList::remove() {
   fill(std::min(at, static_cast<int>(candidates_.size()) - 1));
 }
 
+int CandidateList::rowHeight() const {
+  return withType(kFlatHeight, list_->fontMetrics());
+}
+
 void CandidateList::fill(int chosen) {
   {
     const QSignalBlocker quiet(list_);
@@ -141,12 +154,13 @@ void CandidateList::fill(int chosen) {
       const QString differs = QString::fromStdString(differing_settings(first_, candidate));
       auto* item = new QListWidgetItem(differs, list_);
       item->setToolTip(QString::fromStdString(candidate.name) + ": " + differs);
+      item->setSizeHint({0, rowHeight()});
     }
     list_->setCurrentRow(chosen);
   }
   const int rows = std::clamp(static_cast<int>(candidates_.size()), 2, kRowsShown);
-  list_->setFixedHeight(rows * (list_->fontMetrics().height() + 5) + 6);
-  title_->setText(QString("%1 of up to %2 candidates beside run A").arg(candidates_.size()).arg(kMaxCandidates));
+  list_->setFixedHeight(rows * rowHeight() + 2 * list_->frameWidth());
+  title_->setText(QString("%1 of at most %2").arg(candidates_.size()).arg(kMaxCandidates));
   remove_->setEnabled(chosen >= 0);
   steps_row_->setVisible(inGroups());
   setVisible(!candidates_.empty());
@@ -159,13 +173,13 @@ QString CandidateList::words() const {
   runs.insert(runs.end(), candidates_.begin(), candidates_.end());
   if (inGroups())
     sentences << QString(
-                     "They train in %1 groups, one after the other, each with run A from step 0 and with a recording "
-                     "of its own; run A in the window pauses.")
+                     "The candidates train in %1 groups, one after the other, each with run A from step 0 and with its "
+                     "own recording; run A in the window pauses.")
                      .arg(candidate_groups(runs).size());
   const bool twin =
       std::ranges::any_of(candidates_, [this](const RunConfig& candidate) { return is_noise_twin(first_, candidate); });
   if (!twin && !candidates_.empty())
-    sentences << "None of them differs by chance alone: without a noise twin no gap can be told from chance.";
+    sentences << "No candidate is a noise twin: without one, no gap can be told from chance.";
   return sentences.join(' ');
 }
 

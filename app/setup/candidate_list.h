@@ -38,6 +38,7 @@ class CandidateList : public QWidget {
  private:
   QString refusal(const RunConfig& candidate, int instead) const;  // `instead`: row to replace; -1: one more candidate
   void remove();
+  int rowHeight() const;
   void fill(int chosen);
 
   const RunConfig first_;

@@ -3,9 +3,10 @@
 #include <QComboBox>
 #include <QCompleter>
 #include <QDialogButtonBox>
-#include <QFormLayout>
+#include <QGridLayout>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QPushButton>
 #include <QSpinBox>
 #include <QVBoxLayout>
@@ -13,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/look/theme.h"
+#include "app/look/dialog_parts.h"
 #include "app/setup/candidate_list.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
@@ -25,15 +26,64 @@
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/sweep.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
+
+namespace {
+
+constexpr int kDialogWidth = 480;  // beside the usual type
+
+}  // namespace
 
 CompareDialog::CompareDialog(const RunConfig& first, Setting setting, QWidget* parent, std::optional<qint64> from)
     : QDialog(parent), first_(first), from_(from) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("compare_dialog");
   setWindowTitle(from ? QString("Branch off from step %1").arg(*from) : QString("Compare with..."));
+  makeSettings();
+  problem_ = problemText();
+  cost_ = new QLabel;
+  cost_->setObjectName("twin_cost");
+  cost_->setWordWrap(true);
+  cost_->hide();
+  QDialogButtonBox* buttons = dialogButtons(this, "Train the twin", &ok_);
+  connect(buttons, &QDialogButtonBox::accepted, this, &CompareDialog::start);
+
+  auto* column = dialogColumn(this, from ? windowTitle() : QString("Compare with run A"), "a twin on the same batches");
+  column->addWidget(quietText(
+      from
+          ? QString("The twin continues from the checkpoint with this setting changed; run A waits until it has caught "
+                    "up. Without a change the twin repeats the run.")
+          : QString("The twin has the settings of run A except this one and starts from step 0; run A waits until it "
+                    "has caught up.")));
+  QGridLayout* fields = fieldGrid();
+  addField(fields, "Setting", keys_);
+  addField(fields, from ? "Now" : "Run A", now_);
+  auto* twin = new QWidget;
+  place_ = plainColumn(twin, kSpace8);
+  addField(fields, "Twin", twin);
+  column->addLayout(fields);
+  if (!from) {
+    place_->addWidget(makeListButtons());
+    addField(fields, "Grid", makeGridRow());
+    grid_row_ = fields->rowCount() - 1;
+    fields_ = fields;
+    showGrid(false);
+  }
+  column->addWidget(problem_);
+  if (!from) column->addWidget(list_);
+  column->addWidget(cost_);
+  column->addStretch(1);
+  column->addWidget(buttons);
+  followFont(this, [this] { setMinimumWidth(withType(kDialogWidth, fontMetrics())); });
+  connect(keys_, &QComboBox::currentIndexChanged, this, &CompareDialog::onKeyChosen);
+  keys_->setCurrentIndex(std::max(0, keys_->findText(QString::fromStdString(setting.key()))));
+  onKeyChosen();
+}
+
+void CompareDialog::makeSettings() {
   keys_ = new QComboBox;
   keys_->setAccessibleName("Setting");
   keys_->setEditable(true);
@@ -42,53 +92,8 @@ CompareDialog::CompareDialog(const RunConfig& first, Setting setting, QWidget* p
   keys_->completer()->setCompletionMode(QCompleter::PopupCompletion);
   keys_->setToolTip("The setting in which the twin differs; type a part of its name to find it");
   for (const ConfigField& field : config_fields())
-    if (comparable(field) && (field.live || !from)) keys_->addItem(QString::fromStdString(field.key));
+    if (comparable(field) && (field.live || !from_)) keys_->addItem(QString::fromStdString(field.key));
   now_ = new QLabel;
-  place_ = new QVBoxLayout;
-  problem_ = new QLabel;
-  problem_->setWordWrap(true);
-  QPalette warning = palette();
-  warning.setColor(QPalette::WindowText, warningColor(palette()));
-  problem_->setPalette(warning);
-
-  cost_ = new QLabel;
-  cost_->setObjectName("twin_cost");
-  cost_->setWordWrap(true);
-  cost_->hide();
-
-  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel);
-  ok_ = buttons->button(QDialogButtonBox::Ok);
-  ok_->setText("Train the twin");
-  ok_->setProperty(kPrimaryProperty, true);
-  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-  connect(buttons, &QDialogButtonBox::accepted, this, &CompareDialog::start);
-  auto* form = new QFormLayout;
-  form->addRow("Setting", keys_);
-  form->addRow(from ? "Now" : "Run A", now_);
-  form->addRow("Twin", place_);
-  auto* column = new QVBoxLayout(this);
-  auto* words = new QLabel(
-      from
-          ? QString("The twin continues from the run's checkpoint at step %1 with this setting changed, reads the same "
-                    "batches and catches up while run A waits. Without a change it repeats the run, for later actions.")
-                .arg(*from)
-          : QString("The twin starts from step 0 with run A's settings except this one, reads the same batches and "
-                    "catches up while run A waits. Several go on the list; more than can train at once train in "
-                    "groups."));
-  words->setWordWrap(true);
-  column->addWidget(words);
-  column->addLayout(form);
-  if (!from) column->addWidget(makeListButtons());
-  if (!from) column->addWidget(makeGridRow());
-  column->addWidget(problem_);
-  if (!from) column->addWidget(list_);
-  column->addWidget(cost_);
-  column->addStretch(1);
-  column->addWidget(buttons);
-  setMinimumWidth(440);
-  connect(keys_, &QComboBox::currentIndexChanged, this, &CompareDialog::onKeyChosen);
-  keys_->setCurrentIndex(std::max(0, keys_->findText(QString::fromStdString(setting.key()))));
-  onKeyChosen();
 }
 
 bool CompareDialog::comparable(Setting setting) {
@@ -101,7 +106,7 @@ void CompareDialog::onKeyChosen() {
   delete editor_;
   editor_ = new FieldEditor(*field);
   editor_->setValue(field->get(first_));
-  place_->addWidget(editor_);
+  place_->insertWidget(0, editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
   // Placed before the key list in the tab order, although it is made later.
   QWidget* before = keys_;
@@ -119,64 +124,86 @@ void CompareDialog::onKeyChosen() {
 QWidget* CompareDialog::makeListButtons() {
   list_ = new CandidateList(first_);
   connect(list_, &CandidateList::changed, this, &CompareDialog::check);
-  auto* buttons = new QWidget;
-  auto* row = plainRow(buttons);
-  const auto add = [&](const QString& text, const QString& tip) {
-    auto* button = new QPushButton(text);
-    button->setAutoDefault(false);
-    button->setToolTip(tip);
-    row->addWidget(button);
-    return button;
-  };
-  add_ = add("&Add to list", "One more candidate: run A with this setting changed");
-  add_to_chosen_ = add("Add to &chosen", "Changes this setting in the chosen candidate, too");
-  add_values_ = add("Add all &values", "A candidate for every other value of this setting, as far as there is room");
-  auto* chance =
-      add("Add &noise twin",
-          "Run A with its first weights changed in the last place: shows how large a gap chance alone makes");
-  auto* dense =
-      add("Add &dense twins",
-          "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all");
-  dense->setEnabled(first_.model.n_dense_layers < first_.model.n_layers);
-  connect(dense, &QPushButton::clicked, this, &CompareDialog::addDenseTwins);
+  add_ = new QPushButton("&Add to list");
+  add_->setToolTip("One more candidate: run A with this setting changed");
   connect(add_, &QPushButton::clicked, this, [this] { say(list_->add(twin())); });
-  connect(add_to_chosen_, &QPushButton::clicked, this, &CompareDialog::addToChosen);
-  connect(add_values_, &QPushButton::clicked, this, &CompareDialog::addEveryOtherValue);
-  connect(chance, &QPushButton::clicked, this, &CompareDialog::addPerturbedTwin);
+  auto* more = new QPushButton("Add &more");
+  more->setToolTip("Several candidates at once, and noise twins");
+  more->setMenu(makeMoreMenu());
+  auto* buttons = new QWidget;
+  auto* row = plainRow(buttons, kSpace8);
+  for (QPushButton* button : {add_, more}) {
+    button->setAutoDefault(false);
+    row->addWidget(button);
+  }
+  row->addStretch(1);
   return buttons;
+}
+
+QMenu* CompareDialog::makeMoreMenu() {
+  auto* menu = new QMenu(this);
+  menu->setToolTipsVisible(true);
+  const auto add = [&](const QString& text, const QString& tip, auto does) {
+    QAction* action = menu->addAction(text, this, does);
+    action->setToolTip(tip);
+    return action;
+  };
+  add_values_ = add("All other &values of this setting", "A candidate for every other value, as far as there is room",
+                    &CompareDialog::addEveryOtherValue);
+  add("&Noise twin", "Run A with its first weights changed in the last place: shows how large a gap chance alone makes",
+      &CompareDialog::addPerturbedTwin);
+  add("&Dense twins",
+      "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all",
+      &CompareDialog::addDenseTwins)
+      ->setEnabled(first_.model.n_dense_layers < first_.model.n_layers);
+  add("&Grid of settings...", "Every combination of several values of several settings", [this] { showGrid(true); });
+  menu->addSeparator();
+  add_to_chosen_ = add("This setting in the &chosen candidate, too",
+                       "The chosen candidate then differs in both settings", &CompareDialog::addToChosen);
+  return menu;
 }
 
 QWidget* CompareDialog::makeGridRow() {
   auto* grid = new QWidget;
-  auto* row = plainRow(grid);
+  auto* column = plainColumn(grid, kSpace8);
   grid_ = new QLineEdit;
   grid_->setObjectName("grid");
   grid_->setAccessibleName("Grid of settings");
   grid_->setPlaceholderText("router.bias_update_rate=0,0.001; router.top_k=1,2");
   grid_->setToolTip(
-      "A grid: settings with their values, separated by semicolons. Every combination that is not run A goes on the "
-      "list, once for each seed. moescope-cli sweep trains larger grids, each run by itself");
+      "Settings with their values, separated by semicolons. Every combination that differs from run A goes on the "
+      "list, "
+      "once for each seed. moescope-cli sweep trains larger grids, each run by itself");
   seeds_ = new QSpinBox;
   seeds_->setRange(1, static_cast<int>(kMaxCandidates));
   seeds_->setPrefix("seeds ");
   seeds_->setAccessibleName("Seeds of each point of the grid");
-  seeds_->setToolTip("Run A's seed and those after it: how far the luck of the start moves each point");
-  auto* label = new QLabel("&Grid");
-  label->setBuddy(grid_);
+  seeds_->setToolTip("Run A's seed and those after it: they show how much each point depends on the initial weights");
   auto* add = new QPushButton("Add gr&id");
   add->setAutoDefault(false);
   add->setEnabled(false);
-  row->addWidget(label);
-  row->addWidget(grid_, 1);
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace8);
   row->addWidget(seeds_);
   row->addWidget(add);
+  row->addStretch(1);
+  column->addWidget(grid_);
+  column->addLayout(row);
   connect(grid_, &QLineEdit::textChanged, add,
           [add](const QString& text) { add->setEnabled(!text.trimmed().isEmpty()); });
   connect(add, &QPushButton::clicked, this, &CompareDialog::addGrid);
   return grid;
 }
 
-// A grid that does not fit or is not valid leaves the list unchanged.
+void CompareDialog::showGrid(bool shown) {
+  for (int column = 0; column < 2; ++column) fields_->itemAtPosition(grid_row_, column)->widget()->setVisible(shown);
+  fields_->setRowMinimumHeight(grid_row_, shown ? fields_->rowMinimumHeight(grid_row_ - 1) : 0);
+  if (!shown) return;
+  grid_->setFocus();
+  growToFit();
+}
+
+// A grid that does not fit or is not valid leaves the list as it is.
 void CompareDialog::addGrid() {
   try {
     std::vector<SweepAxis> axes;
@@ -230,7 +257,7 @@ void CompareDialog::addToChosen() {
 }
 
 void CompareDialog::say(const QString& problem) {
-  if (!problem.isEmpty()) problem_->setText(problem);
+  if (!problem.isEmpty()) showProblem(problem_, problem);
 }
 
 RunConfig CompareDialog::twin() const {
@@ -254,7 +281,7 @@ void CompareDialog::check() {
     else
       problem = QString::fromStdString(lock_step_problem(first_, wanted));
   }
-  problem_->setText(problem);
+  showProblem(problem_, problem);
   ok_->setEnabled(problem.isEmpty());
   if (list_) {
     add_->setEnabled(problem.isEmpty());
@@ -262,7 +289,6 @@ void CompareDialog::check() {
     add_to_chosen_->setEnabled(list_->chosen() && editor_->problem().isEmpty());
     if (!list_->candidates().empty()) return showCandidates();
     ok_->setText("Train the twin");
-    ok_->setProperty(kPrimaryProperty, true);
   }
   cost_->setVisible(cost_of_ && problem.isEmpty());
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));
@@ -273,8 +299,7 @@ void CompareDialog::showCandidates() {
   const auto count = static_cast<int>(list_->candidates().size());
   ok_->setEnabled(true);
   ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
-  if (difference(first_, twin()).empty())
-    problem_->clear();  // equal settings are no error while the list has candidates
+  if (difference(first_, twin()).empty()) showProblem(problem_, {});  // nothing is wrong with the list
   QStringList words;
   if (const QString how = list_->words(); !how.isEmpty()) words << how;
   if (cost_of_all_) words << cost_of_all_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);

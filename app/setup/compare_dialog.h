@@ -10,9 +10,12 @@
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
+class QAction;
 class QComboBox;
+class QGridLayout;
 class QLabel;
 class QLineEdit;
+class QMenu;
 class QPushButton;
 class QSpinBox;
 class QVBoxLayout;
@@ -30,7 +33,7 @@ class CompareDialog : public QDialog {
   CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
-  // Sets the function that describes the cost of the twin, shown under the choice.
+  // What the twin will cost, in words.
   void setCost(std::function<QString(const RunConfig&)> text);
 
   // Sets the function that describes the cost of the listed candidates: for so many steps in groups, or beside run A (0
@@ -50,8 +53,11 @@ class CompareDialog : public QDialog {
 
  private:
   void onKeyChosen();
+  void makeSettings();
   QWidget* makeListButtons();
+  QMenu* makeMoreMenu();
   QWidget* makeGridRow();
+  void showGrid(bool shown);
   void addEveryOtherValue();
   void addPerturbedTwin();
   void addDenseTwins();
@@ -75,8 +81,11 @@ class CompareDialog : public QDialog {
   std::function<QString(const std::vector<RunConfig>&, std::int64_t)> cost_of_all_;
   CandidateList* list_ = nullptr;  // nullptr: the twin of a checkpoint
   QLineEdit* grid_ = nullptr;
-  QSpinBox* seeds_ = nullptr;  // number of seeds of each point of the grid
-  QPushButton *add_ = nullptr, *add_values_ = nullptr, *add_to_chosen_ = nullptr;
+  QSpinBox* seeds_ = nullptr;  // of each point of the grid
+  QGridLayout* fields_ = nullptr;
+  int grid_row_ = 0;
+  QPushButton* add_ = nullptr;
+  QAction *add_values_ = nullptr, *add_to_chosen_ = nullptr;
   QPushButton* ok_;
 };
 

@@ -32,7 +32,7 @@ class HostsDialog : public QDialog {
   QLineEdit* folder_;
   QSpinBox* steps_;
   QSpinBox* port_;
-  QLabel* problem_;
+  QLabel *problem_, *answer_;
   QPlainTextEdit* command_;
   QPushButton* start_;
 };

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/config/mixture.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
@@ -20,11 +21,13 @@ constexpr int kFull = 20;  // steps from one end of a slider to the other
 MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_ = new QGridLayout(this);
   grid_->setContentsMargins(0, 0, 0, 0);
-  grid_->setVerticalSpacing(2);
+  grid_->setHorizontalSpacing(kSpace8);
+  grid_->setVerticalSpacing(kSpace4);
   grid_->setColumnStretch(1, 1);
   even_ = new QPushButton("As in the data", this);
-  even_->hide();  // hidden until there are domains
-  even_->setToolTip("No weights: the built-in domains equally often, of your own text every place equally likely");
+  even_->hide();  // until there are domains
+  even_->setToolTip(
+      "No weights: built-in domains are equally frequent, all places of your own text are equally likely");
   connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
 }
 
@@ -55,6 +58,8 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
       if (!slider->isSliderDown()) choose();
     });
     connect(row.slider, &QSlider::sliderReleased, this, &MixtureEditor::choose);
+    followFont(row.name,
+               [name = row.name] { name->setMinimumWidth(withType(kLabelColumn, name->fontMetrics()) - kSpace8); });
     const int at = static_cast<int>(rows_.size());
     grid_->addWidget(row.name, at, 0);
     grid_->addWidget(row.slider, at, 1);
@@ -87,7 +92,7 @@ void MixtureEditor::showShares() {
   double sum = 0;
   for (const Row& row : rows_) sum += row.slider->value();
   for (const Row& row : rows_)
-    row.share->setText(as_data_lie_ ? QString("-")
+    row.share->setText(as_data_lie_ ? QString()
                                     : QString("%1 %").arg(sum > 0 ? 100 * row.slider->value() / sum : 0, 0, 'f', 0));
   even_->setEnabled(!as_data_lie_);
 }

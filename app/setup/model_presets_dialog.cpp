@@ -10,6 +10,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
@@ -32,11 +33,10 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("model_presets_dialog");
   setWindowTitle("Real models in miniature");
-  auto* words = new QLabel(
-      "Routers and experts of published models, as their sources say, at a size that trains here. Shown is every "
-      "setting of model and router in which these presets differ; - has no effect there. Click a column to read what "
-      "the preset takes from which source and what of the model it cannot show.");
-  words->setWordWrap(true);
+  auto* words = quietText(
+      "Routers and experts of published models at a size that trains here. The table has every setting of model and "
+      "router in which these presets differ; a dash: the setting has no effect in that model. Click a column to read "
+      "the sources of a preset and what it does not reproduce.");
   table_->setAccessibleName("Settings in which the presets differ");
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setSelectionBehavior(QAbstractItemView::SelectColumns);
@@ -55,7 +55,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
     emit chosen(current());
     accept();
   });
-  auto* column = new QVBoxLayout(this);
+  auto* column = dialogColumn(this, "Real models in miniature");
   column->addWidget(words);
   column->addWidget(table_, 3);
   column->addWidget(about_, 2);

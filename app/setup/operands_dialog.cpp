@@ -11,7 +11,9 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "app/look/dialog_parts.h"
 #include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -50,6 +52,7 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
   setObjectName("operands_dialog");
   setWindowTitle("Recipes by operand");
   auto* grid = new QGridLayout;
+  grid->setSpacing(kSpace8);
   for (std::size_t o = 0; o < kOperands.size(); ++o) grid->addWidget(new QLabel(kOperandTexts[o]), 0, int(o) + 1);
   for (std::size_t c = 0; c < choices_.size(); ++c) {
     const QString name = gemm_class_name(static_cast<GemmClass>(c));
@@ -73,8 +76,7 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
   single_->setToolTip(
       "[LAYERS:]CLASS.OPERAND[.GEMM]=RECIPE, several with commas. Layers count from 0; GEMMs are forward, dgrad, "
       "wgrad.");
-  problem_ = new QLabel;
-  problem_->setWordWrap(true);
+  problem_ = problemText();
   buttons_ = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel | QDialogButtonBox::Reset);
   buttons_->button(QDialogButtonBox::Ok)->setProperty(kPrimaryProperty, true);
   connect(single_, &QLineEdit::textChanged, this, &OperandsDialog::checkSingle);
@@ -89,12 +91,10 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
       for (QComboBox* box : row) box->setCurrentIndex(0);
     single_->clear();
   });
-  auto* words = new QLabel(
+  auto* column = dialogColumn(this, "Recipes by operand");
+  column->addWidget(quietText(
       "A recipe set here replaces that of the class for this operand, in all its GEMMs and layers. Each operand is "
-      "quantized along the dimension that its GEMM contracts.");
-  words->setWordWrap(true);
-  auto* column = new QVBoxLayout(this);
-  column->addWidget(words);
+      "quantized along the dimension that its GEMM contracts."));
   column->addLayout(grid);
   column->addWidget(new QLabel("Overrides by layer and GEMM"));
   column->addWidget(single_);
@@ -110,8 +110,7 @@ void OperandsDialog::checkSingle() {
   } catch (const std::invalid_argument& error) {
     problem = error.what();
   }
-  problem_->setText(problem);
-  problem_->setVisible(!problem.isEmpty());
+  showProblem(problem_, problem);
   buttons_->button(QDialogButtonBox::Ok)->setEnabled(problem.isEmpty());
 }
 

@@ -144,7 +144,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
               .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
   const int steps = runs.front().optimizer.total_steps;
   const auto speed = of(runs);
-  if (!speed) return text + "How long it takes is known once some steps were trained on this machine.";
+  if (!speed) return text + "The time is known after some steps on this machine.";
   return text + QString("%1 steps: %2 (%3).")
                     .arg(groupedDigits(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }
@@ -177,7 +177,7 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      .arg(all.size())
                      .arg(groupedDigits(static_cast<double>(steps)), megabytes(most));
   const auto speed = of(all);
-  if (!speed) return text + " How long it takes is known once some steps were trained on this machine.";
+  if (!speed) return text + " The time is known after some steps on this machine.";
   return text + QString(" Time: %1 (%2).")
                     .arg(aboutDuration(static_cast<double>(steps) * speed->seconds_per_step), originText(*speed));
 }

@@ -240,7 +240,7 @@ void StartPage::makeExamples(QBoxLayout* column) {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpace8);
   head->addWidget(words("What the Overview answers", Type::body, true));
-  head->addWidget(words("An example; no figure here is of your machine", Type::body, false, true), 1);
+  head->addWidget(words("Example data, not from your machine", Type::body, false, true), 1);
   column->addLayout(head);
   auto* row = new QHBoxLayout;
   row->setSpacing(kSpace16);

@@ -19,7 +19,7 @@ ProjectorView::ProjectorView(WindowLayout* layout, Messages* messages, QMainWind
   action_ = new QAction("Pro&jector view", this);
   action_->setCheckable(true);
   action_->setShortcut(Qt::Key_F5);
-  action_->setWhatsThis("Projector view: larger type, fewer panels, until the same key brings all back");
+  action_->setWhatsThis("Projector view: larger type, fewer panels; the same key restores the layout");
   action_->setToolTip(action_->whatsThis());
   connect(action_, &QAction::toggled, this, &ProjectorView::show);
 }
@@ -31,7 +31,7 @@ void ProjectorView::show(bool projected) {
   if (projected) {
     layout_->setProjected(true);
     setTypeFactor(kLarger);
-    messages_->say("Projector view: larger type, fewer panels. F5 brings all back.");
+    messages_->say("Projector view: larger type, fewer panels. F5 restores the layout.");
   } else {
     setTypeFactor(1);
     layout_->setProjected(false);

@@ -2,6 +2,7 @@
 
 #include <QEvent>
 #include <QLineEdit>
+#include <utility>
 
 #include "app/look/icons.h"
 #include "app/workspaces/missing.h"
@@ -28,6 +29,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
   for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_}) foldWithout(dock, quantizationMissing);
+  connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
 
 // Default layout: all docks as tabs with the whole room, since the laboratory alone fills a small screen.
@@ -38,6 +40,15 @@ void MicroscalingWorkspace::arrange() {
     tabifyDockWidget(lab_dock_, dock);
   for (QDockWidget* dock : docks()) dock->show();
   showTensorLab();
+  shown_ = nullptr;
+  bringUpError();
+}
+
+// Of a run the error of its operands comes first; without one the laboratory opens files.
+void MicroscalingWorkspace::bringUpError() {
+  const History* history = selection_->history();
+  if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
+  if (!quant_error_->isHidden()) quant_error_->raise();
 }
 
 void MicroscalingWorkspace::drawPictures() {

@@ -25,9 +25,11 @@ class MicroscalingWorkspace : public Workspace {
 
  private:
   void drawPictures();
+  void bringUpError();
 
   TensorLab* tensor_lab_;
-  QAction* find_;  // the icon in the field that filters tensors
+  QAction* find_;                   // the picture in the field that filters tensors
+  const History* shown_ = nullptr;  // only compared
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 

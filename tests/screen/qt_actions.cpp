@@ -117,7 +117,7 @@ class ActionsTest : public QObject {
     QStringList texts;
     for (QAction* action : menu.actions()) texts << action->text();
     QCOMPARE(texts, (QStringList{"&Revive expert 2 of layer 1", "&Pin the bias of expert 2 of layer 1...",
-                                 "&Let the bias go (pinned at 0.5)"}));
+                                 "Re&lease the bias (pinned at 0.5)"}));
     menu.actions()[2]->trigger();
     menu.actions()[0]->trigger();
     QCOMPARE(t.router().pinned_bias, std::string());

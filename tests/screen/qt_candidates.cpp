@@ -58,6 +58,13 @@ QStringList shownColumn(const QTableView* table, int column) {
   return cells;
 }
 
+// An entry of the menu "Add more" of the dialog.
+void addMore(const QDialog& dialog, const QString& text) {
+  for (QAction* action : dialog.findChildren<QAction*>())
+    if (action->text().remove(QLatin1Char('&')) == text) return action->trigger();
+  qFatal("no entry says %s", qPrintable(text));
+}
+
 // The window's dialog with `values` of the learning rate on its list.
 CompareDialog* dialogWith(OpenWindow& w, int values) {
   QTest::keyClick(&w.window, Qt::Key_C);
@@ -114,14 +121,14 @@ class CandidatesTest : public QObject {
     list->setCurrentRow(3);
     QTest::keyClick(list, Qt::Key_Delete);
     QCOMPARE(list->count(), 15);
-    QTest::mouseClick(pushButton(&dialog, "Add noise twin"), Qt::LeftButton);
+    addMore(dialog, "Noise twin");
     QCOMPARE(list->count(), 16);
     list->setFocus();
     list->setCurrentRow(15);
     QTest::keyClick(list, Qt::Key_Delete);
     list->setCurrentRow(14);
     QTest::keyClick(list, Qt::Key_Delete);
-    QTest::mouseClick(pushButton(&dialog, "Add dense twins"), Qt::LeftButton);
+    addMore(dialog, "Dense twins");
     QCOMPARE(list->count(), 16);
     QVERIFY2(list->item(15)->text().contains("model.n_dense_layers = "), qPrintable(list->item(15)->text()));
     list->setCurrentRow(0);  // of two settings
@@ -129,7 +136,7 @@ class CandidatesTest : public QObject {
     line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
     line->selectAll();
     QTest::keyClicks(line, "1");
-    QTest::mouseClick(pushButton(&dialog, "Add to chosen"), Qt::LeftButton);
+    addMore(dialog, "This setting in the chosen candidate, too");
     QCOMPARE(list->item(0)->text(), QString("router.top_k = 1, optimizer.lr = 0.002"));
     dialog.findChild<QSpinBox*>("group_steps")->setValue(123);
     QTest::mouseClick(pushButton(&dialog, "Train 16 candidates"), Qt::LeftButton);
@@ -145,6 +152,9 @@ class CandidatesTest : public QObject {
     dialog.setAttribute(Qt::WA_DeleteOnClose, false);
     dialog.show();
     auto* grid = dialog.findChild<QLineEdit*>("grid");
+    QVERIFY(!grid->isVisible());  // until it is asked for
+    addMore(dialog, "Grid of settings...");
+    QVERIFY(grid->isVisible());
     auto* list = dialog.findChild<QListWidget*>("candidates");
     const auto add = [&](const QString& text, int seeds) {
       grid->setText(text);
@@ -170,7 +180,7 @@ class CandidatesTest : public QObject {
     RunConfig config = quick("tiny");
     OpenWindow w(config);
     CompareDialog* dialog = dialogWith(w, 4);
-    QTest::mouseClick(pushButton(dialog, "Add noise twin"), Qt::LeftButton);
+    addMore(*dialog, "Noise twin");
     QVERIFY(showsWords(dialog, "7 runs of"));
     dialog->findChild<QSpinBox*>("group_steps")->setValue(60);
     QTest::mouseClick(pushButton(dialog, "Train 5 candidates"), Qt::LeftButton);
@@ -292,7 +302,7 @@ class CandidatesTest : public QObject {
     w.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(w.complaint(), kWaitMs);
     const QString why = w.complaint()->text();
-    QVERIFY2(why.contains("cannot be taken up"), qPrintable(why));
+    QVERIFY2(why.contains("cannot be opened"), qPrintable(why));
     QVERIFY2(why.contains("other-groups-1.moescope is of another comparison"), qPrintable(why));
     QVERIFY2(why.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(why));
     QVERIFY(!w.window.findChild<OutcomesDock*>()->training());

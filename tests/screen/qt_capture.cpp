@@ -113,9 +113,15 @@ class CaptureTest : public QObject {
   void aClickOnACellEndsInTheBlock() {
     OpenWindow w;
     w.trainTo(3);
+    w.window.workspaces()->bringUp(w.window.workspaces()->microscaling());
+    const auto* error = w.window.workspaces()->microscaling()->findChild<QuantizationErrorPanel*>();
+    QTRY_VERIFY(!error->visibleRegion().isEmpty());  // the error of the run's operands is in front of the laboratory
+    QVERIFY(w.tensors()->visibleRegion().isEmpty());
+    w.window.workspaces()->bringUp("overview");
     const OperandPlace place{1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad};
     w.click(place);
     QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
+    QTRY_VERIFY(!w.tensors()->visibleRegion().isEmpty());
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);

@@ -352,10 +352,10 @@ class CompareTest : public QObject {
         w.window.session()->change({.run = 1, .setting = &PrecisionConfig::router_gate, .value = std::string("mxfp4")}),
         QString());
     w.trainTo(21);
-    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("the weights are still A's"),
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("the weights still equal those of A"),
                  qPrintable(w.answer<RoutingFlipsPanel>()));
     w.trainTo(25);
-    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("their weights differ by now"),
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("the weights of the runs differ too"),
                  qPrintable(w.answer<RoutingFlipsPanel>()));
   }
 
@@ -505,7 +505,7 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 1), formatValue(ranked.front().operand->sqnr_db, 3));
     QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
-    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " costs B most"));
+    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " loses most in B"));
     table->sortByColumn(1, Qt::AscendingOrder);
     const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
     QCOMPARE(cell(0, 1), formatValue(least->sqnr_db, 3));
@@ -523,7 +523,7 @@ class CompareTest : public QObject {
     auto* table = costs->findChild<QTableView*>();
     QTRY_VERIFY(table->model()->rowCount() > 0);
     button(costs, "Measured")->click();
-    QTRY_VERIFY2_WITH_TIMEOUT(w.answer<OperandCostsPanel>().contains("moves the gradient most"),
+    QTRY_VERIFY2_WITH_TIMEOUT(w.answer<OperandCostsPanel>().contains("changes the gradient most"),
                               qPrintable(w.answer<OperandCostsPanel>()), kWaitMs);
     const QString said = w.answer<OperandCostsPanel>();
     QVERIFY2(costs->caption().contains("step 2") && costs->caption().contains("B "), qPrintable(costs->caption()));
@@ -590,7 +590,7 @@ class CompareTest : public QObject {
     button(gradients, "minus A")->click();
     QVERIFY(std::isinf(h[0]->gradient_frame_at(11)->gradients.front().snr_db));  // A is FP32
     const auto cell = [&] { return gradients->findChild<MatrixPlot*>()->describe(0, 0).join(' '); };
-    QTRY_VERIFY2(cell().contains("; A's is exact"), qPrintable(cell()));
+    QTRY_VERIFY2(cell().contains("; exact in A"), qPrintable(cell()));
     QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
 
     auto* flips = w.panel<RoutingFlipsPanel>();

@@ -218,7 +218,7 @@ class PaletteTest : public QObject {
     QVERIFY(recentFiles().contains(gone));
     window.files()->openRecent(gone);
     QVERIFY(!recentFiles().contains(gone));
-    QVERIFY(window.statusBar()->currentMessage().contains("no longer there"));
+    QVERIFY(window.statusBar()->currentMessage().contains("does not exist any more"));
   }
 
   void layoutIsKeptWithoutClosing() {

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QSignalSpy>
 #include <QTabWidget>
+#include <QTableView>
 #include <QTest>
 #include <QWheelEvent>
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/overview/loss_panel.h"
@@ -597,6 +599,30 @@ class PanelsTest : public QObject {
     selection_->setFirstStepSeconds(4.2);
     QCOMPARE(noDataYetNotice(*selection_), QString("First step: about 4 s"));
     selection_->setFirstStepSeconds({});
+  }
+
+  void whatALogLacksSaysWhereItComesFrom() {
+    RunInfo log;
+    log.source = "/data/run.jsonl";
+    log.moe_layers = {1};
+    QCOMPARE(notInLogNotice(log, "quantization statistics"),
+             QString("Not in run.jsonl: quantization statistics\nJSON lines with \"quants\" and TransformerEngine's "
+                     "debug statistics have them"));
+    QCOMPARE(notInLogNotice(log, "margins of flipped choices"),
+             QString("Not in run.jsonl: margins of flipped choices"));
+    log.config_toml = "name = \"A\"\n";  // trained here
+    QCOMPARE(notInLogNotice(log, "quantization statistics"), QString("Not in run.jsonl: quantization statistics"));
+  }
+
+  // No row is cut in half at the lower edge, however high the panel is.
+  void operandCostsEndsInAWholeRow() {
+    OperandCostsPanel panel(selection_.get());
+    for (const int height : {300, 307, 313, 321}) {
+      show(&panel, {600, height});
+      const auto* table = panel.findChild<QTableView*>();
+      QVERIFY(table->model()->rowCount() * table->rowHeight(0) > table->viewport()->height());
+      QCOMPARE(table->viewport()->height() % table->rowHeight(0), 0);
+    }
   }
 
   void everyPanelExplainsItselfAndHasAName() {

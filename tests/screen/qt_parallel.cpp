@@ -209,7 +209,7 @@ class ParallelTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(strip->placement().n_experts() == 8, kWaitMs);
     QComboBox* planned = nullptr;
     for (QComboBox* box : panel->findChildren<QComboBox*>())
-      if (box->accessibleName().startsWith(QStringLiteral("Load that"))) planned = box;
+      if (box->accessibleName().startsWith(QStringLiteral("Load for the balanced placement"))) planned = box;
     planned->setCurrentIndex(1);
     emit planned->activated(1);
     QCOMPARE(open.window.session()->config().parallel.placement, std::string("balanced:10"));
@@ -242,7 +242,7 @@ class ParallelTest : public QObject {
     QCOMPARE(rows[1], QString("4,0,1024,1024,1.5"));  // four all-to-alls of four copies of 16 values, 4 bytes each
     QVERIFY(rows[2].endsWith(",2.5"));
     QCOMPARE(panel.findChild<QTableWidget*>()->item(0, 3)->text(), QString("none"));  // the difference
-    QVERIFY2(panel.answerText().contains("exactly what the routing counts; the slowest rank takes 2.5"),
+    QVERIFY2(panel.answerText().contains("equal to the count from the routing; the slowest rank takes 2.5"),
              qPrintable(panel.answerText()));
     QVERIFY(panel.findChild<XyPlot*>()->notice().isEmpty());
     SyntheticRun alone(SyntheticShape{});

@@ -30,11 +30,11 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
 }
 
 std::vector<VerdictRow> fiveRows() {
-  return {verdictRow("A", "bf16", {}, "what the others are measured by", 0, kNoValue),
+  return {verdictRow("A", "bf16", {}, "baseline of the other runs", 0, kNoValue),
           verdictRow("B", "mxfp8_rceil", VerdictWord::good_enough, "less than what matters", 0.0004f, 0.0012f),
           verdictRow("C", "nvfp4", VerdictWord::not_told_apart, "chance hides gaps below 0.0031", 0.0023f, 0.0031f),
           verdictRow("D", "mxfp4", VerdictWord::worse, "nine times what matters", 0.0172f, 0.0042f),
-          verdictRow("N", "seed 2", {}, "what chance alone does", -0.0003f, 0.0011f)};
+          verdictRow("N", "seed 2", {}, "effect of chance alone", -0.0003f, 0.0011f)};
 }
 
 bool hasDigit(const QString& text) {
@@ -94,6 +94,17 @@ class VerdictTableTest : public QObject {
     QVERIFY(table.shownTexts()[3].contains("nine times what matters"));
     table.resize(700, 240);
     QVERIFY2(!table.shownTexts()[3].contains("4,718"), "the last column goes as a whole");
+  }
+
+  void aFigureThatNoRunHasTakesNoRoom() {
+    VerdictTable table;
+    std::vector<VerdictRow> rows = fiveRows();
+    for (VerdictRow& row : rows) row.figures[VerdictRow::kSqnr].text = QString::fromUtf8("–");
+    rows[3].figures[VerdictRow::kFlips].text = QString::fromUtf8("–");  // the others have it
+    table.setRows(rows, 0.0019f, "0.25 %");
+    table.resize(1264, 240);
+    QVERIFY(!table.shownTexts()[1].contains(QString::fromUtf8("–")));
+    QVERIFY(table.shownTexts()[3].contains(QString::fromUtf8("–")));
   }
 
   void aRowIsReadAloudWithItsUnits() {

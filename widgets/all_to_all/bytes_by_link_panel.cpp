@@ -84,7 +84,7 @@ Panel::Answer BytesByLinkPanel::answer() const {
   const LinkCopies lean = total(copies_by_link(*volume, AllToAll::deep_ep));
   const auto network = static_cast<double>(standard.network_out),
              all = network + static_cast<double>(standard.nvlink_out);
-  const QString question = "How much crosses nodes?";
+  const QString question = "How many bytes cross nodes?";
   if (!(all > 0)) return {question, {"Nothing: every token stays on its rank"}};
   if (!(network > 0)) return {question, {"Nothing: all ranks are in one node"}};
   const QString share = std::abs(network / all - 0.5) < 0.02 ? QString("Half") : formatPercent(network / all);
@@ -92,7 +92,7 @@ Panel::Answer BytesByLinkPanel::answer() const {
   const double change = static_cast<double>(lean.network_out) / network - 1;
   return {question,
           {crosses + (change < 0 ? QString("; DeepEP sends %1 fewer over the network").arg(formatPercent(-change))
-                                 : QString("; DeepEP sends as many over the network")),
+                                 : QString("; DeepEP sends the same number over the network")),
            crosses}};
 }
 

@@ -122,10 +122,10 @@ Panel::Answer BytesOnTheWirePanel::answer() const {
     slowest = std::max(slowest, row.ms);
   }
   const QString sent = QString("%1 a step").arg(formatBytes(measured));
-  const QString equal = std::isnan(counted)   ? QString("the step was recorded without volumes")
-                        : counted == measured ? QString("exactly what the routing counts")
-                                              : QString("the routing counts %1").arg(formatBytes(counted));
-  return {"What is really sent?",
+  const QString equal = std::isnan(counted)   ? QString("this step has no recorded volumes")
+                        : counted == measured ? QString("equal to the count from the routing")
+                                              : QString("counted from the routing: %1").arg(formatBytes(counted));
+  return {"How many bytes does MPI send?",
           {QString("%1, %2; the slowest rank takes %3 ms").arg(sent, equal, formatValue(slowest, 3)),
            sent + ", " + equal, sent}};
 }

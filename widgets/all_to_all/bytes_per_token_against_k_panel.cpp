@@ -83,7 +83,7 @@ QString BytesPerTokenAgainstKPanel::status() const {
 // The lines come in pairs of one K: standard, then DeepEP.
 Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
   if (lines_.empty() || !plot_->notice().isEmpty()) return {};
-  const QString question = "When does DeepEP send less?";
+  const QString question = "When does DeepEP send fewer bytes?";
   for (std::size_t i = 0; i + 1 < lines_.size(); i += 2)
     if (lines_[i + 1].sum() < lines_[i].sum())
       return {question,
@@ -91,9 +91,10 @@ Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
                    .arg(lines_[i].top_k)
                    .arg(formatBytes(lines_[i + 1].sum()), formatBytes(lines_[i].sum())),
                QString("From K = %1 on").arg(lines_[i].top_k)}};
-  return {question,
-          {QString("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
-           QString("At no K up to %1").arg(lines_.back().top_k)}};
+  return {
+      question,
+      {QString("At no K up to %1: forwarding inside nodes adds more bytes than DeepEP saves").arg(lines_.back().top_k),
+       QString("At no K up to %1").arg(lines_.back().top_k)}};
 }
 
 QString BytesPerTokenAgainstKPanel::csv() const {

@@ -10,6 +10,7 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/csv.h"
+#include "widgets/panel/flat_combo.h"
 
 namespace moescope {
 namespace {
@@ -42,7 +43,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   const QStringList tips{"Expert e on rank e R / E", "Shuffled, as many on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
                          "in one more slot per rank, then all are packed by this step's load",
-                         "As you drag experts from rank to rank in the picture"};
+                         "Your own placement: drag experts from rank to rank in the picture"};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);
     buttons_[i]->setText(names[static_cast<int>(i)]);
@@ -53,10 +54,10 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     connect(buttons_[i], &QToolButton::clicked, this, [this, i] { choose(static_cast<Kind>(i)); });
     layout->addWidget(buttons_[i]);
   }
-  planned_ = new QComboBox(this);
+  planned_ = new FlatCombo(this);
   for (const int steps : kReplanSteps)
     planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
-  planned_->setAccessibleName("Load that is balanced");
+  planned_->setAccessibleName("Load for the balanced placement");
   planned_->setToolTip(
       "The load that the balanced placement is planned from. A training does not know the load of the step\n"
       "it is about to take: it can plan every N steps from the load of the N steps before");
@@ -145,8 +146,9 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
     return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
   const int gradients = gradients_sent(now);
-  QString text =
-      QString("Replicas send home the gradients of %1 experts in each step%2").arg(gradients).arg(bytes(gradients));
+  QString text = QString("Replicas send the gradients of %1 experts to their ranks in each step%2")
+                     .arg(gradients)
+                     .arg(bytes(gradients));
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), now);
@@ -234,7 +236,8 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 
 QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
-  const QString tried = live_ ? QString("counted from the next step on") : QString("tried on the load only");
+  const QString tried = live_ ? QString("copies are counted with it from the next step on")
+                              : QString("only the load follows it, the copies do not");
   return tried_out_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + tried : timeStatus(frame_->step, true);
 }
 

@@ -18,12 +18,12 @@ RanksATokenGoesToPanel::RanksATokenGoesToPanel(Selection* selection, QWidget* pa
                      "ranks per token",
                      {{Metric::ranks_per_token, "ranks per token"}},
                      2,
-                     "Ranks that a token is sent to, its own counted"},
+                     "Ranks that a token is sent to, its own rank included"},
                     {"Nodes/token",
                      "nodes per token",
                      {{Metric::nodes_per_token, "nodes per token"}},
                      2,
-                     "Nodes that a token is sent to, its own counted"}},
+                     "Nodes that a token is sent to, its own node included"}},
                    parent) {
   showAnswers();
 }
@@ -41,7 +41,7 @@ Panel::Answer RanksATokenGoesToPanel::answer() const {
   const QString of =
       info.ranks > 0 ? QString("To %1 of %2 ranks").arg(formatValue(ranks, 3)).arg(info.ranks) : shortest;
   const QString on_nodes = is_missing(nodes) ? QString() : QString(" on %1 nodes").arg(formatValue(nodes, 3));
-  return {"How far does a token go?", {of + on_nodes, of, shortest}};
+  return {"How many ranks does a token go to?", {of + on_nodes, of, shortest}};
 }
 
 void RanksATokenGoesToPanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const {

@@ -42,7 +42,7 @@ void DeepEPGainPanel::refill() {
     ask();
   }
   setProperty("busy", computing_ || now != asked_);
-  if (!answer_) return plot_->setNotice("Being computed");
+  if (!answer_) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
 }
@@ -112,7 +112,7 @@ Panel::Answer DeepEPGainPanel::answer() const {
   const auto [least, most] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
   const QString range = QString("A layer is %1 to %2 \u00d7 as fast")
                             .arg(QString::number(least.measured, 'f', 2), QString::number(most.measured, 'f', 2));
-  const QString question = "What does DeepEP gain?";
+  const QString question = "How much faster is a layer with DeepEP?";
   if (!answer_->live) return {question, {range}};
   const QString live = QString::number(answer_->live->modelled, 'f', 2);
   return {question, {range + QString("; with this router %1 \u00d7 (modelled)").arg(live), range}};

@@ -31,7 +31,7 @@ LayerOnEveryRankPanel::LayerOnEveryRankPanel(Selection* selection, QWidget* pare
                          {nameOf(RankActivity::combine), 2, Qt::Dense2Pattern},
                          {"waiting", 3, Qt::Dense6Pattern}});
   chart_->setCaption("forward, then backward pass of one microbatch, ms");
-  chart_->setNotice("Being computed");
+  chart_->setNotice("Computing...");
   addBody(chart_);
 }
 
@@ -75,7 +75,7 @@ void LayerOnEveryRankPanel::fillChart() {
 
 Panel::Answer LayerOnEveryRankPanel::answer() const {
   if (!hasTimeline()) return {};
-  const QString question = "Who waits for whom?",
+  const QString question = "How long do ranks wait?",
                 ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
   if (timeline_.waiting_share < kHardlyWaiting)
     return {question, {QString("All ranks have the same work: %1").arg(ms), ms}};

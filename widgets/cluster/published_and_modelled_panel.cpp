@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "widgets/panel/flat_combo.h"
+
 namespace moescope {
 namespace {
 
@@ -46,15 +48,15 @@ void fillHypotheses(QComboBox* box) {
   box->addItems({"H1: tokens split over TP", "H2: tokens twice over TP"});
   box->setAccessibleName("Reading of the published runs");
   box->setToolTip(
-      "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own (assumed)\n"
-      "H2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\n"
-      "It is not known which of them is right.");
+      "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own "
+      "(assumed)\nH2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\nIt "
+      "is not known which reading is right.");
 }
 
 PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Published and modelled", Provenance::modelled, parent) {
   showAnswers();
-  hypothesis_ = new QComboBox(this);
+  hypothesis_ = new FlatCombo(this);
   fillHypotheses(hypothesis_);
   addControl(hypothesis_);
   plot_ = new BandBars(this);

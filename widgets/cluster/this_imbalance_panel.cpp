@@ -10,6 +10,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/csv.h"
+#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -40,7 +41,7 @@ double replicaBytes(const LiveCost& cost) {
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
   showAnswers();
-  hypothesis_ = new QComboBox(this);
+  hypothesis_ = new FlatCombo(this);
   fillHypotheses(hypothesis_);
   hypothesis_->setCurrentIndex(static_cast<int>(Hypothesis::h2));
   addControl(hypothesis_);
@@ -164,7 +165,9 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
                formatCount(std::round(cost.band.high)), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
                formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
   if (cost.gradients_sent > 0)
-    tip += QString("\nnot included: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
+    tip += QString(
+               "\nnot included: replicas send the gradients of %1 experts to their ranks in each layer and step,\n%2 a "
+               "GPU in BF16")
                .arg(cost.gradients_sent)
                .arg(formatBytes(replicaBytes(cost)));
   return tip;

@@ -124,7 +124,7 @@ void TimeOfAStepPanel::buildOptions() {
       addChoice(nullptr, "Overlap", {}, "share of the all-to-all hidden behind compute; the published runs have none");
   for (const int percent : kOverlaps)
     overlap_->addItem(percent == 0 ? QString("no overlap") : QString("%1 % overlap").arg(percent), percent);
-  hypothesis_ = new QComboBox(this);
+  hypothesis_ = new FlatCombo(this);
   fillHypotheses(hypothesis_);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   addOption(hypothesis_);
@@ -226,7 +226,7 @@ void TimeOfAStepPanel::refill() {
     asked_ = now;
     ask();
   }
-  if (!answer_) return plot_->setNotice("Being computed");
+  if (!answer_) return plot_->setNotice("Computing...");
   plot_->setNotice(QString::fromStdString(answer_->problem));
 }
 
@@ -296,7 +296,7 @@ QString TimeOfAStepPanel::verdict() const {
   const bool deep_ep = answer_->config.way == AllToAll::deep_ep;
   const double with = (deep_ep ? *answer_ : *other_way_).time.ms_per_token;
   const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
-  if (std::abs(change) < kNoChange) return QString("DeepEP leaves the step as long as it is (modelled)");
+  if (std::abs(change) < kNoChange) return QString("DeepEP does not change the step time (modelled)");
   const QString by = formatPercent(std::abs(change));
   return (change < 0 ? QString("DeepEP shortens the step by %1 (modelled)")
                      : QString("DeepEP lengthens the step by %1 (modelled)"))
@@ -316,7 +316,7 @@ QStringList TimeOfAStepPanel::describe(int row) const {
   QStringList lines{
       QString("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
       QString("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
-  if (!part.fitted.empty()) lines << QString("holds fitted: %1").arg(QString::fromStdString(part.fitted));
+  if (!part.fitted.empty()) lines << QString("contains fitted numbers: %1").arg(QString::fromStdString(part.fitted));
   return lines;
 }
 

@@ -144,7 +144,26 @@ void GapPlot::paintData(QPainter& painter) {
   const QString words = "judged: the last half";
   if (left + fontMetrics().horizontalAdvance(words) > xOf(static_cast<double>(judged.last))) return;
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(left, plotRect().top() + 2, plotRect().width(), fontMetrics().height()), Qt::AlignLeft, words);
+  QRect place(left, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
+  if (crossed(place)) {
+    QRect below = place;
+    below.moveBottom(plotRect().bottom() - 2);
+    if (!crossed(below)) place = below;
+  }
+  painter.drawText(place, Qt::AlignLeft, words);
+}
+
+// By a smoothed curve.
+bool GapPlot::crossed(const QRect& place) const {
+  const Axis axis = valueAxis();
+  return std::ranges::any_of(curves_, [&](const Curve& curve) {
+    for (std::size_t bin = 0; bin < curve.smooth.size(); ++bin) {
+      if (!std::isfinite(curve.smooth[bin])) continue;
+      const QPointF at(xOf(centreOf(bin, curve.smooth.size())), axis.toPixel(curve.smooth[bin]));
+      if (QRectF(place).contains(at)) return true;
+    }
+    return false;
+  });
 }
 
 void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const {

@@ -48,6 +48,7 @@ class GapPlot : public TimeAxisPlot {
   std::size_t binAt(std::int64_t step) const;
   std::int64_t shownStep() const;
   Axis valueAxis() const { return axisUp(values_.low, values_.high); }
+  bool crossed(const QRect& place) const;
   void chooseEnds();
   void chooseValueRange();
   QString endText(std::size_t curve) const;

@@ -104,7 +104,7 @@ Panel::Answer GradientErrorPanel::answer() const {
     most = error;
   }
   if (worst < 0) return {};
-  if (most == 0) return {{}, {"The gradients are those of FP32, to the bit", "No error"}};
+  if (most == 0) return {{}, {"The gradients equal those of FP32, to the bit", "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
   return {{}, {QString("%1 of its length is rounding").arg(share), share}};
 }
@@ -284,8 +284,8 @@ void GradientErrorPanel::paintNumbers(QPainter& painter) const {
 // The difference to run A in words; infinite if one of the gradients is equal to that of FP32.
 QString GradientErrorPanel::againstA(double difference) const {
   if (std::isnan(difference)) return {};
-  if (std::isinf(difference)) return difference > 0 ? QString("; exact, A's is not") : QString("; A's is exact");
-  return QString("; minus A's %1").arg(valueText(difference));
+  if (std::isinf(difference)) return difference > 0 ? QString("; exact here, not exact in A") : QString("; exact in A");
+  return QString("; difference from A: %1").arg(valueText(difference));
 }
 
 QStringList GradientErrorPanel::describe(int row, int column) const {

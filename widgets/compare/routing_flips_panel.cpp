@@ -162,10 +162,10 @@ QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   const auto& histories = selection_->histories();
   const bool drifted = runs_->isNoiseTwin(of.run) ||
                        !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
-  if (!drifted) return QString("; the weights are still A's: the settings do it");
+  if (!drifted) return QString("; the weights still equal those of A, so the settings cause it");
   const std::vector<Rate> all = rates();
   const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return runs_->isNoiseTwin(each.run); });
-  if (twin == all.end() || twin->run == of.run) return QString("; their weights differ by now");
+  if (twin == all.end() || twin->run == of.run) return QString("; the weights of the runs differ too");
   return QString("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
 }
 

@@ -129,7 +129,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       const QString what = (found.settled.empty() ? QString("One more noise twin would narrow %1")
                                                   : QString("One more noise twin would settle %1"))
                                .arg(runsOf(found));
-      return {QString("%1: chance down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
+      return {QString("%1: noise down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
     }
     case Settlement::How::more_steps:
       break;

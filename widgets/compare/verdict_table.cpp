@@ -173,6 +173,13 @@ int VerdictTable::columnWidth(int column) const {
   return widest;
 }
 
+// A figure that no run has, as those of quantization in logs, takes no room.
+bool VerdictTable::hasColumn(int column) const {
+  return column == VerdictRow::kGap || std::ranges::any_of(rows_, [column](const VerdictRow& row) {
+           return !row.figures[static_cast<std::size_t>(column)].missing();
+         });
+}
+
 VerdictTable::Layout VerdictTable::layOut() const {
   Layout at;
   const int caption = QFontMetrics(captionType()).height(), count = std::max(1, static_cast<int>(rows_.size()));
@@ -182,7 +189,8 @@ VerdictTable::Layout VerdictTable::layOut() const {
   at.name = kEdge + withType(kChipSize) + kSpace8;
   const auto figures = [&] {
     int width = 0;
-    for (int column = 0; column < at.columns; ++column) width += columnWidth(column) + kSpace16;
+    for (int column = 0; column < at.columns; ++column)
+      if (hasColumn(column)) width += columnWidth(column) + kSpace16;
     return width;
   };
   bool short_reasons = false;
@@ -194,14 +202,17 @@ VerdictTable::Layout VerdictTable::layOut() const {
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
   while (left_for_plot() < withType(kLeastPlot) && at.columns > VerdictRow::kGap + 1) --at.columns;
   const int spare = left_for_plot();
-  // Width beyond the need of the plot is divided among the columns as well.
-  const int parts = at.columns + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
+  // What is more than the plot needs goes between the columns, too.
+  int shown = 0;
+  for (int column = 0; column < at.columns; ++column) shown += hasColumn(column);
+  const int parts = shown + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
   at.word = at.mark + withType(kMarkSize) + kSpace8;
   at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
   at.plot = at.mark + verdictWidth(short_reasons) + kSpace16 + more;
   int right = width() - kEdge;
   for (int column = at.columns - 1; column >= 0; --column) {
+    if (!hasColumn(column)) continue;
     at.right[static_cast<std::size_t>(column)] = right;
     right -= columnWidth(column) + kSpace16 + more;
   }
@@ -256,6 +267,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, "Run");
   painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, "Verdict");
   for (int column = 0; column < at.columns; ++column) {
+    if (!hasColumn(column)) continue;
     const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
     const int right = at.right[static_cast<std::size_t>(column)];
     painter.drawText(QRect(0, 0, right, line), Qt::AlignRight, QString::fromUtf8(head.first));
@@ -349,6 +361,7 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
              at.notes ? row.note : QString(), Qt::AlignLeft);
   paintVerdict(painter, at, line, row);
   for (int column = 0; column < at.columns; ++column) {
+    if (!hasColumn(column)) continue;
     const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
     painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? strongType() : bodyType());
     painter.setPen(QColor(figure.bad ? c.bad : c.ink));
@@ -389,6 +402,7 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
     if (row.word) texts << QLatin1String(to_text(*row.word));
     if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(captionType()), at.reasons);
     for (int column = 0; column < at.columns; ++column) {
+      if (!hasColumn(column)) continue;
       const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
       texts << figure.text;
       if (at.two_lines) texts << figure.below;
@@ -402,6 +416,7 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
 std::optional<FigureTarget> VerdictTable::figureAt(QPoint position) const {
   const Layout at = layOut();
   for (int column = 0; column < at.columns; ++column) {
+    if (!hasColumn(column)) continue;
     const int right = at.right[static_cast<std::size_t>(column)];
     if (position.x() > right - columnWidth(column) && position.x() <= right)
       return FigureTarget{.key = kFigureKeys[static_cast<std::size_t>(column)], .step = INT64_MAX};

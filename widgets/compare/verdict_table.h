@@ -17,6 +17,7 @@ struct VerdictFigure {
   QString text, below;  // text, and text of the second line
   bool bad = false;     // whether the value is the worst of its column and matters
   QString tip;          // tool tip: the operand
+  bool missing() const { return text.isEmpty() || text == QStringLiteral("\u2013"); }
 };
 
 struct VerdictRow {
@@ -79,6 +80,7 @@ class VerdictTable : public PlotFrame {
   int nameWidth(bool notes) const;
   int verdictWidth(bool short_reasons) const;
   int columnWidth(int column) const;
+  bool hasColumn(int column) const;
   int rowAt(int y) const;  // -1: none
   Axis gapAxis(const Layout& at) const;
   QStringList bandForms() const;

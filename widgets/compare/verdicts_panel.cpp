@@ -10,6 +10,7 @@
 #include "core/numerics/kernel_names.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
+#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/duration_text.h"
 
@@ -81,16 +82,15 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
 
   auto* choices = new QWidget(this);
   auto* row = plainRow(choices, kSpace8);
-  loss_ = new QComboBox(choices);
+  loss_ = new FlatCombo(choices);
   loss_->addItems({"training loss", "validation loss"});
   loss_->setAccessibleName("Judged loss");
   loss_->setToolTip(
-      "The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
-      "loss where it is measured, else the training loss");
+      "The loss whose gap is judged. By default the validation loss where it is measured, else the training loss");
   connect(loss_, &QComboBox::activated, this, [this](int index) {
     judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
   });
-  matters_ = new QComboBox(choices);
+  matters_ = new FlatCombo(choices);
   for (const double share : kShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
   matters_->setAccessibleName("Gap that matters");
   matters_->setToolTip(
@@ -169,7 +169,7 @@ VerdictRow VerdictsPanel::row(int place) const {
 void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   VerdictFigure& gap = row.figures[VerdictRow::kGap];
   if (place == 0) {
-    row.reasons = {"what the others are measured by", "baseline"};
+    row.reasons = {"baseline of the other runs", "baseline"};
     row.gap = 0;
     gap.text = QStringLiteral("0");
     return;
@@ -178,7 +178,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   row.gap = c.gap;
   row.half = c.half;
   if (row.noise) {
-    row.reasons = {"what chance alone does", "chance"};
+    row.reasons = {"effect of chance alone", "chance"};
   } else {
     row.word = verdict_word(c);
     row.reasons = reasons(c);

@@ -3,7 +3,9 @@
 #include <QAbstractItemView>
 #include <QAbstractScrollArea>
 #include <QComboBox>
+#include <QDialogButtonBox>
 #include <QPainter>
+#include <QPlainTextEdit>
 #include <QStyleOption>
 #include <QTabBar>
 #include <QToolButton>
@@ -228,6 +230,9 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
     case PE_FrameMenu:
       return drawRounded(*painter, option->rect, 0, Qt::transparent, QColor(c.field_border));
     case PE_Frame:
+      if (const auto* text = qobject_cast<const QPlainTextEdit*>(widget); text && !text->isReadOnly())
+        return drawRounded(*painter, option->rect, kRadiusControl, Qt::transparent, QColor(c.field_border));
+      [[fallthrough]];
     case PE_FrameGroupBox:
       return drawRounded(*painter, option->rect, kRadiusControl, Qt::transparent, QColor(c.hairline));
     case PE_PanelMenu:
@@ -308,6 +313,8 @@ void WindowStyle::drawComplexControl(ComplexControl control, const QStyleOptionC
   if (control == CC_ComboBox &&
       !(option->subControls & SC_ComboBoxArrow && widget && !qobject_cast<const QComboBox*>(widget))) {
     if (has(widget, kFlatProperty)) {
+      const auto* box = qstyleoption_cast<const QStyleOptionComboBox*>(option);
+      if (box && box->currentText.isEmpty()) return;  // there is nothing to choose
       if (option->state & State_MouseOver && option->state & State_Enabled)
         drawRounded(*painter, option->rect, kRadiusControl, QColor(c.neutral_soft), Qt::transparent);
       if (focusedByKeyboard(*option))
@@ -385,6 +392,8 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
       return 0;
     case SH_UnderlineShortcut:
       return 1;
+    case SH_DialogButtonLayout:
+      return QDialogButtonBox::GnomeLayout;  // the primary button at the right, where the eye ends
     default:
       return QProxyStyle::styleHint(hint, option, widget, data);
   }
@@ -400,11 +409,12 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
       return {wanted.width() + (has(widget, kPrimaryProperty) ? kSpace24 : kSpace8),
               std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_LineEdit:
-    case CT_SpinBox:
       return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_ComboBox:
       if (has(widget, kFlatProperty)) return {size.width() + typed(18) + 3 * kSpace4, typed(kFlatHeight)};
       return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
+    case CT_SpinBox:  // its size contains the frame of a line edit already
+      return {wanted.width(), typed(kFieldHeight)};
     case CT_TabBarTab:
       return {wanted.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};
     case CT_ToolButton:
@@ -427,8 +437,8 @@ QRect WindowStyle::subControlRect(ComplexControl control, const QStyleOptionComp
       return visualRect(option->direction, all, {all.right() + 1 - arrow, all.top(), arrow, all.height()});
     if (part == SC_ComboBoxEditField)
       return visualRect(option->direction, all,
-                        {all.left() + (has(widget, kFlatProperty) ? kSpace4 : kSpace8), all.top() + 1,
-                         all.width() - arrow - kSpace4, all.height() - 2});
+                        {all.left() + (has(widget, kFlatProperty) ? kSpace4 : kSpace8), all.top() + kFocusLine,
+                         all.width() - arrow - kSpace4, all.height() - 2 * kFocusLine});
   }
   if (control == CC_ScrollBar)
     if (const auto* bar = qstyleoption_cast<const QStyleOptionSlider*>(option)) {

@@ -86,6 +86,7 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
   setFrameShape(QFrame::NoFrame);
   setShowGrid(false);
   horizontalHeader()->setHighlightSections(false);
+  horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   verticalHeader()->hide();
   setSelectionBehavior(QAbstractItemView::SelectRows);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

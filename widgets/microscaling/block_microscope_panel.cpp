@@ -18,7 +18,9 @@
 #include "widgets/microscaling/block/block_presets.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
+#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 
@@ -57,7 +59,7 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
 }
 
 void BlockMicroscopePanel::makeControls() {
-  presets_ = new QComboBox(this);
+  presets_ = new FlatCombo(this);
   presets_->setAccessibleName("Example block");
   presets_->setPlaceholderText("Examples");
   presets_->setToolTip("Blocks worth looking at");
@@ -66,9 +68,9 @@ void BlockMicroscopePanel::makeControls() {
     presets_->setItemData(presets_->count() - 1, preset.lesson, Qt::ToolTipRole);
   }
   connect(presets_, &QComboBox::activated, this, &BlockMicroscopePanel::loadPreset);
-  format_ = new QComboBox(this);
+  format_ = new FlatCombo(this);
   fillBlockFormats(format_);
-  rule_ = new QComboBox(this);
+  rule_ = new FlatCombo(this);
   fillScaleRules(rule_);
   const auto choose = [this] {
     OperandFormat format = blockFormatAt(format_->currentIndex());
@@ -169,7 +171,7 @@ void BlockMicroscopePanel::makeBody() {
   left->setStretchFactor(1, 2);
   auto* right = new QWidget(this);
   auto* column = plainColumn(right, kSpace4);
-  column->addWidget(table_, 1);
+  column->addWidget(new WholeRows(table_), 1);
   column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
   both->setHandleWidth(kSpace16);

@@ -195,10 +195,11 @@ Panel::Answer BlockScaleHistogramPanel::answer() const {
   const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(most - kBias);
   if (low == high)
-    return {.question = "How much do blocks differ?", .answers = {QString("All have the scale %1").arg(usual)}};
+    return {.question = "How much do the block scales differ?",
+            .answers = {QString("All have the scale %1").arg(usual)}};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {.question = "How much do blocks differ?",
+  return {.question = "How much do the block scales differ?",
           .answers = {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
 }
 

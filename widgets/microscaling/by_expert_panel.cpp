@@ -112,7 +112,7 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
   notice_->show();
   notice_->setText(captured_ ? QString("Quantizing every expert's rows")
                    : captured
-                       ? QString("This operand is not of the routed experts")
+                       ? QString("This operand does not belong to the routed experts")
                        : QString("Capture an operand of the routed experts: click its cell in Quantization error"));
   update();
   if (!captured_) return worker_.cancel();
@@ -184,7 +184,7 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
 Panel::Answer ByExpertPanel::answer() const {
   if (least_.expert < 0) return {};
   const auto decibels = [](double db) { return withMinus(QString::number(db, 'f', 1)); };
-  const QString least = QString("Expert %1 keeps least: %2 dB").arg(least_.expert).arg(decibels(least_.db));
+  const QString least = QString("Lowest SQNR: expert %1, %2 dB").arg(least_.expert).arg(decibels(least_.db));
   return {.question = {}, .answers = {least + QString("; all together %1").arg(decibels(least_.all_db)), least}};
 }
 

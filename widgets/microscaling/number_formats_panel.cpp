@@ -204,6 +204,7 @@ void NumberFormatsPanel::makeTable() {
   table_->setFrameShape(QFrame::NoFrame);
   table_->setShowGrid(false);
   table_->horizontalHeader()->setHighlightSections(false);
+  table_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
   table_->setAccessibleName("Formats");
   table_->verticalHeader()->hide();

@@ -15,6 +15,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -88,7 +89,7 @@ QStandardItem* figureItem(const QString& text, double value) {
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({"Operand", "Share of error", "Gradient error", "Loss, nats", "Recipe"});
+  model.setHorizontalHeaderLabels({"Layer, operand", "Share of error", "Gradient error", "Loss, nats", "Recipe"});
   model.horizontalHeaderItem(0)->setToolTip("Layer, class and factor of the GEMM that was rounded alone");
   model.horizontalHeaderItem(1)->setToolTip("Share of the sum of all squared gradient errors, measured");
   model.horizontalHeaderItem(2)->setToolTip("|g - g0| / |g0| over all weights, g0 with everything in FP32, measured");
@@ -173,7 +174,7 @@ class OperandCostsModel : public QAbstractTableModel {
 
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
     if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
-    static const char* const kNames[kColumns] = {"Operand",        "SQNR, dB", "Flushed to zero",
+    static const char* const kNames[kColumns] = {"Layer, operand", "SQNR, dB", "Flushed to zero",
                                                  "Share of error", "Clipped",  "Format"};
     static const char* const kTips[kColumns] = {
         "Layer, class, weight and factor of the GEMM",
@@ -268,9 +269,8 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->setFrameShape(QFrame::NoFrame);
   view_->verticalHeader()->hide();
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  view_->horizontalHeader()->setStretchLastSection(true);
   view_->horizontalHeader()->setHighlightSections(false);
-  view_->setAccessibleName("Operands by what quantization costs them");
+  view_->setAccessibleName("Operands by quantization error");
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // scrolls rather than cutting names of formats
   followFont(view_, [this] {
@@ -285,7 +285,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   measure_->hide();
   connect(measure_, &QPushButton::clicked, this, &OperandCostsPanel::measureOrCancel);
   showAnswers();
-  addBody(view_);
+  addBody(new WholeRows(view_));
   addBody(measure_, 0);
   bases_[kModelled]->setChecked(true);
   keepState(
@@ -326,10 +326,12 @@ void OperandCostsPanel::showBasis(Basis basis) {
   view_->setItemDelegateForColumn(other, nullptr);  // Qt would call a deleted delegate
   delete before;
   const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
+  view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
   view_->setItemDelegateForColumn(share, new ShareDelegate(view_));
   for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}})
     view_->setColumnHidden(column, false);
+  stretchShare();
   view_->sortByColumn(share, Qt::DescendingOrder);
   frame_.reset();
   fill();
@@ -355,7 +357,15 @@ void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> mea
   measured_ = std::move(measured);
   fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
   effects_->sort(kEffectShare, Qt::DescendingOrder);
+  stretchShare();
   fill();
+}
+
+// The bars get the room that the other columns leave; new columns are as wide as their contents.
+void OperandCostsPanel::stretchShare() {
+  const int share = basis() == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
+  QHeaderView* header = view_->horizontalHeader();
+  if (share < header->count()) header->setSectionResizeMode(share, QHeaderView::Stretch);
 }
 
 void OperandCostsPanel::showRefused(const QString& why) {
@@ -378,13 +388,13 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
   const QString most =
-      QString("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
+      QString("%1 changes the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
   return {{},
           {QString("%1, all %2 together by %3; loss %4 nats/token")
                .arg(most)
                .arg(scan.effects.size())
                .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change)),
-           most, QString("%1 moves the gradient most").arg(briefName(worst))}};
+           most, QString("%1 changes the gradient most").arg(briefName(worst))}};
 }
 
 // Shows the button for a measurement of the shown step, unless it was made.
@@ -433,7 +443,7 @@ Panel::Answer OperandCostsPanel::costliest() const {
   if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
   if (!(worst->share > 0)) return {{}, {"Quantization loses nothing here"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString who = QString("%1 costs %2 most").arg(placeName(worst->place), letter);
+  const QString who = QString("%1 loses most in %2").arg(placeName(worst->place), letter);
   const QString share = formatPercent(worst->share);
   return {{},
           {QString("%1: %2 of the rounding error of all %3 operands, SQNR %4 dB")

@@ -55,6 +55,7 @@ class OperandCostsPanel : public Panel {
 
  private:
   void showBasis(Basis basis);
+  void stretchShare();
   void measureOrCancel();
   void showButton();
   Answer sayMeasured() const;

@@ -89,8 +89,8 @@ QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) 
   const QString brief = QString("keeps %1").arg(verdictDecibels(worst.sqnr_db));
   const std::size_t others = scan.flagged - 1;
   const QString more = others == 0   ? QString()
-                       : others == 1 ? QString("; so does 1 other")
-                                     : QString("; %1 others are like it").arg(verdictCount(others));
+                       : others == 1 ? QString("; 1 other tensor is like it")
+                                     : QString("; %1 other tensors are like it").arg(verdictCount(others));
   if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
   const QString rest = (others == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
                            .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
@@ -160,16 +160,13 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
 QString explainTensorVerdict() {
   return QString(
              "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
-             "and "
-             "compared with normally distributed values in the same format, which lose what the format alone costs.</p>"
-             "<p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than those, or keeps %2 dB less. "
-             "<b>Unhealthy</b>: %3 more, or %4 dB less, or it holds a NaN or an infinity. <b>Healthy</b>: no tensor "
-             "does. "
-             "<b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors those in view "
-             "are "
-             "measured: scroll through the list to measure more.</p>"
-             "<p>Vectors (biases, gains of norms) and scales are not judged, since no recipe quantizes them. Large "
-             "tensors are sampled: a million values in tiles of 512 x 512, of the first matrix of several.</p>")
+             "and compared with normally distributed values in the same format, which show the error of the format "
+             "alone.</p><p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than those, or keeps "
+             "%2 dB less. <b>Unhealthy</b>: %3 more, or %4 dB less, or it holds a NaN or an infinity. <b>Healthy</b>: "
+             "no tensor does. <b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors "
+             "those in view are measured: scroll through the list to measure more.</p><p>Vectors (biases, gains of "
+             "norms) and scales are not judged, since no recipe quantizes them. Large tensors are sampled: a million "
+             "values in tiles of 512 x 512, of the first matrix of several.</p>")
       .arg(formatPercent(kAttentionLimits.to_zero))
       .arg(kAttentionLimits.db)
       .arg(formatPercent(kBadLimits.to_zero))

@@ -271,16 +271,14 @@ QString HealthBanner::advice() const {
 
 QString HealthBanner::explanation() const {
   return QString(
-             "<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> "
-             "with "
-             "a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
-             "first %1 steps loads change most, so that only severe findings count. While a layer is uneven, or an "
-             "expert gets no token, a router is not called healthy, although that is a finding only once it has "
-             "lasted. "
-             "The worst layer is the one with the highest MaxVio over its newest 50 steps together, among those that "
-             "the severest findings speak of; all figures beside the verdict are of these steps. Muted findings count "
-             "as well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step "
-             "since which it has been so, and opens the finding.</p>")
+             "<p><b>Is this router healthy?</b> The verdict follows from the findings that are not over: "
+             "<i>unhealthy</i> with a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> "
+             "without either. In the first %1 steps loads change most, so that only severe findings count. While a "
+             "layer is uneven, or an expert gets no token, a router is not called healthy, although that is a finding "
+             "only once it has lasted. The worst layer is the one with the highest MaxVio over its newest 50 steps "
+             "together, among those that the most severe findings name; all figures beside the verdict are of these "
+             "steps. Muted findings count as well.</p><p>A click on the sentence, or Return, selects that layer, its "
+             "worst expert and the first step of the finding, and opens the finding.</p>")
              .arg(kSettlingSteps) +
          allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
 }
@@ -293,7 +291,7 @@ QString HealthBanner::allSettings() const {
   if (settings.empty())
     return history->info().config_toml.empty() ? QString("<p>The log has no line of settings.</p>")
                                                : QString("<p>All settings of the run are in its set-up (F2).</p>");
-  QString html = "<p>Settings of the run, as the first line of its log has them:</p><table>";
+  QString html = "<p>Settings of the run, from the first line of its log:</p><table>";
   for (const auto& [name, value] : settings)
     html +=
         QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -47,13 +48,13 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
 
-  metric_ = new QComboBox(this);
+  metric_ = new FlatCombo(this);
   metric_->setAccessibleName("Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
   metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
-  smoothing_ = new QComboBox(this);
+  smoothing_ = new FlatCombo(this);
   smoothing_->setAccessibleName("Smoothing");
   for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
   setSmoothing(0.9);

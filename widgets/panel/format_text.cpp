@@ -123,10 +123,10 @@ void fillBlockFormats(QComboBox* box) {
     const QString label = shortFormatLabel(format);
     box->addItem(label);
     box->setItemData(box->count() - 1,
-                     format.scheme == QuantScheme::mx ? QString("%1 under power-of-two scales, as in MX").arg(label)
+                     format.scheme == QuantScheme::mx ? QString("%1 with power-of-two scales, as in MX").arg(label)
                      : format.scheme == QuantScheme::nvfp4
-                         ? QString("E2M1 in blocks of 16 under E4M3 scales and a tensor scale")
-                         : QString("FP8 under FP32 scales: what shares one is in its name"),
+                         ? QString("E2M1 in blocks of 16 with E4M3 scales and a tensor scale")
+                         : QString("FP8 with FP32 scales: the name says which values share a scale"),
                      Qt::ToolTipRole);
   }
 }

@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
   setAccessibleName("Layer");
   setToolTip("The MoE layer that all panels show");
   connect(selection_, &Selection::focusChanged, this, &LayerCombo::synchronise);
@@ -26,6 +26,7 @@ void LayerCombo::synchronise() {
   }
   const auto place = std::ranges::find(layers_, selection_->layer());
   if (place != layers_.end() && currentIndex() != place - layers_.begin()) setCurrentIndex(place - layers_.begin());
+  updateGeometry();  // its signals are blocked
 }
 
 }  // namespace moescope

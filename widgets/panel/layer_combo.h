@@ -3,11 +3,12 @@
 
 #include <QComboBox>
 
+#include "widgets/panel/flat_combo.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
 
-class LayerCombo : public QComboBox {
+class LayerCombo : public FlatCombo {
   Q_OBJECT
 
  public:

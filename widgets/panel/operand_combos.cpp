@@ -39,7 +39,7 @@ OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
 }  // namespace
 
 GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief)
-    : QComboBox(parent), selection_(selection) {
+    : FlatCombo(parent), selection_(selection) {
   setAccessibleName("Class of GEMMs");
   setToolTip("Class of weights; each has a number format of its own");
   for (int i = 0; i < kNumQuantClasses; ++i)
@@ -74,7 +74,7 @@ void GemmClassCombo::choose(int index) {
   selection_->setTensor(place);
 }
 
-OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
   setAccessibleName("Tensor");
   setToolTip("Weight, operand of its GEMM, direction");
   connect(this, &QComboBox::activated, this, [this](int index) {
@@ -102,7 +102,7 @@ void OperandCombo::synchronise() {
   setCurrentIndex(static_cast<int>(std::ranges::find(places_, current) - places_.begin()));
 }
 
-OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
   setAccessibleName("Layer");
   setToolTip("The layer of the tensor; a MoE layer is then shown in all panels");
   connect(this, &QComboBox::activated, this, [this](int index) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "widgets/panel/flat_combo.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -17,7 +18,7 @@ struct OperandChoices {
   bool operator==(const OperandChoices&) const = default;
 };
 
-class GemmClassCombo : public QComboBox {
+class GemmClassCombo : public FlatCombo {
   Q_OBJECT
 
  public:
@@ -32,7 +33,7 @@ class GemmClassCombo : public QComboBox {
   OperandChoices choices_;
 };
 
-class OperandCombo : public QComboBox {
+class OperandCombo : public FlatCombo {
   Q_OBJECT
 
  public:
@@ -46,7 +47,7 @@ class OperandCombo : public QComboBox {
   std::vector<OperandPlace> places_;
 };
 
-class OperandLayerCombo : public QComboBox {
+class OperandLayerCombo : public FlatCombo {
   Q_OBJECT
 
  public:

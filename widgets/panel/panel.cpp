@@ -16,6 +16,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/duration_text.h"
@@ -388,7 +389,7 @@ void Panel::addControl(QWidget* control) {
 }
 
 QComboBox* Panel::makeChoice(const QStringList& items, const QString& name, const QString& tip) {
-  auto* choice = new QComboBox(this);
+  auto* choice = new FlatCombo(this);
   choice->addItems(items);
   choice->setAccessibleName(name);
   choice->setToolTip(tip);
@@ -559,12 +560,36 @@ QString noDataYetNotice(const Selection& selection) {
   return seconds ? QString("First step: %1").arg(aboutDuration(*seconds)) : QString("First step: not finished yet");
 }
 
+namespace {
+
+// Where a log can have it from; empty: nothing is to be said.
+QString sourceOf(const QString& what) {
+  static const std::pair<const char*, const char*> kSources[] = {
+      {"copies between ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},
+      {"tokens per expert", "The logger moescope_log.py writes them"},
+      {"tokens per expert and ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},
+      {"quantization statistics", "JSON lines with \"quants\" and TransformerEngine's debug statistics have them"},
+      {"experts chosen together", "Logs with every token's experts have them, and every run that is trained here"},
+      {"bytes by expert", "Runs that are trained here have them"},
+      {"domains by expert", "JSON lines with \"specialisation\" have them, and every run that is trained here"},
+      {"texts with their routing", "Runs that are trained here have them (telemetry.probe)"},
+      {"a routed probe text", "Runs that are trained here have one (telemetry.probe)"},
+      {"text that the model wrote", "Runs that are trained here have it (telemetry.sample_every)"}};
+  for (const auto& [name, source] : kSources)
+    if (what == QLatin1String(name)) return QString::fromLatin1(source);
+  return {};
+}
+
+}  // namespace
+
 QString notInLogNotice(const RunInfo& info, const QString& what) {
   if (info.all_layers_dense()) return QString("Not in this run, whose layers are all dense: %1").arg(what);
   // A log is named without its path, which the status line shows as tool tip.
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
-  return QString("Not in %1: %2").arg(name.isEmpty() ? QString("this run") : name, what);
+  const QString source_of_it = info.config_toml.empty() ? sourceOf(what) : QString();
+  return QString("Not in %1: %2").arg(name.isEmpty() ? QString("this run") : name, what) +
+         (source_of_it.isEmpty() ? QString() : QStringLiteral("\n") + source_of_it);
 }
 
 }  // namespace moescope

@@ -37,9 +37,9 @@ Panel::Answer BiasAndFairSharePanel::answer() const {
   const QString load = formatValue(share * shown_->n_experts / shown_->top_k, 3);
   const QString fair = biasText(shown_->fair_bias(shown_->expert));
   const QString first = QString("Expert %1 gets %2 \u00d7 its fair share").arg(shown_->expert).arg(load);
-  return {"Which bias is fair?",
-          {QString("%1 at bias %2; %3 would be fair").arg(first, biasText(now), fair),
-           QString("%1 would be fair").arg(fair)}};
+  return {"Which bias gives a fair share?",
+          {QString("%1 at bias %2; %3 would give the fair share").arg(first, biasText(now), fair),
+           QString("%1 would give the fair share").arg(fair)}};
 }
 
 std::span<const float> BiasAndFairSharePanel::Shown::of(int e) const {

@@ -82,10 +82,10 @@ Panel::Answer ExpertBiasOverTimePanel::answer() const {
     return (b > 0 ? QStringLiteral("+") : QString()) + formatValue(static_cast<double>(b), 3);
   };
   if (*least == *most)
-    return {"Whom does the bias favour?", {QString("Nobody: all biases are %1").arg(text(*most)), "nobody"}};
+    return {"Which expert does the bias favour?", {QString("None: all biases are %1").arg(text(*most)), "nobody"}};
   const QString favoured = QString("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
   return {
-      "Whom does the bias favour?",
+      "Which expert does the bias favour?",
       {QString("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
 }
 

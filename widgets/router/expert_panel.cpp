@@ -199,12 +199,13 @@ void ExpertPanel::refreshActions() {
   pin_->setText(now.pinned_bias ? QString("Release bias") : QString("Pin bias"));
   const QString refused = chosen ? QString("Only while a model is in training") : QString("No expert is chosen");
   kill_->setToolTip(!now.possible ? refused
-                    : now.killed  ? QString("Let the router choose it again")
-                                  : QString("Exclude it from the router's choice; can be undone"));
-  pin_->setToolTip(!now.possible ? refused
-                   : now.pinned_bias
-                       ? QString("Pinned at %1; back to the update rule").arg(formatValue(*now.pinned_bias))
-                       : QString("Pin its bias to its value at the cursor, against the update rule"));
+                    : now.killed  ? QString("Let the router choose this expert again")
+                                  : QString("Exclude this expert from the router's choice (Ctrl+Z undoes it)"));
+  pin_->setToolTip(
+      !now.possible ? refused
+      : now.pinned_bias
+          ? QString("Pinned at %1: let the update rule change the bias again").arg(formatValue(*now.pinned_bias))
+          : QString("Hold the bias of this expert at its value at the cursor; the update rule no longer changes it"));
 }
 
 const RouterFrame* ExpertPanel::router() const {
@@ -360,7 +361,7 @@ void ExpertPanel::refillTokens() {
                      shownBytes(text.substr(token.position, token.end - token.position)),
                      shownBytes(text.substr(token.end, kContextBytes)), token.mix_share});
   }
-  tokens_->setTitle(lines.empty() ? QString("No token of probe, sample and batch passage chose it")
+  tokens_->setTitle(lines.empty() ? QString("No token of the probe, the sample or the batch passage chose this expert")
                                   : QString("Favourite tokens in probe, sample and batch"));
   tokens_->setLines(std::move(lines));
 }

@@ -11,8 +11,8 @@ constexpr int kLoadScales = 3;
 LoadScaleButton::LoadScaleButton(QWidget* parent) : QToolButton(parent) {
   setAccessibleName("Load scale");
   setToolTip(
-      "How many times the fair load the colours reach, and as small a part of it: a click opens them from 4 to 16 "
-      "and 64, for layers in which a few experts take nearly all tokens, and back");
+      "Range of the colours: from 1/4 to 4 times the fair load. A click widens it to 16 and to 64 times, for layers in "
+      "which a few experts take nearly all tokens, then goes back to 4");
   connect(this, &QToolButton::clicked, this, [this] { setScale((static_cast<int>(scale_) + 1) % kLoadScales); });
   setScale(0);
 }

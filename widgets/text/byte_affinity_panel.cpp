@@ -167,7 +167,7 @@ Panel::Answer ByteAffinityPanel::answer() const {
   const auto expert = best % now->n_experts();
   const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));
   const QString times = formatValue(lift_[best], 2);
-  return {"Which bytes go where?",
+  return {"Which expert gets which bytes?",
           {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
            QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
 }

@@ -300,7 +300,7 @@ void RoutingStabilityPanel::refillBars() {
     bars.push_back({track_.layers()[i], point->value(wholeSets(), i)});
   if (std::ranges::all_of(bars, [](const auto& bar) { return is_missing(bar.stability); }))
     return bars_->setNotice(
-        QString("The probe text was another one at step %1: choose a later step").arg(point->reference));
+        QString("The probe text was different at step %1: choose a later step").arg(point->reference));
   bars_->setBars(std::move(bars), baseline(), selection_->layer(), valueCaption());
 }
 
@@ -326,7 +326,7 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
       QString("layer %1, step %2 against step %3")
           .arg(track_.layers()[i])
           .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
-  if (is_missing(point->unchanged_L[i])) return {head, "not comparable: the probe text or top_k was another one"};
+  if (is_missing(point->unchanged_L[i])) return {head, "not comparable: the probe text or top_k was different"};
   const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
   const RunInfo& info = selection_->history()->info();
   return {head,

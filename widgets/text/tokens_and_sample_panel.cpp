@@ -12,6 +12,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/csv.h"
+#include "widgets/panel/flat_combo.h"
 
 namespace moescope {
 
@@ -94,9 +95,8 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
-    what_ = new QComboBox(this);
+    what_ = new FlatCombo(this);
     what_->setAccessibleName("Which text");
-    what_->setSizeAdjustPolicy(QComboBox::AdjustToContents);  // domains are known later
     what_->setToolTip("The probe text, or the newest passage of the data that was trained on, by domain");
     what_->addItem("probe");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
@@ -321,7 +321,7 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const double loss = meanLoss(*text_);
   if (shows_ == Shows::sample && std::isfinite(loss)) {
     const QString nats = QString("Loss %1 nats a byte").arg(formatValue(loss, 3));
-    return {"What does the model write?", {nats + QString("; the given beginning is underlined"), nats}};
+    return {"What does the model write?", {nats + QString("; the prompt is underlined"), nats}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
@@ -332,7 +332,7 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
   const double share = static_cast<double>(most->second) / static_cast<double>(tokens.size());
   const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
-  return {"Which expert reads what?",
+  return {QString("Which expert gets which %1?").arg(what),
           {QString("Expert %1 is the first choice of %2 of the %3, %4 experts share the rest")
                .arg(most->first)
                .arg(formatPercent(share), what)
@@ -376,7 +376,7 @@ QString TokensAndSamplePanel::explain() const {
                 "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
                 "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
                 "byte, or of a checkpoint a piece of its tokenizer, with a gap before it; white space and control "
-                 "bytes have glyphs.</p>");
+                "bytes have glyphs.</p>");
   return explanation({what});
 }
 

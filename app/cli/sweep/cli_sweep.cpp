@@ -197,8 +197,8 @@ void add_sweep_command(CLI::App& app) {
   Command command(app, "sweep", "Train a grid of settings, each with several seeds, and compare them");
   command.last_counts();
   TrainOptions& run = options->run;
-  const Option preset = command.option("--preset", run.preset, "The run that is varied: a preset, as for train");
-  command.option("--config", run.config, "The run that is varied: a TOML file").excludes(preset);
+  const Option preset = command.option("--preset", run.preset, "Base run: a preset, as for train");
+  command.option("--config", run.config, "Base run: a TOML file").excludes(preset);
   command.option("--set", run.set, "KEY=VALUE: one key of the config, for all runs; may be repeated").repeatable();
   command
       .option("--over", options->over,
@@ -221,14 +221,14 @@ void add_sweep_command(CLI::App& app) {
   command.option("--continue", run.continues, "Keep the runs that have ended, and train the others")
       .excludes(overwrite);
   command.option("--share", options->share,
-                 "RANK/RANKS, from 0 on: train only this process's share of the runs, for machines that see one disk\n"
-                 "(default: as mpirun or srun say)");
+                 "RANK/RANKS, from 0 on: train only this process's share of the runs, for machines that share a disk\n"
+                 "(default: from mpirun or srun)");
   command.option("--quiet", options->quiet, "No progress");
   command.footer(
       "Every run trains alone and is recorded on its own: open up to four side by side, or reproduce one. Where there\n"
       "are threads for it, up to four train at the same time; results do not depend on that. Points of the grid are\n"
       "compared with the first by pairs of equal seed, with intervals that allow for the number of points.\n"
-      "Ctrl-C ends after the step in flight; runs that have ended stay.\n"
+      "Ctrl-C stops after the current step; runs that have ended are kept.\n"
       "mpirun -n 4 or srun -n 4 before the command trains the runs in four processes; the last to end writes the "
       "table.\n"
       "Exit status: 0 all runs ended, 1 an output cannot be written, 2 wrong input, 128 + the signal that stopped it.\n"

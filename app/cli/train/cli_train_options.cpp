@@ -36,8 +36,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
       .range(1, 1024);
   sub.option(
          "--matrix-units", o.matrix_units,
-         "What multiplies BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 "
-         "on AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies them exactly and adds in an order of its own")
+         "Matrix units for BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 on "
+         "AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies exactly and adds in its own order")
       .one_of({"auto", "amx", "avx512_bf16", "off"});
   sub.option("--ep", o.ep,
              "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
@@ -55,8 +55,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
                  "prints it, or uses MOESCOPE_TOKEN (16 characters or more), which is not printed")
           .range(1, 65535);
   sub.option("--serve-address", o.serve_address,
-             "With --serve: address to listen on (default: 127.0.0.1, this machine only). Any other lets other "
-             "machines in, with nothing encrypted: prefer a tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
+             "With --serve: address to listen on (default: 127.0.0.1, this machine only). With another address other "
+             "machines can connect, without encryption: prefer a tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
       .needs(serve);
   sub.option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
@@ -66,21 +66,21 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--resume", o.resume,
              "Resume from the newest checkpoint in this folder, with its config, bit-identically");
   sub.option("--compare", o.compare,
-             "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and "
-             "report the difference at the end; may be repeated, up to " +
+             "KEY=VALUE[,KEY=VALUE...]: train a twin with these settings changed, on the same batches, and report the "
+             "difference at the end; may be repeated, up to " +
                  std::to_string(kMaxCandidates) +
                  " twins. More than three train in groups, one after the other, each beside run A; --out then names "
                  "one recording a group, NAME-1.moescope, NAME-2.moescope, ...")
       .repeatable();
   sub.option("--noise-twin", o.noise_twin,
-             "Train a noise twin with another seed (other initial weights, same batches): its difference is chance");
-  sub.option(
-      "--perturbed-twin", o.perturbed_twin,
-      "Train a noise twin whose first weights are perturbed in the last place: its difference is chaos alone, the "
-      "sharpest measure of what a loss difference means");
+             "Train a noise twin with another seed (other initial weights, same batches): its loss gap shows the "
+             "effect of chance");
+  sub.option("--perturbed-twin", o.perturbed_twin,
+             "Train a noise twin whose first weights are perturbed in the last place: its loss gap shows the effect of "
+             "chance with the same start and gives narrower intervals");
   sub.option("--dense-twin", o.dense_twins,
              "Train a twin without experts: dense feed-forwards with as many weights as a token multiplies in the run "
-             "(active), or as the run has (total); may be given with each")
+             "(active), or as the run has (total); may be given twice")
       .one_of({"active", "total"})
       .repeatable();
   sub.option("--epsilon", o.epsilon,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 
 namespace moescope {
@@ -74,27 +76,9 @@ std::string verdict_words(const Outcome& outcome) {
   if (outcome.waits) return "waiting";
   if (outcome.differs.empty()) return "run A";
   if (outcome.noise_twin) return "noise twin";
-  switch (outcome.conclusion.verdict) {
-    case Verdict::too_short:
-      return "too short";
-    case Verdict::lost:
-      return "lost";
-    case Verdict::identical:
-      return "identical";
-    case Verdict::no_twin:
-      return "no twin";
-    case Verdict::twins_near:
-      return "twin too near";
-    case Verdict::equal:
-      return "equal";
-    case Verdict::unclear:
-      return "unclear";
-    case Verdict::worse:
-      return "worse";
-    case Verdict::better:
-      return "better";
-  }
-  return {};
+  std::string word = to_text(verdict_word(outcome.conclusion));
+  word.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(word.front())));
+  return word;
 }
 
 }  // namespace moescope

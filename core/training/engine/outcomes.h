@@ -35,8 +35,7 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 // order.
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters = kMatters);
 
-// Returns "worse", "better", "equal", "unclear", "lost", "identical", "no twin" (the effect of chance is not known),
-// "twin too near" (not known from the twins yet), "too short"; "run A", "noise twin", "waiting".
+// "worse", "better", "good enough", "not told apart", "too early to tell"; "run A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
 
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".

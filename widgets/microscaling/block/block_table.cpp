@@ -126,7 +126,10 @@ QString BlockModel::scaledHeading() const {
 
 QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (role == Qt::TextAlignmentRole)
-    return int((section == kBits || section == kNote ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    return int((section == kBits   ? Qt::AlignHCenter
+                : section == kNote ? Qt::AlignLeft
+                                   : Qt::AlignRight) |
+               Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (orientation == Qt::Vertical) return section;
   const QStringList names{QString(), "value", scaledHeading(), "code", "decoded", "\u00d7 scale", "error", QString()};
@@ -155,7 +158,7 @@ void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, 
   if (!model || !model->block()) return;
   const BlockAnatomy& block = *model->block();
   const BitLayout layout = bitLayout(block.format.element);
-  const QRect area = option.rect.adjusted(kSpace4, 3, -2, -kBitsGap + 3);
+  const QRect area = option.rect.adjusted(kSpace12, 3, -kSpace4, -kBitsGap + 3);
   painter->save();
   painter->setFont(option.font);
   paintBits(*painter, area, layout, block.elements[static_cast<std::size_t>(index.row())].fields.code, option.palette);
@@ -164,7 +167,7 @@ void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, 
 
 QSize BitsDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const {
   const int height = option.fontMetrics.height() + kSpace4;
-  return {bitsWidth({1, 5, 2}, height - kBitsGap) + kSpace12, height};
+  return {bitsWidth({1, 5, 2}, height - kBitsGap) + kSpace24, height};
 }
 
 }  // namespace moescope
