@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 #include <stdexcept>
-#include <type_traits>
 #include <vector>
 
 #include "core/frame/describe.h"
@@ -42,12 +41,12 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
-// The first `count` of the table, with the nan_mask after them.
+// Reads the figures of the table, and the nan_mask after them.
 template <class Frame, std::size_t N>
-void get_figures(Statement& row, Frame& frame, const std::array<FrameFigure<Frame>, N>& table, std::size_t count = N) {
-  for (std::size_t i = 0; i < count; ++i) frame.*table[i].member = get_float(row);
+void get_figures(Statement& row, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
+  for (const auto& figure : table) frame.*figure.member = get_float(row);
   const std::int64_t nan_mask = row.get_integer();
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < N; ++i)
     if (nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
 }
 
@@ -65,13 +64,12 @@ bool is_sought_by_id(Connection& connection, const char* table) {
 // A row of a table, read as a visitor of describe().
 class RowReader {
  public:
-  RowReader(Statement& row, const RunInfo& info, std::int64_t version) : row_(row), info_(info), version_(version) {}
+  RowReader(Statement& row, const RunInfo& info) : row_(row), info_(info) {}
 
   void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
   template <class Frame, std::size_t N>
   void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    constexpr bool kOfRouter = std::is_same_v<std::remove_cvref_t<Frame>, RouterFrame>;
-    get_figures(row_, frame, table, kOfRouter && version_ == 1 ? kRouterFiguresInFormat1 : N);
+    get_figures(row_, frame, table);
   }
   void by_expert(std::vector<float>& values, Column column) {
     const auto blob = row_.get_blob();
@@ -118,7 +116,6 @@ class RowReader {
 
   Statement& row_;
   const RunInfo& info_;
-  std::int64_t version_;
 };
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {
@@ -155,7 +152,7 @@ void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
   (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
 }
 
-void read_specialisation(Statement& row, const RunInfo& info, std::int64_t version, SpecialisationFrame& special) {
+void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
   special.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
   const auto experts = static_cast<std::size_t>(info.n_experts);
   const auto domains = row.get_blob();
@@ -175,7 +172,6 @@ void read_specialisation(Statement& row, const RunInfo& info, std::int64_t versi
   by_expert(special.weight_sqnr_E, "weight_sqnr");
   const auto biases = row.get_blob();
   if (!biases.empty()) special.bias_for_share_EQ = array_of<float>(biases, experts * kBiasShares, "bias_for_share");
-  if (version == 1) return;
   by_expert(special.gradient_norm_E, "gradient_norm");
   by_expert(special.update_norm_E, "update_norm");
 }
@@ -226,7 +222,6 @@ void FrameRows::fail(const char* why) const {
 
 FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64_t every)
     : info_(info),
-      version_(connection.integer("PRAGMA user_version")),
       every_(every),
       frames_(connection, "SELECT * FROM frame WHERE run = ? AND id >= ? AND id <= ? ORDER BY id"),
       routers_(connection, "router", info.run),
@@ -282,7 +277,7 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
 template <class Row>
 Row FrameReader::get(Statement& statement) const {
   Row row;
-  RowReader reader(statement, info_, version_);
+  RowReader reader(statement, info_);
   describe(row, reader);
   return row;
 }
@@ -299,9 +294,8 @@ void FrameReader::read_rows(std::int64_t id, TelemetryFrame& frame) {
   quants_.of_frame(id, [&](Statement& row, std::int64_t) { frame.quants.push_back(get<QuantFrame>(row)); });
   flips_.of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, get<FlipFrame>(row), frame); });
   gradients_.of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
-  specialisation_.of_frame(id, [&](Statement& row, std::int64_t) {
-    read_specialisation(row, info_, version_, frame.specialisation.emplace_back());
-  });
+  specialisation_.of_frame(
+      id, [&](Statement& row, std::int64_t) { read_specialisation(row, info_, frame.specialisation.emplace_back()); });
   texts_.of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
   text_layers_.of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
   wires_.of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame.wire); });

@@ -63,7 +63,7 @@ class FrameReader {
   void each_table(Do what);
 
   const RunInfo& info_;
-  std::int64_t version_, every_, n_ = 0;
+  std::int64_t every_, n_ = 0;
   Statement frames_;
   FrameRows routers_, volumes_, quants_, flips_, gradients_, specialisation_, texts_, text_layers_, wires_;
 };

@@ -103,9 +103,9 @@ void require_recording(Connection& connection) {
         (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
   }
   const std::int64_t version = connection.integer("PRAGMA user_version");
-  if (version < 1 || version > kFormatVersion)
+  if (version != kFormatVersion)
     throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
-                             ", but this MoEScope reads formats 1 to " + std::to_string(kFormatVersion) +
+                             ", but this MoEScope reads format " + std::to_string(kFormatVersion) +
                              ": open it with the version of MoEScope that wrote it");
 }
 

@@ -17,14 +17,12 @@
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 2;
-inline constexpr std::size_t kRouterFiguresInFormat1 = 13;  // of kRouterFigures
+inline constexpr int kFormatVersion = 1;
 
 // Value of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";

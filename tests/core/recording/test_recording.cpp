@@ -328,9 +328,9 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
 
   const std::string other = temporary_file("other_format.moescope");
   write_run(other, 2);
-  Connection(other, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 3");
+  Connection(other, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 2");
   expect_failure(other,
-                 "format 3, but this MoEScope reads formats 1 to 2: open it with the version of MoEScope that wrote it");
+                 "format 2, but this MoEScope reads format 1: open it with the version of MoEScope that wrote it");
 }
 
 TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
