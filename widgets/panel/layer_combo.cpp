@@ -22,8 +22,8 @@ void LayerCombo::synchronise() {
     layers_ = layers;
     clear();
     for (const int layer : layers_) addItem(QString("layer %1").arg(layer));
-    setEnabled(!layers_.empty());
   }
+  setEnabled(!layers_.empty());
   const auto place = std::ranges::find(layers_, selection_->layer());
   if (place != layers_.end() && currentIndex() != place - layers_.begin()) setCurrentIndex(place - layers_.begin());
   updateGeometry();  // its signals are blocked
