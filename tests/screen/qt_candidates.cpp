@@ -282,7 +282,8 @@ class CandidatesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 3 groups are done"), kWaitMs);
     auto* panel = dock->findChild<OutcomesPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
-    for (const Outcome& outcome : panel->outcomes()) QCOMPARE(outcome.figures.steps, 50);
+    // The last steps of a run are read after the queue says that it is done.
+    QTRY_VERIFY(std::ranges::all_of(panel->outcomes(), [](const Outcome& each) { return each.figures.steps == 50; }));
     QCOMPARE(QFileInfo(first).lastModified(), trained);
 
     auto* menu = dock->findChild<QPushButton*>("queue_take_up")->menu();
