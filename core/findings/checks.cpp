@@ -73,7 +73,7 @@ class Checking {
 };
 
 void Checking::losses() {
-  if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss of the steps, which is not in this log");
+  if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss of the steps, and no step has it");
   passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
   after(kWindowSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
         "The loss has no spike, and no rise that stays.");
@@ -87,7 +87,7 @@ void Checking::loads() {
   const auto frame = history_.frame_at(INT64_MAX);
   const RouterFrame* router = first_router(frame.get());
   if (info.n_experts == 0 || info.moe_layers.empty() || !router || router->tokens_per_expert.empty()) {
-    needs("load of the experts", "tokens_per_expert, which is not in this log");
+    needs("load of the experts", "tokens_per_expert, and no step has it");
   } else {
     experts();
     layers();
@@ -170,7 +170,7 @@ void Checking::number_formats() {
     passed({underflow, clipping, low_sqnr},
            "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
   else if (history_.info().config_toml.empty())
-    needs("number formats", "statistics of quantized operands, which are not in this log");
+    needs("number formats", "statistics of quantized operands, and no step has them");
   else
     checks_.not_checked.push_back("number formats: nothing is quantized in this run.");
 }
