@@ -9,32 +9,24 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # For people, the program has its own copies built in: samples to open, the file that a PyTorch training imports.
-install(DIRECTORY assets/samples DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope)
-install(DIRECTORY assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope OPTIONAL PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY assets/samples assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope PATTERN __pycache__ EXCLUDE)
 
-# Packages installed after the first configuration are found by the next build: it configures again after dpkg has run.
-if(EXISTS /var/lib/dpkg/status)
-  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS /var/lib/dpkg/status)
-endif()
 find_program(HELP2MAN help2man)
-if(MAN_PAGES_MADE)  # by a build whose programs run here
-  install(DIRECTORY ${MAN_PAGES_MADE}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-elseif(HELP2MAN)
-  set(MAN_PAGES ${CMAKE_BINARY_DIR}/man)
+if(HELP2MAN AND NOT MAN_PAGES_MADE)
+  set(MAN_PAGES_MADE ${CMAKE_BINARY_DIR}/man)
   add_custom_command(
-    OUTPUT ${MAN_PAGES}/moescope.1
-    COMMAND ${CMAKE_SOURCE_DIR}/packaging/man_pages.sh $<TARGET_FILE:moescope> $<TARGET_FILE:moescope-cli> ${MAN_PAGES}
+    OUTPUT ${MAN_PAGES_MADE}/moescope.1
+    COMMAND ${CMAKE_SOURCE_DIR}/packaging/man_pages.sh $<TARGET_FILE:moescope> $<TARGET_FILE:moescope-cli> ${MAN_PAGES_MADE}
     DEPENDS moescope moescope-cli packaging/man_pages.sh)
-  add_custom_target(man_pages ALL DEPENDS ${MAN_PAGES}/moescope.1)
-  install(DIRECTORY ${MAN_PAGES}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-else()
-  message(STATUS "No help2man: man pages are not made")
+  add_custom_target(man_pages ALL DEPENDS ${MAN_PAGES_MADE}/moescope.1)
+endif()
+if(MAN_PAGES_MADE)  # here, or by a build whose programs run on this machine
+  install(DIRECTORY ${MAN_PAGES_MADE}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME moescope)
 set(CPACK_PACKAGE_CONTACT "MoEscope developers <moescope@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Laboratory for mixture-of-experts routing and microscaling formats")
 set(CPACK_PACKAGE_DESCRIPTION
     "Trains a small DeepSeek-V3-style mixture-of-experts language model on the CPU and shows live what its router, its
 all-to-all and its MXFP8 number formats do. Reads recordings and logs of other trainings, compares precisions side by
@@ -44,7 +36,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "fonts-open-sans")
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "qt6-qpa-plugins, fonts-dejavu-core")  # opened at run time, so shlibdeps cannot see them
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "fonts-open-sans, openmpi-bin")
 include(CPack)

@@ -10,15 +10,13 @@ set(QT_HEADERS <QAction> <QApplication> <QComboBox> <QDockWidget> <QFileDialog> 
     <QLabel> <QMenu> <QMessageBox> <QMouseEvent> <QPainter> <QPushButton> <QSettings> <QTableWidget> <QTimer> <QToolButton>
     <QToolTip> <QVBoxLayout>)
 
-#   compile_together(TARGET [HEADER...] [REUSE_FROM OTHER])   the headers, or those of a target with the same options
+#   compile_together(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER])   OTHER: a target with the same options
 function(compile_together target)
   if(NOT MOESCOPE_TOGETHER)
     return()
   endif()
-  if(ARGN MATCHES "^REUSE_FROM")
+  if(ARGN)
     target_precompile_headers(${target} ${ARGN})
-  elseif(ARGN)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes a batch of files for a header
