@@ -5,21 +5,25 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/logs/events/event_records.h"
+#include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/events/wandb_log.h"
 #include "core/logs/folder_walk.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
+#include "core/logs/table/import_table.h"
 #include "core/logs/table/table_form.h"
 #include "core/recording/schema.h"
 #include "core/tensors/open_tensors.h"
@@ -125,44 +129,43 @@ bool is_lesson(const std::string& path) {
   return title;
 }
 
+// One row for each FileKind, in its order.
+struct Kind {
+  const char* name;
+  Imported (*read)(const std::string&, const ImportOptions&) = nullptr;  // nullptr if it is no log
+};
+constexpr Kind kKinds[] = {
+    {"recording"},
+    {"training log", import_jsonl},
+    {"TensorBoard events", import_events},
+    {"table of a run", import_table},
+    {"run of W&B", import_wandb},
+    {"statistics of TransformerEngine", import_te_statistics},
+    {"run of MLflow", import_mlflow},
+    {"routed experts", import_routed_experts},
+    {"text log of a training", import_jsonl},
+    {"log history of Hugging Face's Trainer", import_trainer_state},
+    {"router trace", import_trace},
+    {"tensors"},
+    {"run config"},
+    {"lesson"},
+    {"queue of candidates"},
+    {"no log that MoEScope knows"},
+};
+static_assert(std::size(kKinds) == static_cast<std::size_t>(FileKind::text) + 1);
+
+const Kind& row_of(FileKind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+
 }  // namespace
 
 const char* file_kind_name(FileKind kind) {
-  switch (kind) {
-    case FileKind::recording:
-      return "recording";
-    case FileKind::training_log:
-      return "training log";
-    case FileKind::event_file:
-      return "TensorBoard events";
-    case FileKind::load_table:
-      return "table of a run";
-    case FileKind::wandb_run:
-      return "run of W&B";
-    case FileKind::te_statistics:
-      return "statistics of TransformerEngine";
-    case FileKind::mlflow_run:
-      return "run of MLflow";
-    case FileKind::routed_experts:
-      return "routed experts";
-    case FileKind::router_trace:
-      return "router trace";
-    case FileKind::text_log:
-      return "text log of a training";
-    case FileKind::trainer_state:
-      return "log history of Hugging Face's Trainer";
-    case FileKind::tensors:
-      return "tensors";
-    case FileKind::config:
-      return "run config";
-    case FileKind::lesson:
-      return "lesson";
-    case FileKind::queue:
-      return "queue of candidates";
-    case FileKind::text:
-      return "no log that MoEScope knows";
-  }
-  return "";
+  return row_of(kind).name;
+}
+
+Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
+  return row_of(kind).read(path, options);
 }
 
 FileKind file_kind(const std::string& path) {

@@ -1,10 +1,13 @@
-// Recognises the kind of a file, first by its content, then by its name. Files that are dropped, chosen, named on the
-// command line or listed among recent files are all opened by this kind.
+// Recognises the kind of a file, first by its content, then by its name, and reads it by the reader of its kind. Files
+// that are dropped, chosen, named on the command line or listed among recent files are all opened by this kind.
 #pragma once
 
 #include <string>
 
 namespace moescope {
+
+struct Imported;
+struct ImportOptions;
 
 enum class FileKind {
   recording,       // .moescope: SQLite
@@ -33,5 +36,9 @@ constexpr bool holds_runs(FileKind kind) {
 // where text is expected. Reads a few kB; 4 MiB of JSON that does not begin with a step; the first and the last MiB of
 // other text.
 FileKind file_kind(const std::string& path);
+
+// Reads the runs of a log of another program. `kind` is the file's kind: one that holds runs, but no recording.
+// Throws std::runtime_error with the path.
+Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options);
 
 }  // namespace moescope

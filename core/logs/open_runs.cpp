@@ -4,17 +4,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "core/logs/events/import_events.h"
-#include "core/logs/events/import_mlflow.h"
-#include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/lines/import_jsonl.h"
-#include "core/logs/lines/import_te_statistics.h"
-#include "core/logs/lines/trainer_state.h"
-#include "core/logs/routing/import_routed_experts.h"
-#include "core/logs/routing/import_trace.h"
 #include "core/logs/runs_in_folder.h"
-#include "core/logs/table/import_table.h"
 #include "core/recording/recording.h"
 
 namespace moescope {
@@ -72,31 +63,10 @@ Imported open_recording(const std::string& path, const ImportOptions& options, s
 }
 
 Imported import_file(const std::string& path, const ImportOptions& options, std::size_t most_runs, OpenedRuns& opened) {
-  switch (const FileKind kind = file_kind(path)) {
-    case FileKind::recording:
-      return open_recording(path, options, most_runs, opened);
-    case FileKind::training_log:
-    case FileKind::text_log:
-      return import_jsonl(path, options);
-    case FileKind::load_table:
-      return import_table(path, options);
-    case FileKind::event_file:
-      return import_events(path, options);
-    case FileKind::wandb_run:
-      return import_wandb(path, options);
-    case FileKind::mlflow_run:
-      return import_mlflow(path, options);
-    case FileKind::te_statistics:
-      return import_te_statistics(path, options);
-    case FileKind::routed_experts:
-      return import_routed_experts(path, options);
-    case FileKind::router_trace:
-      return import_trace(path, options);
-    case FileKind::trainer_state:
-      return import_trainer_state(path, options);
-    default:
-      throw std::runtime_error(no_runs_in(path, kind));
-  }
+  const FileKind kind = file_kind(path);
+  if (kind == FileKind::recording) return open_recording(path, options, most_runs, opened);
+  if (!holds_runs(kind)) throw std::runtime_error(no_runs_in(path, kind));
+  return import_log(path, kind, options);
 }
 
 Imported import_within_memory(const std::string& path, const ImportOptions& options, std::size_t most_runs,
