@@ -30,8 +30,12 @@ Padding is left out where the model is called with an `attention_mask` [batch, t
 mask(). The log says at its first step whether padding was left out.
 
 Every `scores_every` steps also the scores' entropy, the margin between the K-th and the next biased score, and the
-share of the mixing weights that each expert got (`gate_mass`) are logged, as far as the router returns them; every
-`bias_every` the expert bias.
+shares of the scores and of the mixing weights that each expert got (`score_mass`, `gate_mass`) are logged, as far as the router returns them; every
+`bias_every` the expert bias. With `expert_norms_every` every so many steps also, for each expert, the length of the
+gradient of its weights, as the optimizer gets it, and of their change in the step: experts that get tokens and do not
+change are not in the optimizer. That takes a copy of the experts' weights during the step. The weights are found where
+they are whole on the rank that writes: parameters [E, ...] of the layer's block, or a list of E modules. Of several
+optimizers the first of a step counts.
 
 Counts stay on the device until step(), which writes one line. Nothing here stops a training: whatever fails is one
 warning, and no row.
@@ -46,6 +50,7 @@ torch.compile: make the log before the first compiled step. From PyTorch 2.4 on 
 import contextlib
 import dataclasses
 import functools
+import importlib
 import inspect
 import itertools
 import json
@@ -100,12 +105,13 @@ class MoeLog:
                   "alone": this rank's counts, without communication, into a file of its own
     first_layer   added to the layers' indices: for a pipeline stage that numbers its own layers from 0
     count_padding True: padding counts, whatever the attention mask
+    expert_norms_every  steps from one set of gradient and update norms of the experts to the next; 0: never
     Raises ValueError: no router was found; OSError: the file cannot be written.
     """
 
     def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores=None,
                  scores_every=10, bias_every=10, settings=None, append=False, group=None, first_layer=0,
-                 count_padding=False):
+                 count_padding=False, expert_norms_every=0):
         if scores is not None and scores not in _SCORE_KINDS:
             raise ValueError("scores=%r: one of %s is meant" % (scores, ", ".join(_SCORE_KINDS)))
         self._start = time.time()
@@ -126,14 +132,19 @@ class MoeLog:
             raise ValueError("no router found: no module has a buffer tokens_per_expert, and no name matches %r; "
                              "the names are %s" % (routers, ", ".join(n for n, _ in model.named_modules() if n)[:2000]))
         self._want_scores(0)
+        norms = expert_norms_every > 0 and self._ranks.writes()
+        self._norms = _ExpertNorms(self, model, self._layers, expert_norms_every) if norms else None
         if self._ranks.writes():
             self._file = open(path, "a" if append else "w")
         for layer in self._layers:
             self._handles += layer.hook()
         self._handles += _hook_masks(self, model, self._layers)
+        if self._norms:
+            self._handles += self._norms.hook()
 
     def step(self, step, loss=None, grad_norm=None, lr=None, **more):
-        """Writes a line for this training step. `more` goes into the line as it is (numbers, lists, strings)."""
+        """Writes a line for this training step. `more` goes into the line as it is (numbers, lists, strings); of
+        `aux_loss` and `z_loss` also lists with a value for each logged layer, in the layers' order."""
         if self._closed:
             return
         try:
@@ -154,6 +165,7 @@ class MoeLog:
         self._handles = []
         if self._rows is None and self._ranks.alone():
             self._write(self._settings())
+        self._norms = None  # and its copies of weights
         if self._file:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -226,6 +238,9 @@ class MoeLog:
             self.warn("ranks", "the ranks called step() with different steps: no load is known")
         else:
             self._add_routers(line, totals, first)
+        self._share_out(line)
+        if self._norms:
+            self._add_norms(line, step)
         if self._notes:
             line["markers"] = [{"kind": "event", "text": note} for note in self._notes]
             self._notes = []
@@ -271,6 +286,35 @@ class MoeLog:
             self._notes.append(same)
         if first:
             self._say_what_was_seen(totals)
+
+    def _share_out(self, line):
+        """Losses by layer go to the layers' rows, and their sum into the line."""
+        for name in ("aux_loss", "z_loss"):
+            values, rows = line.get(name), line.get("routers", [])
+            if not isinstance(values, (list, tuple)):
+                continue
+            del line[name]
+            values = [_plain(value) for value in values]
+            if len(values) != len(rows):
+                self.warn(name, "%s has %d values, and %d layers are logged: it is left out" % (
+                    name, len(values), len(rows)))
+                continue
+            line[name] = _plain(float(sum(values)))
+            for row, value in zip(rows, values):
+                row[name] = value
+
+    def _add_norms(self, line, step):
+        try:
+            index_of = {row.key(): row.index for row in self._rows}
+            rows = self._norms.rows(lambda layer: index_of[_Row.key_of(layer.name, layer.number, self._first_layer)])
+            experts = {len(row["tokens_per_expert"]) for row in line.get("routers", [])}
+            rows = [row for row in rows if not experts or len(row["update_norm"]) in experts]
+            if rows:
+                line["specialisation"] = sorted(rows, key=lambda row: row["layer"])
+            self._norms.begin(step + 1)
+        except Exception as error:
+            self._norms = None
+            self.warn("norms", "the norms of experts are not logged: " + _words(error))
 
     def _say_what_was_seen(self, totals):
         unseen = [row.name for row, total in zip(self._rows, totals) if total.is_empty()]
@@ -453,14 +497,24 @@ class _Row:
 class _Total:
     """What a layer's routers did in a step: its sums, over ranks where there are several."""
 
-    HEAD = 12  # values before those by expert
+    HEAD = 12      # values before those by expert
+    BY_EXPERT = 4  # of each expert
 
     def __init__(self, experts, values):
         self.experts = experts
         (self.passes, self.failures, self.tokens, self.unmasked, self.nowhere, self.left_out, self._entropy,
          self._margin, self._scored, self._judged, self._otherwise, self._biased) = values[: self.HEAD]
         by_expert = values[self.HEAD:]
-        self._counts, self._gates, self._bias = (by_expert[i * experts: (i + 1) * experts] for i in range(3))
+        self._counts, self._gates, self._mass, self._bias = (
+            by_expert[i * experts: (i + 1) * experts] for i in range(self.BY_EXPERT))
+
+    @staticmethod
+    def size(experts):
+        return _Total.HEAD + _Total.BY_EXPERT * experts
+
+    @staticmethod
+    def experts_of(values):
+        return (len(values) - _Total.HEAD) // _Total.BY_EXPERT
 
     def is_empty(self):
         return not self.failures and not self.nowhere and not sum(self._counts)
@@ -474,6 +528,7 @@ class _Total:
             row["nowhere"] = int(round(self.nowhere))
         if self._scored:
             row["score_entropy"] = _plain(self._entropy / self._scored)
+            row["score_mass"] = [_plain(mass / self._scored) for mass in self._mass]
         # The margin of routers that do not take the best of all, as those with groups, would say nothing.
         if self._judged and self._otherwise < 0.01 * self._judged:
             row["margin"] = _plain(self._margin / self._judged)
@@ -597,7 +652,7 @@ class _Layer:
     def sums(self, device):
         if device not in self._sums:
             exact = torch.float32 if device.type == "mps" else torch.float64
-            self._sums[device] = torch.zeros(2 * self.experts + 8, dtype=exact, device=device)
+            self._sums[device] = torch.zeros(3 * self.experts + 8, dtype=exact, device=device)
         return self._sums[device]
 
     def mask_of(self, tokens, mask, device):
@@ -634,7 +689,7 @@ class _Layer:
         """A _Total's values, from take() with its tensors as lists, and the counts of slots that were kept."""
         experts = self.experts or 0
         if not self._sums and not slots:
-            return host + [0.0] * (_Total.HEAD - len(host) + 3 * experts)
+            return host + [0.0] * (_Total.size(experts) - len(host))
         bias = lists[-1] if len(lists) > len(self._sums) else None
         sums = self._since_last_step(lists)
         for place, count in enumerate(slots):
@@ -643,7 +698,7 @@ class _Layer:
                 sums[1: experts + 1] + sums[experts + 8:] + (bias or [0.0] * experts))
 
     def _since_last_step(self, lists):
-        sums = [0.0] * (2 * self.experts + 8)
+        sums = [0.0] * (3 * self.experts + 8)
         for device, now in zip(self._sums, lists):
             before = self._before_step.pop(device, None)
             sums = [s + n for s, n in zip(sums, now)]
@@ -936,6 +991,8 @@ class _RouterLayer(_Layer):
         found += [none, count, none, none] if margin is None else [
             total(margin), count, count, none if otherwise is None else total(otherwise)]
         sums[self.experts + 3: self.experts + 8] += torch.stack([f.to(sums.dtype) for f in found])
+        kept = shares if tokens is None else shares * tokens.unsqueeze(-1)
+        sums[2 * self.experts + 8:] += kept.sum(0, dtype=sums.dtype)
 
     def _margins(self, scores, indices):
         """[T] K-th minus next biased score, and whether a token took others than the best."""
@@ -973,7 +1030,180 @@ class _RouterLayer(_Layer):
 
     def _add_gates(self, gates, tokens):
         sums = self.sums(gates.device)
-        sums[self.experts + 8:] += (gates if tokens is None else gates * tokens.unsqueeze(-1)).sum(0, dtype=sums.dtype)
+        kept = gates if tokens is None else gates * tokens.unsqueeze(-1)
+        sums[self.experts + 8: 2 * self.experts + 8] += kept.sum(0, dtype=sums.dtype)
+
+
+class _ExpertNorms:
+    """Lengths of the gradient of each expert's weights, and of their change, in the steps that ask for it. An optimizer
+    of PyTorch 2 tells when it has the gradients; where none does, they are looked at in step(), if they are still
+    there, and the weights before are those after the step before."""
+
+    def __init__(self, log, model, layers, every):
+        self._log, self._layers, self._every = weakref.ref(log), layers, every
+        self._model = weakref.ref(model)
+        self._columns = {}  # by layer
+        self._told = True   # by an optimizer
+        self._wanted, self._gradients, self._before = True, None, None
+
+    def hook(self):
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        register = getattr(optimizers, "register_optimizer_step_pre_hook", None)
+        if register is None:
+            self._told = False
+            self.begin(0)
+            return []
+        this = weakref.ref(self)
+
+        def before_step(optimizer, _args, _kwargs):
+            norms = this()
+            if norms is not None and not _is_compiling():
+                norms.before_step(optimizer)
+
+        return [register(before_step)]
+
+    def begin(self, step):
+        self._wanted, self._gradients, self._before = step % self._every == 0, None, None
+        if self._wanted and not self._told:
+            self._before = self._copies()
+
+    def before_step(self, optimizer):
+        if not self._wanted or self._gradients is not None:
+            return
+        try:
+            if not self._is_of_model(optimizer) or _is_captured([p for c in self._all() for p in _parts(c)][:1]):
+                return
+            with torch.no_grad():
+                self._gradients = self._gradient_norms()
+            if self._before is None:
+                self._before = self._copies()
+        except Exception as error:
+            self._wanted = False
+            log = self._log()
+            if log is not None:
+                log.warn("norms", "the norms of experts are not logged: " + _words(error))
+
+    def rows(self, index_of):
+        """Of the step that ends: [{"layer", "gradient_norm", "update_norm"}]."""
+        if not self._wanted:
+            return []
+        if self._gradients is None:
+            self._told = False  # this optimizer does not tell
+        if self._before is None:
+            return []
+        with torch.no_grad():
+            gradients = self._gradient_norms() if self._gradients is None else self._gradients
+            updates = {layer: _norms_of([_difference(now, before) for now, before in zip(columns, self._before[layer])])
+                       for layer, columns in self._columns.items() if columns and self._before.get(layer)}
+        rows = []
+        for layer, norms in updates.items():
+            row = {"layer": index_of(layer)}
+            if self._gradients is not None or _has_gradients(self._columns[layer]):
+                row["gradient_norm"] = [_plain(norm) for norm in gradients[layer].tolist()]
+            row["update_norm"] = [_plain(norm) for norm in norms.tolist()]
+            rows.append(row)
+        return rows
+
+    def _is_of_model(self, optimizer):
+        model = self._model()
+        own = set() if model is None else {id(p) for p in model.parameters()}
+        return any(id(p) in own for group in optimizer.param_groups for p in group["params"])
+
+    def _all(self):
+        """Columns of all layers; finds them, once the numbers of experts are known."""
+        for layer in self._layers:
+            if layer not in self._columns and layer.experts:
+                self._columns[layer] = _expert_weights(layer, self._layers)
+        log = self._log()
+        missing = [layer.name for layer, columns in self._columns.items() if not columns]
+        if missing and log is not None:
+            log.warn("no weights", "the whole weights of the experts are not found, and their norms not logged: "
+                     + ", ".join(missing)[:500])
+        return [column for columns in self._columns.values() for column in columns]
+
+    def _copies(self):
+        self._all()
+        return {layer: [_like(column, lambda p: p.detach().clone()) for column in columns]
+                for layer, columns in self._columns.items()}
+
+    def _gradient_norms(self):
+        self._all()
+        return {layer: _norms_of([_like(column, _gradient_of) for column in columns])
+                for layer, columns in self._columns.items() if columns}
+
+
+def _expert_weights(layer, layers):
+    """Columns of the weights of a layer's experts: each a parameter [E, ...], or a list of E parameters. The nearest
+    block around the router that has any, and no other router."""
+    others = {other.module for other in layers if other is not layer}
+    for owner in [layer.module] + layer.above[:2]:
+        inside = set(owner.modules())
+        if inside & others:
+            break
+        columns = _columns_of(owner, layer)
+        if columns:
+            return columns
+    return []
+
+
+def _columns_of(owner, layer):
+    columns, taken = [], set()
+    for module in owner.modules():
+        if module in taken:
+            continue
+        children = list(module.children())
+        if _holds_only(module) and len(children) == layer.experts and layer.module not in set(module.modules()):
+            of_each = [list(child.parameters()) for child in children]
+            shapes = {tuple(p.shape for p in parameters) for parameters in of_each}
+            if len(shapes) == 1 and of_each[0]:
+                columns += [list(column) for column in zip(*of_each)]
+                taken.update(module.modules())
+                continue
+        own = [p for p in module.parameters(recurse=False) if p.dim() > 1 and p.shape[0] == layer.experts]
+        if any(p.dim() > 2 for p in own):  # and their biases [E, n]
+            columns += own
+    whole = [c for c in columns if all(p.is_floating_point() and _is_whole(p) for p in _parts(c))]
+    return whole if len(whole) == len(columns) else []
+
+
+def _is_whole(tensor):
+    return all(placement.is_replicate() for placement in getattr(tensor, "placements", None) or ())
+
+
+def _parts(column):
+    return column if isinstance(column, list) else [column]
+
+
+def _like(column, function):
+    return [function(p) for p in column] if isinstance(column, list) else function(column)
+
+
+def _gradient_of(parameter):
+    gradient = parameter.grad
+    return torch.zeros_like(parameter) if gradient is None else gradient.detach()
+
+
+def _has_gradients(columns):
+    return any(p.grad is not None for column in columns for p in _parts(column))
+
+
+def _difference(now, before):
+    if isinstance(now, list):
+        return [a.detach() - b for a, b in zip(now, before)]
+    return now.detach() - before
+
+
+def _norms_of(columns):
+    """[E] of all columns together."""
+    squares = 0
+    for column in columns:
+        exact = torch.float32 if _parts(column)[0].device.type == "mps" else torch.float64
+        if isinstance(column, list):
+            norms = torch.stack([torch.linalg.vector_norm(_local(p), dtype=exact) for p in column])
+        else:
+            norms = torch.linalg.vector_norm(_local(column).flatten(1), dim=1, dtype=exact)
+        squares = norms.square() + squares
+    return squares.sqrt()
 
 
 def _histograms(rows, size):
@@ -1207,8 +1437,8 @@ class _Ranks:
         return news
 
     def _total_of(self, row, values):
-        values = [0.0] * (_Total.HEAD + 3 * row.experts) if values is None else values
-        row.experts = (len(values) - _Total.HEAD) // 3
+        values = [0.0] * _Total.size(row.experts) if values is None else values
+        row.experts = _Total.experts_of(values)
         return _Total(row.experts, values)
 
     def _total_of_all(self, step, rows, own):
@@ -1218,7 +1448,7 @@ class _Ranks:
         parts = [1.0, step, float(step) ** 2]
         for row in rows:
             values = own.get(row.key())
-            zeros = [0.0] * (_Total.HEAD + 3 * row.experts)
+            zeros = [0.0] * _Total.size(row.experts)
             if values is not None and len(values) != len(zeros):
                 values = [0.0, 1.0] + zeros[2:]  # another number of experts than before: a failure
             parts += zeros if values is None or not self._counts else values
@@ -1230,7 +1460,7 @@ class _Ranks:
             return None
         totals, at = [], 3
         for row in rows:
-            end = at + _Total.HEAD + 3 * row.experts
+            end = at + _Total.size(row.experts)
             totals.append(_Total(row.experts, total[at:end]))
             at = end
         return totals
@@ -1238,7 +1468,7 @@ class _Ranks:
     def _agree_on_experts(self, rows, own):
         if self._experts_known:
             return
-        here = [max(row.experts, (len(own.get(row.key()) or [0.0] * _Total.HEAD) - _Total.HEAD) // 3) for row in rows]
+        here = [max(row.experts, _Total.experts_of(own.get(row.key()) or [0.0] * _Total.HEAD)) for row in rows]
         experts = torch.tensor(here or [1], device=self._device())
         torch.distributed.all_reduce(experts, op=torch.distributed.ReduceOp.MAX, group=self._process_group())
         for row, count in zip(rows, experts.tolist()):

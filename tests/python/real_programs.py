@@ -1,7 +1,7 @@
 """Tries moescope_log.py with the programs themselves: torch.compile, activation checkpointing, ranks, Hugging Face's
-Trainer, Lightning; and measures what it costs. Usage: real_programs.py [NAME...]. Needs PyTorch 2.4, for most parts
-transformers, accelerate and lightning; parts that cannot run say why. The last result is kept in real_programs.txt
-beside this file. To renew it:
+Trainer, Lightning; and measures what it costs. Usage: real_programs.py [NAME...] or [-NAME...], all but these. Needs
+PyTorch 2.4, for most parts transformers, accelerate and lightning; parts that cannot run say why. The last result is kept
+in real_programs.txt beside this file. To renew it:
 
     python3 tests/python/real_programs.py > tests/python/real_programs.txt
 
@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +26,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "assets", "python"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "..", "assets", "python"), HERE]
 import moescope_log  # noqa: E402
 from moescope_log import MoeLog  # noqa: E402
 
@@ -348,6 +350,146 @@ class Texts(torch.utils.data.Dataset):
         return {"input_ids": ids, "attention_mask": mask, "labels": ids}
 
 
+def as_loaded(folder):
+    """Of from_pretrained(), which returns a model in eval()."""
+    from transformers import MixtralForCausalLM
+
+    tiny_mixtral().save_pretrained(os.path.join(folder, "saved"))
+    model = MixtralForCausalLM.from_pretrained(os.path.join(folder, "saved"))
+    assert not model.training
+    return model
+
+
+def from_pretrained(folder):
+    """In a plain loop without train()."""
+    model = as_loaded(folder).to(DEVICE)
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model) as log:
+        for step in range(3):
+            ids = torch.randint(3, 128, (4, 32), device=DEVICE)
+            model(input_ids=ids, labels=ids).loss.backward()
+            log.step(step)
+    sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+    assert sums == [[4 * 32 * TOP_K] * 2] * 3, sums
+    return "3 lines of %d slots a layer" % sums[0][0]
+
+
+def types_on_device(folder):
+    """Models of transformers whose routers return other things than expert numbers, on the device, where a wrong index
+    would end the process."""
+    import transformers_moe
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    wanted = ("switch_transformers", "nllb-moe", "jamba", "longcat_flash", "aria_text", "zaya", "deepseek_v4",
+              "gemma4_text", "llama4_text", "ernie4_5_moe", "jetmoe")
+    results, kinds = {}, dict(transformers_moe.moe_types())
+    for kind in wanted:
+        if kind not in kinds:
+            results[kind] = "not there"
+            continue
+        try:
+            with torch.device(DEVICE):
+                results[kind] = transformers_moe.compare(kind, CONFIG_MAPPING[kind], folder)[0]
+        except Exception as error:
+            results[kind] = "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:200])
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+    assert set(results.values()) == {"equal"}, results
+    return "%d types equal on %s" % (len(results), DEVICE)
+
+
+def edges(folder):
+    """Routers of other shapes, in route_edges.py."""
+    subprocess.run([sys.executable, os.path.join(HERE, "route_edges.py"), folder], check=True, capture_output=True)
+    with open(os.path.join(folder, "names.json")) as file:
+        names = json.load(file)
+    rows = 0
+    for name in names:
+        with open(os.path.join(folder, name + ".truth.json")) as file:
+            truth = json.load(file)
+        logged = [list(row) for row in rows_of(os.path.join(folder, name + ".jsonl"))]
+        assert logged == truth["loads"], "%s: %s is not %s" % (name, logged, truth["loads"])
+        rows += sum(len(step) for step in logged)
+    return "%d cases, %d rows equal" % (len(names), rows)
+
+
+def scores_option(folder):
+    """scores= decides the entropy where the returned weights do not."""
+
+    class Unclear(Gate):
+        def forward(self, x):
+            logits, weights, indices = super().forward(x)
+            return logits, torch.full_like(weights, 0.5), indices
+
+    results = {}
+    for kind in ("softmax", "sigmoid"):
+        torch.manual_seed(3)
+        model = Model(layers=1).to(DEVICE)
+        model.layers[0].gate.__class__ = Unclear
+        path = os.path.join(folder, kind + ".jsonl")
+        with MoeLog(path, model, scores=kind, scores_every=1) as log:
+            x = torch.randn(TOKENS, DIM, device=DEVICE)
+            model(x).sum().backward()
+            log.step(0)
+        with torch.no_grad():
+            logits = model.layers[0].gate.forward(model.layers[0].norm(x))[0]
+        shares = logits.softmax(-1) if kind == "softmax" else logits.sigmoid()
+        shares = shares / shares.sum(-1, keepdim=True)
+        truth = float(-(shares * shares.log()).sum(-1).mean())
+        with open(path) as file:
+            logged = json.loads(file.readlines()[1])["routers"][0]["score_entropy"]
+        assert abs(logged - truth) < 1e-4, (kind, logged, truth)
+        results[kind] = "%s %.4f" % (kind, logged)
+    return "entropy as computed: " + ", ".join(results.values())
+
+
+def norms_by_hand(model, before):
+    """By layer: [E] norms of the gradients and of the changes of the experts' weights."""
+    found = []
+    for layer, weights in zip(model.model.layers, before):
+        experts = list(layer.mlp.experts.parameters(recurse=False))
+        of = lambda tensors: sum(t.double().flatten(1).square().sum(1) for t in tensors).sqrt().tolist()  # noqa: E731
+        found.append((of([p.grad for p in experts]), of([p.detach() - w for p, w in zip(experts, weights)])))
+    return found
+
+
+def expert_norms(folder):
+    """Of a model whose optimizer has no experts of layer 1, and whose weights become the same without the log."""
+    path, ends = os.path.join(folder, "norms.jsonl"), []
+    for logged in (True, False):
+        torch.manual_seed(5)
+        model = tiny_mixtral().to(DEVICE)
+        left_out = set(model.model.layers[1].mlp.experts.parameters())
+        optimizer = torch.optim.AdamW([p for p in model.parameters() if p not in left_out], lr=1e-3)
+        log = MoeLog(path, model, expert_norms_every=2) if logged else None
+        truth = []
+        for step in range(5):
+            ids = torch.randint(3, 128, (4, 32), device=DEVICE)
+            model(input_ids=ids, labels=ids).loss.backward()
+            before = [[p.detach().clone() for p in layer.mlp.experts.parameters(recurse=False)]
+                      for layer in model.model.layers]
+            optimizer.step()
+            truth.append(norms_by_hand(model, before))
+            optimizer.zero_grad()  # step() finds no gradients any more
+            if log:
+                log.step(step, lr=1e-3)
+        ends.append([p.detach().clone() for p in model.parameters()])
+        if log:
+            log.close()
+            with open(path) as file:
+                lines = [json.loads(line) for line in file][1:]
+            for step, line in enumerate(lines):
+                assert ("specialisation" in line) == (step % 2 == 0), (step, list(line))
+                for row in line.get("specialisation", []):
+                    gradient, update = truth[step][row["layer"]]
+                    for a, b in zip(row["gradient_norm"] + row["update_norm"], gradient + update):
+                        assert abs(a - b) <= 1e-5 * abs(b), (step, row, gradient, update)
+            assert max(lines[2]["specialisation"][1]["update_norm"]) == 0 < max(lines[2]["specialisation"][1]["gradient_norm"])
+    assert all(torch.equal(a, b) for a, b in zip(*ends))
+    assert not sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
+    return "6 rows as computed; layer 1: gradient, no update; the same weights without the log"
+
+
 def hf_trainer(folder):
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -355,7 +497,7 @@ def hf_trainer(folder):
     for checkpointing in (False, True):
         model = tiny_mixtral().eval()
         path = os.path.join(folder, "trainer.jsonl")
-        callback = moescope_log.trainer_callback(path, model)
+        callback = moescope_log.trainer_callback(path, model, expert_norms_every=1)
 
         class Interrupt(TrainerCallback):
             at = 3
@@ -385,8 +527,10 @@ def hf_trainer(folder):
         cards = max(1, trainer.args.n_gpu)
         assert sums == [[2 * 4 * cards * 24 * TOP_K] * 2] * 5, sums
         with open(path) as file:
-            losses = [json.loads(line).get("loss") for line in file][1:]
-        assert all(losses), losses
+            lines = [json.loads(line) for line in file][1:]
+        assert all(line.get("loss") for line in lines), lines
+        norms = [row for line in lines for row in line["specialisation"]]
+        assert len(norms) == 10 and all(min(row["update_norm"]) > 0 and max(row["gradient_norm"]) > 0 for row in norms)
         results.append("%d lines of %d slots a layer" % (len(sums), sums[0][0]))
     return "; with gradient checkpointing: ".join(results)
 
@@ -401,7 +545,7 @@ def lightning_trainer(folder):
     class Module(pl.LightningModule):
         def __init__(self):
             super().__init__()
-            self.model = tiny_mixtral().eval()  # as from_pretrained() returns it
+            self.model = as_loaded(folder)
 
         def training_step(self, batch, _):
             return self.model(**batch).loss
@@ -416,11 +560,14 @@ def lightning_trainer(folder):
     sys.modules.setdefault("lightning.pytorch", pl)
     trainer = pl.Trainer(max_steps=4, accumulate_grad_batches=2, logger=False, enable_checkpointing=False, devices=1,
                          enable_progress_bar=False, enable_model_summary=False, val_check_interval=2,
-                         callbacks=[moescope_log.lightning_callback(path)])
+                         callbacks=[moescope_log.lightning_callback(path, expert_norms_every=1)])
     loader = torch.utils.data.DataLoader(Texts(), batch_size=4)
     trainer.fit(Module(), loader, loader)
     sums = [[sum(load) for load in rows] for rows in rows_of(path)]
     assert sums == [[2 * 4 * 24 * TOP_K] * 2] * 4, sums
+    with open(path) as file:
+        norms = [row for line in list(file)[1:] for row in json.loads(line)["specialisation"]]
+    assert len(norms) == 8 and all(min(row["update_norm"]) > 0 and max(row["gradient_norm"]) > 0 for row in norms), norms
     return "%d lines of %d slots a layer" % (len(sums), sums[0][0])
 
 
@@ -471,6 +618,9 @@ def rank_work(rank, world, folder, mode):
     model = Model(layers=2).to(device)
     path = os.path.join(folder, mode + ".jsonl")
     group = None
+    if mode == "pipeline":  # stages of two layers
+        model.layers = nn.ModuleDict({str(2 * rank + place): layer for place, layer in enumerate(model.layers)})
+    layers = list(model.layers.values() if mode == "pipeline" else model.layers)
     if mode == "group":
         group = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
     log = MoeLog(path, model, group=group, scores_every=1)
@@ -478,7 +628,10 @@ def rank_work(rank, world, folder, mode):
         tokens_of = {"group": rank // 2, "tensor": rank // 2}.get(mode, rank)
         torch.manual_seed(100 * tokens_of + step)
         if not (rank == world - 1 and step == 0 and mode == "uneven"):
-            model(torch.randn(TOKENS, DIM, device=device)).sum().backward()
+            x = torch.randn(TOKENS, DIM, device=device)
+            for layer in layers:
+                x = layer(x)
+            x.sum().backward()
         log.step(step)
     log.close()
     dist.barrier()
@@ -488,20 +641,21 @@ def rank_work(rank, world, folder, mode):
 def ranks(folder):
     import torch.multiprocessing as mp
 
-    worlds = {"data": 4, "uneven": 4, "group": 4, "tensor": 4}
+    worlds = {"data": 4, "uneven": 4, "group": 4, "tensor": 4, "pipeline": 2}
     if torch.cuda.device_count() > 1:
         worlds["nccl"] = 2
-    counting = {"data": [4] * 4, "uneven": [3, 4, 4, 4], "group": [2] * 4, "tensor": [2] * 4, "nccl": [2] * 4}
+    counting = {"data": [4] * 4, "uneven": [3, 4, 4, 4], "group": [2] * 4, "tensor": [2] * 4, "pipeline": [1] * 4, "nccl": [2] * 4}
     for mode, world in worlds.items():
         mp.spawn(rank_work, (world, folder, mode), nprocs=world)
         sums = [[sum(load) for load in rows] for rows in rows_of(os.path.join(folder, mode + ".jsonl"))]
-        assert sums == [[n * TOKENS * TOP_K] * 2 for n in counting[mode]], (mode, sums)
+        layers = 4 if mode == "pipeline" else 2
+        assert sums == [[n * TOKENS * TOP_K] * layers for n in counting[mode]], (mode, sums)
     return ", ".join(worlds)
 
 
 PARTS = [fullgraph, by_layer, cuda_graphs, checkpointed, checkpoint_of_compiled, compiled_checkpoint, with_mask_compiled,
-         twin_compiled, exported, copied, deterministic, bad_numbers, mixtral_compiled, generated, hf_trainer,
-         lightning_trainer, ranks, cost]
+         twin_compiled, exported, copied, deterministic, bad_numbers, scores_option, edges, types_on_device,
+         mixtral_compiled, generated, from_pretrained, expert_norms, hf_trainer, lightning_trainer, ranks, cost]
 
 
 def main():
@@ -516,8 +670,11 @@ def main():
         card += ", %d of them" % torch.cuda.device_count()
     print("%s; %s; %s" % (datetime.date.today(), ", ".join(versions), card))
     failed = 0
+    names = {part.__name__ for part in PARTS}
+    left_out = {name[1:] for name in sys.argv[1:] if name.startswith("-")}
+    wanted = (names - left_out) if left_out or not sys.argv[1:] else set(sys.argv[1:])
     for part in PARTS:
-        if sys.argv[1:] and part.__name__ not in sys.argv[1:]:
+        if part.__name__ not in wanted:
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:

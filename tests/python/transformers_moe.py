@@ -62,6 +62,7 @@ OF_TYPE = {
     "glm4v_moe_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5,
                                            "mrope_section": [2, 1, 1]}},
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 32},
+    "gemma4_text": {"enable_moe_block": True},
     "mistral4": {"head_dim": 16},
     "zaya": {"num_experts_per_tok": 1},
     "qwen3_omni_moe": {"enable_audio_output": False},
@@ -106,7 +107,8 @@ def moe_types():
     for kind in CONFIG_MAPPING:
         try:
             config_class = CONFIG_MAPPING[kind]
-            if any(isinstance(n, int) and n > 1 for n in counts_of(config_class())):
+            is_on = any(isinstance(n, int) and n > 1 for n in counts_of(config_class()))
+            if is_on or "enable_moe_block" in OF_TYPE.get(kind, {}):  # off by default
                 yield kind, config_class
         except Exception:
             continue
