@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/numerics/kernels/float_rounding.h"
-#include "core/numerics/kernels/four_over_six.h"
+#include "core/numerics/kernels/quantize_blocks.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {

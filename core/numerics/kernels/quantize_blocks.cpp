@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/numerics/kernels/convert.h"
-#include "core/numerics/kernels/four_over_six.h"
+#include "core/numerics/kernels/float_rounding.h"
 
 namespace moescope {
 namespace {
@@ -163,6 +163,31 @@ void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sum
   }
 }
 
+float row_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& block, const float* x, Index count,
+                Index step) {
+  const ElementRounding f = rounding_of(ElementFormat::e2m1);
+  std::array<float, 16> errors;
+  for (Index i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(x[i * step]);
+    const float units = round_magnitude(f, magnitude * block.encode) * block.s;
+    const float off = units * tensor.amax / tensor.bound - magnitude;
+    errors[i] = kind == FourOverSix::mse ? off * off : std::fabs(off);
+  }
+  float sum = 0;
+  for (Index i = 0; i < count; ++i) sum += errors[i];
+  return sum;
+}
+
+float block_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& scales, const SharedBlock& block) {
+  std::array<float, kNvfp4Square> rows{};
+  for (Index r = 0; r < block.rows; ++r)
+    rows[r] = row_error(kind, tensor, scales, block.x + r * block.row_stride, block.count, block.step);
+  if (block.rows == 1) return rows[0];
+  for (Index apart = kNvfp4Square / 2; apart > 0; apart /= 2)
+    for (Index r = 0; r < apart; ++r) rows[r] += rows[r + apart];
+  return rows[0];
+}
+
 // Call it before find_scales(); block_at(i) returns the values of block i.
 void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
   if (s.format.scheme != QuantScheme::nvfp4 || s.format.nvfp4.four_over_six == FourOverSix::off) return;
@@ -301,6 +326,12 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
     x2 += totals.x2;
   });
   add_block(s, b, 0, x2, t.in.size(), sums);
+}
+
+bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block) {
+  const float six = block_error(scaling.four_over_six, tensor, nvfp4_block_of(scaling, tensor, amax, false), block);
+  const float four = block_error(scaling.four_over_six, tensor, nvfp4_block_of(scaling, tensor, amax, true), block);
+  return four < six;
 }
 
 }  // namespace moescope

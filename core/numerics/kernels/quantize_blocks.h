@@ -19,4 +19,16 @@ void quantize_squares(const Scaling& scaling, const Tile& tile, QuantSums& sums)
 // The whole tile shares the scale of `amax`.
 void quantize_area(const Scaling& scaling, const Tile& tile, float amax, QuantSums& sums);
 
+// NVFP4's 4over6: the choice between two scales of a block (scale_rules.h defines both).
+// Values that share a scale: up to sixteen rows of up to sixteen values each.
+struct SharedBlock {
+  const float* x;
+  Index rows, row_stride, count, step;
+};
+
+// Returns whether the block's largest value, `amax`, goes to 4 and not to 6, because that gives the smaller error.
+// Errors of one row are added one after the other; those of sixteen rows are added pairwise, eight apart, then four,
+// two and one. Errors are in units of the values, in float32, as in TransformerEngine.
+bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block);
+
 }  // namespace moescope
