@@ -32,30 +32,36 @@ CodeScales::CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std
                        bool divides)
     : shape_(std::move(shape)), blocks_(std::move(blocks)), second_(std::move(second)), divides_(divides) {}
 
-std::vector<float> CodeScales::row_scales(std::size_t first, std::size_t count) const {
-  const auto of_grid = [&](const CodeScaleGrid& grid) {
-    const std::size_t block = shape_.empty() ? 1 : grid.block.back(), col = shape_.empty() ? 0 : first % shape_.back();
-    const std::size_t blocks = (col + count - 1) / block - col / block + 1;
-    const std::vector<float> found = grid.scales.floats(scale_at(grid, shape_, first), blocks);
-    std::vector<float> scales(count);
-    for (std::size_t i = 0, b = 0; b < blocks; ++b)
-      for (const std::size_t end = std::min(count, (col / block + b + 1) * block - col); i < end; ++i)
-        scales[i] = found[b];
-    return scales;
+void CodeScales::multiply_row(std::size_t first, std::span<float> codes) const {
+  const std::size_t col = shape_.empty() ? 0 : first % shape_.back();
+  // Returns where the block of value i ends, counted in values of `codes`.
+  const auto end_of = [&](const CodeScaleGrid& grid, std::size_t i) {
+    const std::size_t block = shape_.empty() ? 1 : grid.block.back();
+    return std::min(codes.size(), ((col + i) / block + 1) * block - col);
   };
-  std::vector<float> scales = of_grid(blocks_);
-  if (!second_) return scales;
-  const std::vector<float> second = of_grid(*second_);
-  for (std::size_t i = 0; i < count; ++i) scales[i] = divides_ ? scales[i] / second[i] : scales[i] * second[i];
-  return scales;
+  const auto scales_of = [&](const CodeScaleGrid& grid) {
+    const std::size_t block = shape_.empty() ? 1 : grid.block.back();
+    return grid.scales.floats(scale_at(grid, shape_, first), (col + codes.size() - 1) / block - col / block + 1);
+  };
+  const std::vector<float> scales = scales_of(blocks_), second = second_ ? scales_of(*second_) : std::vector<float>();
+  for (std::size_t i = 0, b = 0, b2 = 0; i < codes.size();) {
+    std::size_t end = end_of(blocks_, i);
+    float scale = scales[b];
+    if (second_) {
+      end = std::min(end, end_of(*second_, i));
+      scale = divides_ ? scale / second[b2] : scale * second[b2];
+      if (end == end_of(*second_, i)) ++b2;
+    }
+    if (end == end_of(blocks_, i)) ++b;
+    for (; i < end; ++i) codes[i] *= scale;
+  }
 }
 
 void CodeScales::multiply(std::size_t first, std::span<float> codes) const {
   const std::size_t cols = shape_.empty() ? 1 : shape_.back();
   for (std::size_t done = 0; done < codes.size();) {
     const std::size_t here = std::min(cols - (first + done) % cols, codes.size() - done);
-    const std::vector<float> scales = row_scales(first + done, here);
-    for (std::size_t i = 0; i < here; ++i) codes[done + i] *= scales[i];
+    multiply_row(first + done, codes.subspan(done, here));
     done += here;
   }
 }

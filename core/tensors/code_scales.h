@@ -27,8 +27,8 @@ class CodeScales {
   std::string type_text() const;                                   // "F32 of 128 x 128", "F8_E4M3 of 1 x 16 x F32"
 
  private:
-  // Returns the scales of `count` elements of a row, beginning at element `first`.
-  std::vector<float> row_scales(std::size_t first, std::size_t count) const;
+  // Multiplies codes of one row, beginning at element `first`, by their scales.
+  void multiply_row(std::size_t first, std::span<float> codes) const;
 
   std::vector<std::size_t> shape_;
   CodeScaleGrid blocks_;
