@@ -187,6 +187,20 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
   }
 }
 
+// A list of the kinds of all layers, where there is one.
+void read_layer_kinds(ConfigKeys& keys, CheckpointConfig& c) {
+  const Json* kinds = keys.find({"mlp_layer_types"});
+  if (!kinds) return;
+  if (!kinds->is_array() || kinds->size() != c.layers.size())
+    keys.fail("mlp_layer_types", "is no list of " + std::to_string(c.layers.size()) + " layers");
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    const Json& kind = (*kinds)[i];
+    if (kind != "dense" && kind != "sparse")
+      keys.fail("mlp_layer_types", "has " + printable(kind.dump(-1, ' ', true)) + "; allowed: dense, sparse");
+    c.layers[i].moe = kind == "sparse";
+  }
+}
+
 void read_qwen_window(ConfigKeys& keys, CheckpointConfig& c, const auto& sliding) {
   read_windows(keys, c, keys.flag("use_sliding_window").value_or(false), sliding);
 }
@@ -221,6 +235,7 @@ void read_groups(ConfigKeys& keys, CheckpointConfig& c) {
 // What DeepSeek-V2 and -V3 have in common.
 void read_deepseek(ConfigKeys& keys, CheckpointConfig& c) {
   read_latent(keys, c);
+  read_windows(keys, c, false, [](std::size_t) { return false; });
   read_rope(keys, c, {});
   read_experts(keys, c, {"moe_intermediate_size"});
   read_groups(keys, c);
@@ -260,6 +275,7 @@ void read_deepseek_v3(ConfigKeys& keys, CheckpointConfig& c) {
 
 void read_olmoe(ConfigKeys& keys, CheckpointConfig& c) {
   read_grouped(keys, c);
+  read_windows(keys, c, false, [](std::size_t) { return false; });
   read_rope(keys, c, {});
   c.grouped.norm = QueryKeyNorm::whole;
   c.grouped.clip = keys.number({"clip_qkv"}, 0, 1e30, 0.0);
@@ -321,6 +337,7 @@ void read_gpt_oss(ConfigKeys& keys, CheckpointConfig& c) {
 
 void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
   read_grouped(keys, c);
+  read_windows(keys, c, false, [](std::size_t) { return false; });
   read_rope(keys, c, {});
   read_experts(keys, c, {"intermediate_size"});
   c.router.config.score_func = ScoreFunc::softmax;
@@ -403,6 +420,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
   c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);
   row.read(keys, c);
+  read_layer_kinds(keys, c);
   // All layers of the others have experts.
   if (c.dense_width == 0)
     for (CheckpointLayer& layer : c.layers) layer.moe = true;

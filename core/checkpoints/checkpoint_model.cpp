@@ -59,16 +59,20 @@ int rotated_dim(const CheckpointConfig& config) {
 CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmetic)
     : config_(read_checkpoint_config((std::filesystem::path(folder) / "config.json").string())),
       file_(open_tensors(folder)),
-      lost_(std::make_shared<std::atomic<bool>>(false)) {
+      lost_(std::make_shared<std::atomic<bool>>(false)),
+      roundings_(config_.layers.size() + 1) {
   for (const SkippedEntry& entry : file_.skipped())
     if (entry.name.ends_with(".safetensors"))
       throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
   WeightReader weights(file_, lost_, arithmetic);
   embedding_ = weights.matrix(kEmbeddingName, config_.vocab, config_.dim);
-  for (std::size_t i = 0; i < config_.layers.size(); ++i) layers_.push_back(read_layer(config_, i, weights));
+  for (std::size_t i = 0; i < config_.layers.size(); ++i)
+    layers_.push_back(read_layer(config_, i, weights, roundings_[i]));
   norm_ = weights.vector(kFinalNormName, config_.dim);
+  const OperandRounding* of_head = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
+  weights.set_rounding(of_head);
   if (config_.tied_embedding)
-    head_ = {.weight = embedding_, .arithmetic = arithmetic};
+    head_ = {.weight = embedding_, .arithmetic = arithmetic, .rounding = of_head};
   else
     head_ = weights.linear(kHeadName, config_.vocab, config_.dim, false, "architectures");
   parameters_ = weights.parameters();
@@ -90,6 +94,15 @@ std::size_t CheckpointModel::working_bytes(Index tokens) const {
   const Index widest = std::max({attention, experts, dense});
   const Index floats = tokens * (3 * config_.dim + widest) + std::min(tokens, kLogitRows) * config_.vocab;
   return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+void CheckpointModel::set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding) {
+  Roundings& of_layer = layer < 0 ? roundings_.back() : roundings_.at(static_cast<std::size_t>(layer));
+  of_layer[static_cast<std::size_t>(gemm_class)] = rounding;
+}
+
+void CheckpointModel::round_nothing() {
+  std::ranges::fill(roundings_, Roundings{});
 }
 
 void CheckpointModel::require_pages() const {

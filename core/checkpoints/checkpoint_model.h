@@ -5,6 +5,7 @@
 // choice of experts and dispatch are those of training (core/model).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 #include "core/checkpoints/attention_kind.h"
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/checkpoints/stored_experts.h"
+#include "core/numerics/gemm_operand.h"
 #include "core/tensors/tensor_file.h"
 
 namespace moescope {
@@ -40,6 +42,8 @@ class CheckpointModel {
   // A folder with config.json and its .safetensors. Reads norms and biases; all else stays in the files. Throws
   // std::runtime_error "FILE: ..." naming key or tensor. `arithmetic`: of all weights' products but the routers'.
   explicit CheckpointModel(const std::string& folder, Arithmetic arithmetic = Arithmetic::fp32);
+  CheckpointModel(const CheckpointModel&) = delete;
+  CheckpointModel& operator=(const CheckpointModel&) = delete;
 
   const CheckpointConfig& config() const { return config_; }
   const TensorFile& file() const { return file_; }
@@ -59,6 +63,11 @@ class CheckpointModel {
   // The same of sequences of one length.
   void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
+
+  // Rounds the operands of all weights of one class in a layer, or of the head, layer -1, in passes from now on.
+  using Roundings = std::array<OperandRounding, kNumGemmClasses>;
+  void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
+  void round_nothing();
 
   struct Layer {
     std::vector<float> attention_norm, ffn_norm;
@@ -89,6 +98,7 @@ class CheckpointModel {
   std::vector<Layer> layers_;
   std::vector<float> norm_;
   StoredLinear head_;
+  std::vector<Roundings> roundings_;  // of each layer, and of the head; linear layers refer to them
   std::size_t parameters_ = 0, stored_bytes_ = 0;
 };
 

@@ -20,26 +20,30 @@ std::string of_expert(std::string name, int expert) {
 // One layer in the making.
 class LayerReader {
  public:
-  LayerReader(const CheckpointConfig& config, std::size_t layer, WeightReader& weights)
+  LayerReader(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
+              const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
         names_(layer_names(config.architecture)),
         prefix_(kLayerNames + std::to_string(layer) + '.'),
-        weights_(weights) {}
+        weights_(weights),
+        roundings_(roundings) {}
 
   CheckpointModel::Layer read() {
     CheckpointModel::Layer layer;
     layer.attention_norm = weights_.vector(prefix_ + "input_layernorm.weight", c_.dim);
     layer.ffn_norm = weights_.vector(prefix_ + "post_attention_layernorm.weight", c_.dim);
+    begin(GemmClass::attention);
     layer.attention = c_.latent ? latent_attention() : grouped_attention();
     if (shape_.moe.value_or(weights_.has(prefix_ + names_.router + ".weight")))
       layer.moe = experts();
     else
-      layer.dense = feed_forward("mlp", c_.dense_width, c_.mlp_bias);
+      layer.dense = feed_forward("mlp", GemmClass::dense_ffn, c_.dense_width, c_.mlp_bias);
     return layer;
   }
 
  private:
+  void begin(GemmClass gemm_class) { weights_.set_rounding(&roundings_[static_cast<std::size_t>(gemm_class)]); }
   std::string attention_name(const char* name) const { return prefix_ + "self_attn." + name; }
 
   AttendShape attend_shape() const {
@@ -96,7 +100,8 @@ class LayerReader {
                                               std::move(w), c_.norm_eps, g.clip);
   }
 
-  StoredFeedForward feed_forward(const std::string& name, Index width, std::optional<bool> bias) {
+  StoredFeedForward feed_forward(const std::string& name, GemmClass gemm_class, Index width, std::optional<bool> bias) {
+    begin(gemm_class);
     const std::string at = prefix_ + name;
     return {weights_.linear(at + ".gate_proj", width, c_.dim, bias, "mlp_bias"),
             weights_.linear(at + ".up_proj", width, c_.dim, bias, "mlp_bias"),
@@ -109,8 +114,10 @@ class LayerReader {
     w.router.weight = weights_.matrix(prefix_ + names_.router + ".weight", c_.experts, c_.dim);
     if (c_.router.logit_bias) w.router.bias = weights_.vector(prefix_ + names_.router + ".bias", c_.experts);
     if (c_.router.choice_bias) w.choice_bias = weights_.vector(prefix_ + names_.router_bias, c_.experts);
+    begin(GemmClass::experts);
     w.experts = routed_experts();
-    if (c_.shared_width > 0) w.shared = feed_forward(names_.shared, c_.shared_width, c_.mlp_bias);
+    if (c_.shared_width > 0)
+      w.shared = feed_forward(names_.shared, GemmClass::shared_experts, c_.shared_width, c_.mlp_bias);
     if (c_.shared_gate) w.shared_gate.weight = weights_.matrix(prefix_ + names_.shared_gate + ".weight", 1, c_.dim);
     return w;
   }
@@ -158,12 +165,14 @@ class LayerReader {
   const LayerNames& names_;
   std::string prefix_;
   WeightReader& weights_;
+  const CheckpointModel::Roundings& roundings_;
 };
 
 }  // namespace
 
-CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights) {
-  return LayerReader(config, layer, weights).read();
+CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
+                                  const CheckpointModel::Roundings& roundings) {
+  return LayerReader(config, layer, weights, roundings).read();
 }
 
 }  // namespace moescope

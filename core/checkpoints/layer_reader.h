@@ -6,6 +6,8 @@
 
 namespace moescope {
 
-CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights);
+// `roundings`: of the layer's linear layers, by class.
+CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
+                                  const CheckpointModel::Roundings& roundings);
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <type_traits>
 
 #include "core/checkpoints/bf16_dots.h"
@@ -12,6 +13,7 @@
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
 #include "core/numerics/unit_gemm.h"
 #include "core/tensors/code_scales.h"
@@ -21,6 +23,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kPart = 4096;  // elements converted at a time
+constexpr std::uint32_t kNaN = 0x7FC00000;
 
 void widen_bf16(const std::byte* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -30,44 +33,61 @@ void widen_bf16(const std::byte* from, std::size_t count, float* to) {
   }
 }
 
+// Of the bits of an IEEE half.
+float half_to_float(std::uint32_t half) {
+  const std::uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7FFF;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+  return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
+}
+
 void widen_f16(const std::byte* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; ++i) {
     std::uint16_t half;
     std::memcpy(&half, from + 2 * i, sizeof half);
-    const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7FFFu;
-    const std::uint32_t finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
-    to[i] = std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
+    to[i] = half_to_float(half);
   }
 }
 
-template <ElementFormat format>
-const std::array<float, 256>& values_of() {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> table;
-    for (int code = 0; code < 256; ++code)
-      table[static_cast<std::size_t>(code)] = decode(format, static_cast<std::uint8_t>(code));
-    return table;
-  }();
-  return values;
+// E4M3's exponent is seven bits of a float's too small; a code of all ones is no number.
+void widen_e4m3(const std::byte* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto code = static_cast<std::uint32_t>(from[i]);
+    const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
+    const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
+    to[i] = std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
+  }
 }
 
-template <ElementFormat format>
-void widen_f8(const std::byte* from, std::size_t count, float* to) {
-  const std::array<float, 256>& values = values_of<format>();
-  for (std::size_t i = 0; i < count; ++i) to[i] = values[static_cast<std::uint8_t>(from[i])];
+// E5M2 is the upper half of an IEEE half.
+void widen_e5m2(const std::byte* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto code = static_cast<std::uint32_t>(from[i]);
+    to[i] = (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
+  }
+}
+
+// Both codes of a byte.
+const std::array<std::array<float, 2>, 256>& pairs_of_f4() {
+  static const auto pairs = [] {
+    std::array<std::array<float, 2>, 256> table;
+    for (std::size_t byte = 0; byte < table.size(); ++byte)
+      table[byte] = {decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte & 0xF)),
+                     decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte >> 4))};
+    return table;
+  }();
+  return pairs;
 }
 
 // From the code `first` of a row of pairs on.
-void widen_f4(const std::byte* pairs, std::size_t first, std::size_t count, float* to) {
-  static const std::array<float, 16> values = [] {
-    std::array<float, 16> table;
-    for (std::uint8_t code = 0; code < 16; ++code) table[code] = decode(ElementFormat::e2m1, code);
-    return table;
-  }();
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto pair = static_cast<std::uint8_t>(pairs[(first + i) / 2]);
-    to[i] = values[(first + i) % 2 ? pair >> 4 : pair & 0xF];
+void widen_f4(const std::byte* bytes, std::size_t first, std::size_t count, float* to) {
+  const auto& pairs = pairs_of_f4();
+  std::size_t i = 0;
+  for (; i < count && (first + i) % 2 != 0; ++i) to[i] = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])][1];
+  for (; i + 1 < count; i += 2) {
+    const auto& pair = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])];
+    to[i] = pair[0], to[i + 1] = pair[1];
   }
+  if (i < count) to[i] = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])][0];
 }
 
 using Widen = void (*)(const std::byte*, std::size_t, float*);
@@ -80,9 +100,9 @@ Widen widening_of(const TensorView& tensor) {
     case DType::f16:
       return widen_f16;
     case DType::f8_e4m3:
-      return widen_f8<ElementFormat::e4m3>;
+      return widen_e4m3;
     case DType::f8_e5m2:
-      return widen_f8<ElementFormat::e5m2>;
+      return widen_e5m2;
     default:
       return nullptr;
   }
@@ -184,6 +204,12 @@ std::vector<N> rounded(ConstMatrix<float> x) {
   return values;
 }
 
+void add_bias(const StoredLinear& w, Index first, const Matrix<float>& y) {
+  if (w.bias.empty()) return;
+  for (Index r = 0; r < y.rows; ++r)
+    add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
+}
+
 bool takes_dots(Index rows, const StoredLinear& w) {
   constexpr Index kFew = 4;
   return rows <= kFew && !w.weight.across();
@@ -203,9 +229,52 @@ void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Matrix<
     } else {
       multiply_outputs(x, w.weight, first, to);
     }
-    if (w.bias.empty()) return;
-    for (Index r = 0; r < to.rows; ++r)
-      add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(count), to.row(r));
+    add_bias(w, first, to);
+  });
+}
+
+// Calls body(first output, memory with the weights of some outputs, as an operand), in tasks of whole blocks.
+void for_each_piece(const StoredLinear& w, const auto& body) {
+  constexpr std::size_t kOutputs = 128;  // a multiple of every block
+  parallel_slices(static_cast<std::size_t>(w.outputs()), kOutputs, [&](std::size_t begin, std::size_t end) {
+    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
+    std::vector<float> values(static_cast<std::size_t>(count * w.inputs()));
+    w.weight.read_outputs(first, count, values.data());
+    const bool across = w.weight.across();
+    Operand<float> piece{.matrix = across ? Matrix<const float>(values.data(), w.inputs(), count)
+                                          : Matrix<const float>(values.data(), count, w.inputs()),
+                         .format = w.rounding->w,
+                         .axis = across ? BlockAxis::column : BlockAxis::row};
+    (across ? piece.key.first_col : piece.key.first_row) = static_cast<std::uint32_t>(first);
+    body(first, piece);
+  });
+}
+
+// Of all weights, which a scale of the tensor follows from.
+float amax_of(const StoredLinear& w) {
+  std::vector<float> each(static_cast<std::size_t>(w.outputs() / 128 + 1));
+  for_each_piece(w, [&](Index first, const Operand<float>& piece) {
+    each[static_cast<std::size_t>(first / 128)] = operand_amax(piece);
+  });
+  float amax = 0;
+  for (const float one : each) amax = larger_amax(amax, one);
+  return amax;
+}
+
+void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const Matrix<float>& y) {
+  std::vector<float> rounded_x(static_cast<std::size_t>(x.size()));
+  const Matrix<float> qx(rounded_x.data(), x.rows, x.cols);
+  quantize_operand(Operand<float>{.matrix = x, .format = w.rounding->x, .axis = BlockAxis::row}, qx, Threads::all);
+  std::optional<float> amax;
+  if (has_tensor_scale(w.rounding->w)) amax = amax_of(w);
+  for_each_piece(w, [&](Index first, Operand<float> piece) {
+    piece.tensor_amax = amax;
+    const Index count = w.weight.across() ? piece.matrix.cols : piece.matrix.rows;
+    std::vector<float> rounded_w(static_cast<std::size_t>(piece.matrix.size()));
+    const Matrix<float> qw(rounded_w.data(), piece.matrix.rows, piece.matrix.cols), to = y.col_block(first, count);
+    quantize_operand(piece, qw);
+    gemm(Trans::no, w.weight.across() ? Trans::no : Trans::yes, 1.0f, qx, qw, 0.0f, to);
+    add_bias(w, first, to);
   });
 }
 
@@ -264,6 +333,7 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
 }
 
 void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y) {
+  if (w.rounding && w.rounding->rounds()) return rounded_forward(x, w, y);
   if (w.arithmetic == Arithmetic::fp32) return multiply_all<float>(x, w, y);
   if (has_matrix_unit() && !takes_dots(x.rows, w)) {
     const std::vector<Bf16> numbers = rounded<Bf16>(x);

@@ -8,6 +8,7 @@
 
 #include "core/numerics/float_formats.h"
 #include "core/numerics/matrix.h"
+#include "core/numerics/number_format.h"
 #include "core/tensors/tensor_file.h"
 
 namespace moescope {
@@ -53,11 +54,19 @@ class StoredMatrix {
 // added in FP32; by the processor's matrix units where it has them (core/numerics/matrix_units.h).
 enum class Arithmetic : std::uint8_t { fp32, bf16 };
 
+// What both operands are rounded to before they are multiplied, in blocks along the inputs (core/numerics/quantize.h);
+// then the product is FP32's, whatever the arithmetic.
+struct OperandRounding {
+  OperandFormat x = {.scheme = QuantScheme::fp32}, w = {.scheme = QuantScheme::fp32};
+  bool rounds() const { return x.scheme != QuantScheme::fp32 || w.scheme != QuantScheme::fp32; }
+};
+
 // y = x W^T + b.
 struct StoredLinear {
   StoredMatrix weight;
   std::vector<float> bias = {};  // [outputs]; empty: none
   Arithmetic arithmetic = Arithmetic::fp32;
+  const OperandRounding* rounding = nullptr;  // nullptr: never any
 
   bool empty() const { return weight.empty(); }
   Index outputs() const { return weight.outputs(); }

@@ -29,6 +29,9 @@ class WeightReader {
   StoredLinear linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
                       const char* key = "");
 
+  // Of the linear layers and stacks that are read from now on.
+  void set_rounding(const OperandRounding* rounding) { rounding_ = rounding; }
+
   std::size_t parameters() const { return parameters_; }
   std::size_t bytes() const { return bytes_; }  // as they are stored
   std::size_t tensors() const { return tensors_; }
@@ -40,6 +43,7 @@ class WeightReader {
   const TensorFile& file_;
   LostPages lost_;
   Arithmetic arithmetic_;  // of linear layers and stacks
+  const OperandRounding* rounding_ = nullptr;
   std::size_t parameters_ = 0, bytes_ = 0, tensors_ = 0;
 };
 

@@ -38,6 +38,12 @@ class SmallCheckpoint {
   std::string path() const { return folder_.string(); }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
+  static std::vector<std::int32_t> some_ids(std::size_t count) {
+    std::vector<std::int32_t> ids;
+    for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(i * i * 7 % kVocab));
+    return ids;
+  }
+
   // `changes` override the settings that fit the weights.
   void write_config(const nlohmann::json& changes) const {
     nlohmann::json config{

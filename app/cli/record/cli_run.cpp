@@ -17,6 +17,7 @@
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
+#include "core/checkpoints/precision_twins.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 
@@ -28,9 +29,9 @@ namespace fs = std::filesystem;
 constexpr double kGiga = 1e9, kMega = 1e6;
 
 struct RunCommand {
-  std::string folder, out, arithmetic = "fp32";
+  std::string folder, out, arithmetic = "fp32", recipe;
   std::vector<std::string> texts, ids;
-  int length = 512, batch = 4, written = 0;
+  int length = 512, batch = 4, written = 0, twin_pieces = 8;
   bool overwrite = false, quiet = false;
 };
 
@@ -120,11 +121,44 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
   }
 }
 
-void show_progress(const CheckpointRun& run, std::int64_t step) {
+void show_count(const char* what, std::int64_t done, std::int64_t of) {
   if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, "\rbatch %lld of %lld\x1b[K", static_cast<long long>(step), static_cast<long long>(run.steps()));
-  if (step == run.steps()) std::fputs("\r\x1b[K", stderr);
+  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
+  if (done == of) std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
+}
+
+std::optional<Recipe> recipe_of(const RunCommand& command) {
+  if (command.recipe.empty()) return std::nullopt;
+  if (const auto recipe = recipe_named(command.recipe)) return recipe;
+  std::string names;
+  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  throw std::runtime_error("--recipe: is \"" + command.recipe + "\", allowed are " + names);
+}
+
+std::string figure_of_pieces(const FigureOfPieces& figure, double factor) {
+  char text[64];
+  if (std::isnan(figure.interval))
+    std::snprintf(text, sizeof text, "%.3g", factor * figure.mean);
+  else
+    std::snprintf(text, sizeof text, "%.3g +- %.2g", factor * figure.mean, factor * figure.interval);
+  return text;
+}
+
+// Which operands the recipe hurts most.
+void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
+                 Recipe recipe) {
+  const auto progress = [&](int done, int of) {
+    if (!command.quiet) show_count("pass", done, of);
+  };
+  const auto twins = compare_precision(model, texts, {command.length, command.twin_pieces}, recipe, progress);
+  std::printf("%s in place of FP32, one operand at a time, 95 %% intervals over pieces of text:\n",
+              recipe_info(recipe).name);
+  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token", "other experts, %"}};
+  for (const PrecisionTwin& twin : twins)
+    rows.push_back({twin_name(twin), figure_of_pieces(twin.divergence, 1e3), figure_of_pieces(twin.loss_change, 1e3),
+                    figure_of_pieces(twin.flips, 100)});
+  std::fputs(aligned(rows).c_str(), stdout);
 }
 
 void run(const RunCommand& command) {
@@ -132,7 +166,8 @@ void run(const RunCommand& command) {
   inputs.insert(inputs.end(), command.texts.begin(), command.texts.end());
   inputs.push_back(command.folder);
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
-  const CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
+  const std::optional<Recipe> recipe = recipe_of(command);
+  CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = texts_of(command, tokenizer);
   CheckpointRun run(model, texts,
@@ -151,16 +186,17 @@ void run(const RunCommand& command) {
   }
   double seconds = 0;
   for (std::int64_t step = 0; step < run.steps(); ++step) {
-    if (!command.quiet) show_progress(run, step);
+    if (!command.quiet) show_count("batch", step, run.steps());
     const auto frame = std::make_shared<const TelemetryFrame>(run.step());
     seconds = frame->wall_s;
     if (recording) recording->add(frame);
   }
-  if (!command.quiet) show_progress(run, run.steps());
+  if (!command.quiet) show_count("batch", run.steps(), run.steps());
   if (recording) recording->finish();
   print_losses(run, seconds);
   print_load(run);
   if (command.written > 0) print_written(model, texts, command, tokenizer);
+  if (recipe) print_twins(model, texts, command, *recipe);
 }
 
 }  // namespace
@@ -182,6 +218,11 @@ void add_run_command(CLI::App& app) {
       .range(2, 1 << 20)
       .shows_default();
   sub.option("--batch", command->batch, "Pieces at once: a step of the recording").range(1, 1 << 16).shows_default();
+  sub.option("--recipe", command->recipe,
+             "Rounds one operand after the other by this recipe and ranks them by what that does to the predictions");
+  sub.option("--twin-pieces", command->twin_pieces, "Pieces of text that --recipe takes, at most")
+      .range(1, 1 << 20)
+      .shows_default();
   sub.option(
          "--arithmetic", command->arithmetic,
          "Of products with weights: fp32, or bf16, which rounds what is multiplied and is faster where the processor "

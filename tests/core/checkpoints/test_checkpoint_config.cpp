@@ -136,6 +136,8 @@ TEST(CheckpointConfig, which_layers_have_experts) {
   Json json = deepseek_v3();
   json["moe_layer_freq"] = 2;  // transformers knows no such key, so the tensors say
   EXPECT_EQ(layers(parsed(json)), "d???");
+  json["mlp_layer_types"] = {"dense", "dense", "sparse", "sparse"};
+  EXPECT_EQ(layers(parsed(json)), "ddEE");
   json = qwen();
   json["decoder_sparse_step"] = 2;
   EXPECT_EQ(layers(parsed(json)), "dEdE");

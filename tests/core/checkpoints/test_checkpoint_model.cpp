@@ -19,12 +19,6 @@
 namespace moescope {
 namespace {
 
-std::vector<std::int32_t> some_ids(std::size_t count) {
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(i * i * 7 % SmallCheckpoint::kVocab));
-  return ids;
-}
-
 std::vector<float> logits_of(const CheckpointModel& model, const std::vector<std::int32_t>& ids, Index sequences = 1) {
   KeptLogits watch;
   model.forward(ids, sequences, std::ssize(ids) / sequences, watch);
@@ -73,7 +67,7 @@ TEST(CheckpointModel, ids_beyond_the_vocabulary_are_refused) {
 TEST(CheckpointModel, the_same_bits_with_any_number_of_threads_and_beside_other_sequences) {
   const SmallCheckpoint folder("threads");
   const CheckpointModel model(folder.path());
-  const std::vector<std::int32_t> ids = some_ids(150);
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(150);
   set_num_threads(1);
   const std::vector<float> alone = logits_of(model, ids);
   for (const int threads : {2, 3}) {
@@ -87,7 +81,7 @@ TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
   const SmallCheckpoint folder("cache");
   folder.write_config({{"sliding_window", 5}});
   const CheckpointModel model(folder.path());
-  const std::vector<std::int32_t> ids = some_ids(20);
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(20);
   const std::vector<float> at_once = logits_of(model, ids);
   KeyValueCache cache;
   KeptLogits watch;
@@ -100,7 +94,7 @@ TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
 TEST(CheckpointModel, written_on_as_without_a_cache) {
   const SmallCheckpoint folder("write");
   const CheckpointModel model(folder.path());
-  std::vector<std::int32_t> ids = some_ids(9);
+  std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(9);
   const WrittenText written = continue_text(model, ids, 5);
   ASSERT_EQ(written.ids.size(), 5u);
   for (const std::int32_t id : written.ids) {
@@ -113,7 +107,7 @@ TEST(CheckpointModel, written_on_as_without_a_cache) {
 
 TEST(CheckpointModel, in_bf16_nearly_the_same) {
   const SmallCheckpoint folder("bf16");
-  const std::vector<std::int32_t> ids = some_ids(30);
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(30);
   const std::vector<float> exact = logits_of(CheckpointModel(folder.path()), ids);
   const std::vector<float> rounded = logits_of(CheckpointModel(folder.path(), Arithmetic::bf16), ids);
   double error = 0, all = 0;
@@ -129,7 +123,7 @@ TEST(CheckpointModel, a_file_that_another_program_shortens_is_an_error) {
   for (const std::size_t tokens : {std::size_t{1}, std::size_t{30}}) {
     const SmallCheckpoint folder("shortened");
     const CheckpointModel model(folder.path());
-    const std::vector<std::int32_t> ids = some_ids(tokens);
+    const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(tokens);
     EXPECT_EQ(logits_of(model, ids).size(), tokens * SmallCheckpoint::kVocab);
     std::filesystem::resize_file(folder.file("model.safetensors"), 0);
     EXPECT_EQ(problem_of([&] { logits_of(model, ids); }),
@@ -285,7 +279,9 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
 TEST(CheckpointRun, steps_are_batches_of_all_texts) {
   const SmallCheckpoint folder("run");
   const CheckpointModel model(folder.path());
-  const std::vector<LabelledText> texts = {{"one", some_ids(50)}, {"two", some_ids(33)}, {"one", some_ids(1)}};
+  const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(50)},
+                                           {"two", SmallCheckpoint::some_ids(33)},
+                                           {"one", SmallCheckpoint::some_ids(1)}};
   CheckpointRun run(model, texts, {.length = 16, .sequences = 4});
   // Of the first three whole pieces and one of two tokens, in turns with two whole ones of the second, of which one
   // token remains, which predicts nothing.
@@ -321,7 +317,7 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
 TEST(CheckpointModel, sequences_of_other_lengths_change_nothing) {
   const SmallCheckpoint folder("ragged");
   const CheckpointModel model(folder.path());
-  const std::vector<std::int32_t> ids = some_ids(30);
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(30);
   const std::vector<Index> lengths = {9, 1, 20};
   KeptLogits together;
   model.forward(ids, lengths, together);
