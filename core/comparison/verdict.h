@@ -132,12 +132,4 @@ Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const P
 Metric deciding_loss(const History& a, const History& run);
 const char* loss_words(Metric loss);  // "validation loss", "training loss"
 
-// Returns t with P(|T| <= t) = 0.95 for Student's distribution of `degrees` >= 1 degrees of freedom, not necessarily
-// whole.
-double student_95(double degrees);
-// Returns t with P(|T| <= t) = `inside` for that distribution.
-double student_quantile(double degrees, double inside);
-// Returns c with P(all of `count` |T| <= c) = 0.95 for T with independent numerators and one common denominator.
-double largest_student_95(double degrees, int count);
-
 }  // namespace moescope

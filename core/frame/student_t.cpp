@@ -1,0 +1,56 @@
+#include "core/frame/student_t.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+
+namespace moescope {
+
+// With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is integrated by the midpoint rule.
+double student_quantile(double degrees, double inside) {
+  constexpr int kParts = 1000;
+  const double part = std::numbers::pi / 2 / kParts;
+  std::array<double, kParts + 1> area{};
+  for (std::size_t i = 0; i < kParts; ++i)
+    area[i + 1] = area[i] + std::pow(std::cos((static_cast<double>(i) + 0.5) * part), degrees - 1);
+  const double wanted = inside * area.back();
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted) - area.begin());
+  const double x = static_cast<double>(above) - (area[above] - wanted) / (area[above] - area[above - 1]);
+  return std::sqrt(degrees) * std::tan(x * part);
+}
+
+double student_95(double degrees) {
+  return student_quantile(degrees, 0.95);
+}
+
+// Mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), integrated over log u.
+double largest_student_95(double degrees, int count) {
+  if (count <= 1) return student_95(degrees);
+  constexpr int kParts = 400;
+  constexpr double kLow = -9, kHigh = 2;      // range of log u
+  const double n = std::min(degrees, 400.0);  // the quantile hardly changes beyond 400
+  std::array<double, kParts> scale{}, weight{};
+  double all = 0;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const double log_u = kLow + (kHigh - kLow) * (static_cast<double>(i) + 0.5) / kParts;
+    scale[i] = std::exp(log_u);
+    weight[i] = std::exp(n * (log_u - (scale[i] * scale[i] - 1) / 2));
+    all += weight[i];
+  }
+  const auto inside = [&](double c) {
+    double sum = 0;
+    for (std::size_t i = 0; i < kParts; ++i)
+      sum += weight[i] * std::pow(std::erf(c * scale[i] / std::numbers::sqrt2), count);
+    return sum / all;
+  };
+  double low = student_95(n), high = low * count;
+  for (int halving = 0; halving < 30; ++halving) {
+    const double middle = (low + high) / 2;
+    (inside(middle) < 0.95 ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace moescope
