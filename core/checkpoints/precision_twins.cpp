@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/frame/student_t.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
 
@@ -69,39 +70,47 @@ FigureOfPieces figure(const std::vector<double>& each) {
   for (const double value : each) sum += value;
   for (const double value : each) squares += (value - sum / n) * (value - sum / n);
   const double error = n > 1 ? std::sqrt(squares / (n - 1) / n) : std::numeric_limits<double>::quiet_NaN();
-  return {sum / n, 1.96 * error};
+  return {sum / n, n > 1 ? student_95(n - 1) * error : error};
+}
+
+bool has_class(const CheckpointModel::Layer& layer, GemmClass gemm_class) {
+  if (gemm_class == GemmClass::attention) return true;
+  if (gemm_class == GemmClass::dense_ffn) return !layer.has_experts();
+  return layer.has_experts() && !(gemm_class == GemmClass::shared_experts && layer.moe.shared.empty());
 }
 
 std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
-  std::vector<PrecisionTwin> twins = {{.layer = -1, .all = true}};
-  const auto add = [&](int layer, GemmClass gemm_class) {
+  using Scope = PrecisionTwin::Scope;
+  std::vector<PrecisionTwin> twins = {{.scope = Scope::all_operands}};
+  const auto add = [&](Scope scope, int layer, GemmClass gemm_class) {
     for (const OperandRole operand : {OperandRole::x, OperandRole::w})
-      twins.push_back({.layer = layer, .gemm_class = gemm_class, .operand = operand});
+      twins.push_back({.scope = scope, .layer = layer, .gemm_class = gemm_class, .operand = operand});
   };
-  for (std::size_t i = 0; i < model.layers().size(); ++i)
-    for (const GemmClass gemm_class : kClasses) {
-      const CheckpointModel::Layer& layer = model.layers()[i];
-      const bool there =
-          gemm_class == GemmClass::attention || (gemm_class == GemmClass::dense_ffn) != layer.has_experts();
-      if (there && !(gemm_class == GemmClass::shared_experts && layer.moe.shared.empty()))
-        add(static_cast<int>(i), gemm_class);
+  for (const GemmClass gemm_class : kClasses) {
+    int layers = 0;
+    for (std::size_t i = 0; i < model.layers().size(); ++i) {
+      if (!has_class(model.layers()[i], gemm_class)) continue;
+      add(Scope::one_layer, static_cast<int>(i), gemm_class);
+      ++layers;
     }
-  add(-1, GemmClass::head);
+    if (layers > 1) add(Scope::all_layers, -1, gemm_class);
+  }
+  add(Scope::one_layer, -1, GemmClass::head);
   return twins;
 }
 
 void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
-  const auto format = [&](OperandRole operand) { return recipe_format(recipe, Direction::forward, operand); };
+  const bool all = twin.scope == PrecisionTwin::Scope::all_operands;
+  OperandRounding rounding;
+  for (const OperandRole operand : {OperandRole::x, OperandRole::w})
+    if (all || operand == twin.operand)
+      (operand == OperandRole::x ? rounding.x : rounding.w) = recipe_format(recipe, Direction::forward, operand);
   model.round_nothing();
-  if (!twin.all) {
-    OperandRounding one;
-    (twin.operand == OperandRole::x ? one.x : one.w) = format(twin.operand);
-    return model.set_rounding(twin.layer, twin.gemm_class, one);
-  }
-  const OperandRounding both{format(OperandRole::x), format(OperandRole::w)};
+  if (twin.scope == PrecisionTwin::Scope::one_layer) return model.set_rounding(twin.layer, twin.gemm_class, rounding);
   for (std::size_t i = 0; i < model.layers().size(); ++i)
-    for (const GemmClass gemm_class : kClasses) model.set_rounding(static_cast<int>(i), gemm_class, both);
-  model.set_rounding(-1, GemmClass::head, both);
+    for (const GemmClass gemm_class : kClasses)
+      if (all || gemm_class == twin.gemm_class) model.set_rounding(static_cast<int>(i), gemm_class, rounding);
+  if (all) model.set_rounding(-1, GemmClass::head, rounding);
 }
 
 std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts, const TwinTexts& which) {
@@ -126,46 +135,74 @@ PassResult pass(const CheckpointModel& model, std::span<const std::int32_t> piec
   return result;
 }
 
+// Figures of each piece, by twin.
+struct PieceFigures {
+  std::vector<double> loss_change, divergence, flips;
+};
+
+// Of the costliest twin of each scope minus the others'.
+void set_behind(std::vector<PrecisionTwin>& twins, const std::vector<PieceFigures>& figures) {
+  for (std::size_t i = 0; i < twins.size(); ++i) {
+    std::size_t first = i;
+    for (std::size_t j = 0; j < twins.size(); ++j)
+      if (twins[j].scope == twins[i].scope && twins[j].divergence.mean > twins[first].divergence.mean) first = j;
+    std::vector<double> behind = figures[first].divergence;
+    for (std::size_t piece = 0; piece < behind.size(); ++piece) behind[piece] -= figures[i].divergence[piece];
+    twins[i].behind = figure(behind);
+  }
+}
+
 }  // namespace
 
 std::string twin_name(const PrecisionTwin& twin) {
-  if (twin.all) return "all operands";
-  return (twin.layer < 0 ? std::string() : "layer " + std::to_string(twin.layer) + ", ") +
-         gemm_class_name(twin.gemm_class) + ", " + operand_name(twin.operand);
+  if (twin.scope == PrecisionTwin::Scope::all_operands) return "all operands";
+  const std::string layer = twin.scope == PrecisionTwin::Scope::all_layers ? "all layers, "
+                            : twin.layer < 0                               ? ""
+                                             : "layer " + std::to_string(twin.layer) + ", ";
+  return layer + gemm_class_name(twin.gemm_class) + ", " + operand_name(twin.operand);
 }
 
-std::vector<PrecisionTwin> compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                                             const TwinTexts& which, Recipe recipe,
-                                             const std::function<void(int, int)>& progress) {
-  std::vector<PrecisionTwin> twins = twins_of(model);
+const PrecisionTwin* PrecisionScan::costliest() const {
+  const auto found = std::ranges::find(twins, PrecisionTwin::Scope::one_layer, &PrecisionTwin::scope);
+  return found == twins.end() ? nullptr : &*found;
+}
+
+PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts, const TwinTexts& which,
+                                Recipe recipe, const std::function<bool(int done, int of)>& progress) {
+  PrecisionScan scan{.recipe = recipe, .twins = twins_of(model)};
+  std::vector<PrecisionTwin>& twins = scan.twins;
   const auto pieces = pieces_of(texts, which);
-  std::vector<std::vector<double>> losses(twins.size()), divergences(twins.size()), flips(twins.size());
+  std::vector<PieceFigures> figures(twins.size());
   const int passes = static_cast<int>(pieces.size() * (twins.size() + 1));
   int done = 0;
   for (const auto& piece : pieces) {
     const double tokens = static_cast<double>(piece.size() - 1);
     model.round_nothing();
     const PassResult exact = pass(model, piece);
-    progress(++done, passes);
-    for (std::size_t i = 0; i < twins.size(); ++i) {
+    scan.loss += exact.loss / tokens / static_cast<double>(pieces.size());
+    bool goes_on = progress(++done, passes);
+    for (std::size_t i = 0; i < twins.size() && goes_on; ++i) {
       round(model, twins[i], recipe);
       const PassResult rounded = pass(model, piece);
-      losses[i].push_back((rounded.loss - exact.loss) / tokens);
-      divergences[i].push_back(divergence_of(exact, rounded) / tokens);
-      flips[i].push_back(flips_of(exact, rounded));
-      progress(++done, passes);
+      figures[i].loss_change.push_back((rounded.loss - exact.loss) / tokens);
+      figures[i].divergence.push_back(divergence_of(exact, rounded) / tokens);
+      figures[i].flips.push_back(flips_of(exact, rounded));
+      goes_on = progress(++done, passes);
     }
+    model.round_nothing();
+    if (!goes_on) return {.recipe = recipe};
+    ++scan.pieces;
   }
-  model.round_nothing();
   for (std::size_t i = 0; i < twins.size(); ++i) {
-    twins[i].loss_change = figure(losses[i]);
-    twins[i].divergence = figure(divergences[i]);
-    twins[i].flips = figure(flips[i]);
+    twins[i].loss_change = figure(figures[i].loss_change);
+    twins[i].divergence = figure(figures[i].divergence);
+    twins[i].flips = figure(figures[i].flips);
   }
+  set_behind(twins, figures);
   std::stable_sort(twins.begin() + 1, twins.end(), [](const PrecisionTwin& a, const PrecisionTwin& b) {
     return a.divergence.mean > b.divergence.mean;
   });
-  return twins;
+  return scan;
 }
 
 }  // namespace moescope

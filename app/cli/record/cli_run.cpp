@@ -150,14 +150,16 @@ void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts,
                  Recipe recipe) {
   const auto progress = [&](int done, int of) {
     if (!command.quiet) show_count("pass", done, of);
+    return true;
   };
-  const auto twins = compare_precision(model, texts, {command.length, command.twin_pieces}, recipe, progress);
-  std::printf("%s in place of FP32, one operand at a time, 95 %% intervals over pieces of text:\n",
-              recipe_info(recipe).name);
-  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token", "other experts, %"}};
-  for (const PrecisionTwin& twin : twins)
-    rows.push_back({twin_name(twin), figure_of_pieces(twin.divergence, 1e3), figure_of_pieces(twin.loss_change, 1e3),
-                    figure_of_pieces(twin.flips, 100)});
+  const PrecisionScan scan = compare_precision(model, texts, {command.length, command.twin_pieces}, recipe, progress);
+  std::printf("%s in place of FP32, one operand at a time, 95 %% intervals over %d pieces of text:\n",
+              recipe_info(recipe).name, scan.pieces);
+  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "behind the first of its kind",
+                             "loss, 1e-3 nats/token", "other experts, %"}};
+  for (const PrecisionTwin& twin : scan.twins)
+    rows.push_back({twin_name(twin), figure_of_pieces(twin.divergence, 1e3), figure_of_pieces(twin.behind, 1e3),
+                    figure_of_pieces(twin.loss_change, 1e3), figure_of_pieces(twin.flips, 100)});
   std::fputs(aligned(rows).c_str(), stdout);
 }
 

@@ -1,6 +1,7 @@
 // Operands of a checkpoint's products rounded to a format, and what that does to its predictions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/checkpoints/precision_twins.h"
@@ -10,6 +11,10 @@
 
 namespace moescope {
 namespace {
+
+bool go_on(int, int) {
+  return true;
+}
 
 // Also where one scale is of the whole tensor, which is read in pieces.
 TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
@@ -48,18 +53,21 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   KeptLogits before, after;
   model.forward(texts[0].ids, 1, 40, before);
   int last = 0, of = 0;
-  const auto twins =
+  const PrecisionScan scan =
       compare_precision(model, texts, {.length = 16, .pieces = 4}, Recipe::mxfp4, [&](int done, int all) {
         EXPECT_EQ(done, last + 1);
         last = done, of = all;
+        return true;
       });
+  const std::vector<PrecisionTwin>& twins = scan.twins;
   EXPECT_EQ(last, of);
   model.forward(texts[0].ids, 1, 40, after);
   EXPECT_EQ(after.all, before.all);
-  // x and W of attention and experts in two layers, and of the head; and all of them.
-  ASSERT_EQ(twins.size(), 2u * 2 * 2 + 2 + 1);
+  EXPECT_EQ(scan.pieces, 4);
+  // x and W of attention and experts in two layers, and of both, and of the head; and all of them.
+  ASSERT_EQ(twins.size(), 2u * 2 * 3 + 2 + 1);
   EXPECT_EQ(twin_name(twins[0]), "all operands");
-  EXPECT_EQ(of, 4 * 12);
+  EXPECT_EQ(of, 4 * 16);
   for (std::size_t i = 1; i < twins.size(); ++i) {
     EXPECT_GT(twins[i].divergence.mean, 0) << twin_name(twins[i]);
     EXPECT_LT(twins[i].divergence.mean, twins[0].divergence.mean) << twin_name(twins[i]);
@@ -70,13 +78,53 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   }
   // The head comes after every router.
   for (const PrecisionTwin& twin : twins) {
-    if (twin.gemm_class == GemmClass::head && !twin.all) {
+    if (twin.gemm_class == GemmClass::head) {
       EXPECT_EQ(twin.flips.mean, 0);
     }
   }
-  const auto fine = compare_precision(model, texts, {.length = 16, .pieces = 1}, Recipe::bf16, [](int, int) {});
+  const auto fine = compare_precision(model, texts, {.length = 16, .pieces = 1}, Recipe::bf16, go_on).twins;
   EXPECT_LT(fine[0].divergence.mean, twins[0].divergence.mean / 50);
   EXPECT_TRUE(std::isnan(fine[0].divergence.interval));
+}
+
+// Of all layers together: the divergence of both layers' operands at once, which the layers' own only resemble.
+TEST(PrecisionTwins, the_costliest_is_of_one_layer_and_others_lie_behind_it) {
+  const SmallCheckpoint folder("costliest");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
+  const PrecisionScan scan = compare_precision(model, texts, {.length = 16, .pieces = 4}, Recipe::mxfp4, go_on);
+  const PrecisionTwin* worst = scan.costliest();
+  ASSERT_NE(worst, nullptr);
+  EXPECT_EQ(worst->scope, PrecisionTwin::Scope::one_layer);
+  EXPECT_EQ(worst->behind.mean, 0);
+  for (const PrecisionTwin& twin : scan.twins) {
+    EXPECT_GE(twin.behind.mean, 0) << twin_name(twin);
+    if (twin.scope == PrecisionTwin::Scope::one_layer) {
+      EXPECT_NEAR(twin.behind.mean, worst->divergence.mean - twin.divergence.mean, 1e-12) << twin_name(twin);
+    }
+  }
+  const auto all_x = std::ranges::find_if(
+      scan.twins, [](const PrecisionTwin& twin) { return twin_name(twin) == "all layers, experts, x"; });
+  ASSERT_NE(all_x, scan.twins.end());
+  for (const PrecisionTwin& twin : scan.twins)
+    if (twin.scope == PrecisionTwin::Scope::one_layer && twin.gemm_class == GemmClass::experts &&
+        twin.operand == OperandRole::x) {
+      EXPECT_LT(twin.divergence.mean, all_x->divergence.mean);
+    }
+}
+
+TEST(PrecisionTwins, stopped_between_passes) {
+  const SmallCheckpoint folder("stopped");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(16)}};
+  KeptLogits before, after;
+  model.forward(texts[0].ids, 1, 16, before);
+  const PrecisionScan scan =
+      compare_precision(model, texts, {.length = 16}, Recipe::mxfp4, [](int done, int) { return done < 3; });
+  EXPECT_TRUE(scan.twins.empty());
+  EXPECT_EQ(scan.costliest(), nullptr);
+  model.forward(texts[0].ids, 1, 16, after);
+  EXPECT_EQ(after.all, before.all);
 }
 
 }  // namespace
