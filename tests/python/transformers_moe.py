@@ -175,9 +175,10 @@ class Spy:
         if self.watching:
             sorted_places, experts = output[0], module.num_experts
             slots = output[4].shape[0] * module.top_k
-            expert_of_slot = torch.empty(slots, dtype=torch.long)
-            expert_of_slot[sorted_places.cpu()] = torch.repeat_interleave(torch.arange(experts), torch.tensor(output[3]))
-            chosen = torch.zeros(output[4].shape[0], experts, dtype=torch.long)
+            expert_of_slot = torch.empty(slots, dtype=torch.long, device="cpu")
+            expert_of_slot[sorted_places.cpu()] = torch.repeat_interleave(
+                torch.arange(experts, device="cpu"), torch.tensor(output[3], device="cpu"))
+            chosen = torch.zeros(output[4].shape[0], experts, dtype=torch.long, device="cpu")
             self.given[block] = chosen.scatter(1, expert_of_slot.view(-1, module.top_k), 1)
 
     def watch_llama4(self, model):
@@ -234,7 +235,7 @@ def expected(spy, masked, mask):
     loads = {}
     for block, chosen in spy.given.items():
         if masked and mask is not None and chosen.shape[0] == mask.numel() and "decoder" not in block:
-            chosen = chosen[mask.reshape(-1) != 0]
+            chosen = chosen[mask.reshape(-1).cpu() != 0]
         loads[block] = chosen.sum(0).tolist()
     return loads
 
