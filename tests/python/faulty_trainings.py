@@ -208,7 +208,7 @@ def train(path, name, setup):
     model = Model(setup)
     optimizer = optimizer_of(model, setup)
     log = MoeLog(path, model, settings=settings_of(setup, name), count_padding=setup.padding_counts,
-                 expert_norms_every=setup.norms_every)
+                 expert_norms_every=setup.norms_every, scores_every=20, bias_every=20)
     with log:
         for step, batch in zip(range(STEPS), batches(setup.batch, setup.padding)):
             optimizer.zero_grad()
@@ -217,7 +217,7 @@ def train(path, name, setup):
             optimizer.step()
             update_biases(model, setup)
             more = {"aux_loss": aux} if setup.aux_coeff > 0 else {}
-            log.step(step, loss=round(ce, 4), grad_norm=round(float(norm), 4), lr=LEARNING_RATE, **more)
+            log.step(step, loss=round(ce, 3), grad_norm=round(float(norm), 3), lr=LEARNING_RATE, **more)
 
 
 # What the logs say.
@@ -348,9 +348,9 @@ PAIRS = [
          "shared-excess", fault=padding_in),
     Pair("group-mask", dict(groups=4, bias_start=-2.0, bias_rate=0.001), dict(mask=0.0),
          because="a log has sums over tokens, not the groups that each token used", fault=differ),
-    Pair("missing-experts", dict(**BALANCED, layers=2, norms_every=10), dict(without_experts_of=1), "unchanged-experts",
+    Pair("missing-experts", dict(**BALANCED, layers=2, norms_every=20), dict(without_experts_of=1), "unchanged-experts",
          fault=unchanged),
-    Pair("expert-gradients", dict(**BALANCED, norms_every=10), dict(gradient_factor=8.0),
+    Pair("expert-gradients", dict(**BALANCED, norms_every=20), dict(gradient_factor=8.0),
          because="a factor is seen only beside a log of one rank, in its gradient norms", fault=scaled),
     Pair("counted-twice", dict(**BALANCED), dict(recompute=True),
          because="moescope_log.py counts a pass that is repeated once, as this log shows", fault=counted_once),
