@@ -12,6 +12,7 @@
 #include <QMimeData>
 #include <QPushButton>
 #include <QRegularExpression>
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QTabBar>
 #include <QTableView>
@@ -506,6 +507,8 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
     QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " loses most in B"));
+    w.window.selection()->setTensor(*ranked.back().operand);  // as the Overview does when it gets its data
+    QCOMPARE(table->verticalScrollBar()->value(), 0);
     table->sortByColumn(1, Qt::AscendingOrder);
     const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
     QCOMPARE(cell(0, 1), formatValue(least->sqnr_db, 3));

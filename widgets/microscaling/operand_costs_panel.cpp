@@ -428,9 +428,9 @@ void OperandCostsPanel::fill() {
     view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());
     view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
   }
-  // Selects the costliest operand when the panel opens; later it follows the selection.
+  // The table opens at its top and scrolls to an operand chosen in another panel. No panel of Compare chooses one.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
-  view_->setAutoScroll(chosen && was_filled_);
+  view_->setAutoScroll(chosen && was_filled_ && of_ != Of::compared_run);
   if (const int current = model_->rowOf(selection_->tensor()); current >= 0) view_->selectRow(current);
   view_->setAutoScroll(true);
   was_filled_ = was_filled_ || frame_;
