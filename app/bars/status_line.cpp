@@ -33,8 +33,11 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
 }
 
-QString stepsText(std::int64_t steps) {
-  return steps == 1 ? QString("1 step") : grouped(steps) + " steps";
+// "200 steps", or "70 of 1,381 steps" for a log that left steps out.
+QString stepsText(const History& history) {
+  const std::int64_t steps = counted_steps(history), logged = history.count();
+  if (steps == 1) return "1 step";
+  return logged < steps ? grouped(logged) + " of " + grouped(steps) + " steps" : grouped(steps) + " steps";
 }
 
 QString rateText(double per_s) {
@@ -209,12 +212,12 @@ void StatusLine::showHoldings(const Source& source, const History& history) {
     recording_->setForms({"Recording " + name + ", " + size, "Recording, " + size}, colors(palette()).bad);
   else
     recording_->setForms({name + ", " + size, size});
-  const std::int64_t steps = counted_steps(history);
-  steps_->setForms(source.training ? QStringList() : QStringList{stepsText(steps)});
+  const QString steps = stepsText(history);
+  steps_->setForms(source.training ? QStringList() : QStringList{steps});
   QString tip = source.path.toHtmlEscaped();
   if (!tip.isEmpty()) tip += "<br>";
   tip += QString("%1; %2 of arrays and %3 of figures in memory")
-             .arg(stepsText(steps), bytes(history.array_bytes()), bytes(history.scalar_bytes()));
+             .arg(steps, bytes(history.array_bytes()), bytes(history.scalar_bytes()));
   if (history.kept_every() > 1)
     tip += QString("<br>Of older steps, the arrays of 1 in %1 are in memory").arg(history.kept_every());
   recording_->setToolTip(tip);

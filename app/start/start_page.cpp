@@ -174,7 +174,7 @@ void StartPage::makeDoors(QBoxLayout* column) {
   QPushButton* take = button("Start the lesson", "start_lesson_1", true);
   QPushButton* open = button("Open...", "start_open");
   QPushButton* compare = button("Start the comparison", "start_compare");
-  open->setToolTip("Opens recordings and logs (Ctrl+O)");
+  open->setToolTip("Opens recordings, logs and models (Ctrl+O)");
   connect(take, &QPushButton::clicked, this, &StartPage::lessonRequested);
   connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
   connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
@@ -189,9 +189,9 @@ void StartPage::makeDoors(QBoxLayout* column) {
                DoorIcon::Kind::book),
       1);
   row->addWidget(
-      doorCard({"Open a log or a recording", "What you already have",
-                "Recordings, JSON lines, TensorBoard and W&B files, Megatron-LM traces, safetensors. Or drop "
-                "a file on the window.",
+      doorCard({"Open a log or a model", "What you already have",
+                "Recordings, logs (JSON lines, TensorBoard, W&B, traces), tensors, and folders of models in Hugging "
+                "Face format. Or drop it on the window.",
                 open},
                DoorIcon::Kind::folder),
       1);

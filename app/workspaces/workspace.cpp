@@ -263,7 +263,7 @@ void Workspace::showEvent(QShowEvent* event) {
   if (!std::exchange(shown_, true))
     QTimer::singleShot(0, this, [this] {
       applySizes();
-      hideEmptyTabBars();
+      tidyTabBars();
     });
 }
 
@@ -272,7 +272,7 @@ bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
   if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) {
-    hideEmptyTabBars();
+    tidyTabBars();
     keepReadable();
   }
   if (event->type() == QEvent::Resize && shown_ && !arranging_) applySizes();
@@ -309,10 +309,14 @@ void Workspace::bringIntoView(QDockWidget* dock) {
     if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
 
-// Hides empty tab bars, which Qt leaves as a line across the panels when docks are tabbed again.
-void Workspace::hideEmptyTabBars() {
-  for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
+// Hides empty tab bars, which Qt leaves as a line across the panels when docks are tabbed again. Titles in a narrow bar
+// are scrolled, not cut.
+void Workspace::tidyTabBars() {
+  for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly)) {
     if (bar->count() == 0) bar->hide();
+    bar->setElideMode(Qt::ElideNone);
+    bar->setUsesScrollButtons(true);
+  }
 }
 
 QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const char* object_name) {

@@ -102,7 +102,7 @@ class Workspace : public QMainWindow {
                   const std::function<void(const QString& path)>& save);
   void addFoldLine();
   void showFoldLine(bool shown);
-  void hideEmptyTabBars();
+  void tidyTabBars();
   void keepReadable();
   int rowsOfPanels() const;
   void foldEmpty();  // folds empty panels if other runs are shown or the run has grown much
