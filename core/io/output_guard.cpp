@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 
 #include "core/io/whole_file.h"
 
@@ -24,9 +25,22 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 // SQLite keeps files of these names beside a recording, and removes them.
+constexpr std::array<const char*, 3> kSuffixes = {"-wal", "-shm", "-journal"};
+
 bool is_beside(const std::string& path, const std::string& recording) {
-  constexpr std::array<const char*, 3> kSuffixes = {"-wal", "-shm", "-journal"};
   return std::ranges::any_of(kSuffixes, [&](const char* suffix) { return same_file(path, recording + suffix); });
+}
+
+// Returns the existing recording, or another file of SQLite, beside which SQLite uses this name; empty if there is
+// none.
+std::string owner_of(const std::string& path) {
+  for (const std::string_view suffix : kSuffixes) {
+    if (!path.ends_with(suffix)) continue;
+    const std::string owner = path.substr(0, path.size() - suffix.size());
+    std::error_code error;
+    if (fs::is_regular_file(owner, error)) return owner;
+  }
+  return {};
 }
 
 bool is_stream(const OutputFile& output) {
@@ -65,6 +79,8 @@ void guard_outputs(const std::vector<std::string>& inputs, const std::vector<Out
       if (is_beside(output.path, other.path) || is_beside(other.path, output.path))
         refuse("SQLite uses such a name beside that of " + other.option + "; choose another one");
     }
+    if (const std::string owner = owner_of(output.path); !owner.empty() && !output.folder)
+      refuse("is a name that SQLite uses beside " + owner + "; choose another one");
     if (const std::string problem = problem_at_path(output, overwrite); !problem.empty()) refuse(problem);
   }
 }

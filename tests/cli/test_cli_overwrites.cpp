@@ -69,6 +69,12 @@ TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {
   expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", both + "-journal"}, wal);
   expect_refused({"export", path("run.moescope"), "--to", "jsonl", "-o", path("run.moescope-shm")},
                  "a name that SQLite uses");
+  // Also beside a recording that the command does not read.
+  const std::string beside = path("run.moescope-wal");
+  expect_refused({"train", "--config", config, "--steps", "1", "--out", beside, "--overwrite"}, wal);
+  expect_refused({"train", "--config", config, "--steps", "1", "--jsonl", beside}, wal);
+  expect_refused({"import", path("run.jsonl"), "-o", beside}, wal);
+  expect_refused({"quantize", path("w.safetensors"), "--out", beside}, wal);
 }
 
 TEST_F(CliOverwrites, AFileThatIsThereIsReplacedOnlyWithOverwrite) {
