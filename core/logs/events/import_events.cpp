@@ -39,12 +39,15 @@ enum DataType {
   kDouble = 2,
   kInt32 = 3,
   kUint8 = 4,
+  kInt16 = 5,
   kInt8 = 6,
   kInt64 = 9,
   kBool = 10,
   kBfloat16 = 14,
+  kUint16 = 17,
   kHalf = 19,
-  kUint32 = 22
+  kUint32 = 22,
+  kUint64 = 23
 };
 
 float from_half(std::uint16_t bits) {
@@ -115,6 +118,15 @@ std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
     case kInt8:
       values = raw ? from_bytes<std::int8_t>(bytes, same) : from_list(tensor.int_val(), same);
       break;
+    case kInt16:
+      values = raw ? from_bytes<std::int16_t>(bytes, same) : from_list(tensor.int_val(), same);
+      break;
+    case kUint16:
+      values = raw ? from_bytes<std::uint16_t>(bytes, same) : from_list(tensor.int_val(), same);
+      break;
+    case kUint64:
+      values = raw ? from_bytes<std::uint64_t>(bytes, same) : from_list(tensor.uint64_val(), same);
+      break;
     case kInt64:
       values = raw ? from_bytes<std::int64_t>(bytes, same) : from_list(tensor.int64_val(), same);
       break;
@@ -128,7 +140,7 @@ std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
       values = raw ? from_bytes<std::uint16_t>(bytes, bfloat16) : from_list(tensor.half_val(), bfloat16);
       break;
     default:
-      throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which holds no numbers");
+      throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which is not read");
   }
   if (values.empty() && elements > 0) throw Unreadable("tensor: has no values");
   if (raw ? values.size() != elements : values.size() > elements) throw Unreadable("tensor: does not fill its shape");

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kShownTags = 8, kKeptTags = 1000, kKeptNotes = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
+constexpr std::uint64_t kWorkedBytes = std::uint64_t{1} << 30, kWorkedOfRead = 64;
 constexpr std::size_t kNodeBytes = 64;         // node of a map: pointers, key and overhead of the allocator
 constexpr std::size_t kLongestShownTag = 100;  // bytes
 constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
@@ -130,7 +131,16 @@ std::size_t TaggedRun::Step::bytes() const {
   return bytes;
 }
 
+// A tensor may claim a million equal values in a few bytes, and values that replace earlier ones take no memory.
+void TaggedRun::work(std::size_t bytes) {
+  worked_bytes_ += bytes;
+  if (worked_bytes_ <= kWorkedBytes + kWorkedOfRead * read_bytes_) return;
+  throw std::runtime_error(source_ + ": the first " + std::to_string(read_bytes_) + " bytes of the file claim " +
+                           std::to_string(worked_bytes_ >> 20) + " MB of values: more than can be read");
+}
+
 void TaggedRun::keep(std::size_t bytes) {
+  work(bytes);
   kept_bytes_ += bytes;
   if (kept_bytes_ <= kKeptBytes + kKeptOfRead * read_bytes_) return;
   throw std::runtime_error(source_ + ": its values take " + std::to_string(kept_bytes_ >> 20) + " MB, of the first " +
@@ -221,6 +231,7 @@ void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, s
 
 void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
                      std::vector<double> values) {
+  work(sizeof(double) * values.size());
   const TagMatch& match = tag.match;
   if (is_list(match) && values.size() == 1) {  // another quantity with this name, such as the load of a machine
     if (std::exchange(tag.shown, false))

@@ -34,7 +34,8 @@ class TaggedRun {
   // Returns nullptr if the tag is not shown or not known; unknown tags are kept for no_known_tags().
   KnownTag* find(const std::string& tag);
   // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
-  // large tensors cannot fill the memory.
+  // large tensors cannot fill the memory. All values together, also those that are replaced or dropped later, may take
+  // kWorkedBytes plus kWorkedOfRead times the bytes that were read, so that reading ends soon.
   void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
   // Takes `values` of `shape`, [elements]; a figure has one. Values must come in the order of the log. Throws
   // Unreadable if the values do not fit the rule of the tag, std::runtime_error if there is more than can be kept.
@@ -66,6 +67,7 @@ class TaggedRun {
   void forget(const TagMatch& match);
   void drop(const Restart& restart);
   void keep(std::size_t bytes);
+  void work(std::size_t bytes);
   Step& step_at(std::int64_t number, double wall_s);
   Layer& layer_at(Step& step, int layer);
   static std::vector<double>& list_in(Layer& layer, TagMeaning means);
@@ -90,7 +92,7 @@ class TaggedRun {
   std::map<std::string, KnownTag*> shown_;  // shown tag of each meaning
   std::set<std::string> unknown_;
   bool layers_as_text_ = false, layers_as_numbers_ = false;  // numbering of layers in the tags shown
-  std::uint64_t read_bytes_ = 0, kept_bytes_ = 0;
+  std::uint64_t read_bytes_ = 0, kept_bytes_ = 0, worked_bytes_ = 0;
 };
 
 // True if the rule is for one number, not for values by expert.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -348,6 +349,39 @@ TEST_F(EventFiles, LinksToFoldersAreFollowedOnce) {
   EXPECT_EQ(file_kind(root_.string()), FileKind::event_file);
   EXPECT_EQ(only()->steps(), (StepRange{0, 3}));
   std::filesystem::remove_all(elsewhere);
+}
+
+TEST(ImportEvents, WholeNumbersOfEveryWidth) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope.tfevents.widths";
+  struct Width {
+    std::uint64_t type;
+    int bytes;
+  };
+  for (const auto& [type, bytes] : {Width{5, 2}, Width{17, 2}, Width{3, 4}, Width{22, 4}, Width{23, 8}, Width{9, 8}}) {
+    std::string content;
+    for (const char count : {4, 5, 6}) content += count + std::string(static_cast<std::size_t>(bytes) - 1, '\0');
+    const std::string tensor = pb_number(1, type) + tb_shape({3}) + pb_bytes(4, content);
+    write_bytes(path, tb_summary(0, 1, pb_bytes(1, pb_bytes(1, "layer_1/tokens_per_expert") + pb_bytes(8, tensor))));
+    const Imported imported = import_events(path.string());
+    EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
+    EXPECT_EQ(imported.runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{4, 5, 6}))
+        << type;
+  }
+  std::filesystem::remove(path);
+}
+
+// A tensor with one value stands for a million equal ones.
+TEST(ImportEvents, ASmallFileThatClaimsManyValuesEndsSoon) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope.tfevents.claims";
+  for (const int steps : {1, 2}) {  // the same step again; two steps in turns, which are restarts
+    std::string bytes;
+    for (int i = 0; i < 1400; ++i) bytes += tb_summary(i % steps, 1, tb_tensor("tokens_per_expert", {16, 65536}, {1}));
+    write_bytes(path, bytes);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_NE(problem_of([&] { import_events(path.string()); }).find("more than can be read"), std::string::npos);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "minutes without the limit";
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

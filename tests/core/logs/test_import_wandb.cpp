@@ -215,5 +215,13 @@ TEST_F(WandbFiles, FoldersFurtherUpHoldTheSameRuns) {
   }
 }
 
+TEST_F(WandbFiles, ZerosAtTheEndAreNoRecords) {
+  const std::string path = put("run-z.wandb", {wandb_run("z", "zeros"), wandb_row(0, {{"loss", "3"}})});
+  std::ofstream(path, std::ios::binary | std::ios::app) << std::string(70000, '\0');
+  const Imported imported = import_wandb(path);
+  EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
+  EXPECT_EQ(loss(*imported.runs.at(0), 0), 3.0f);
+}
+
 }  // namespace
 }  // namespace moescope
