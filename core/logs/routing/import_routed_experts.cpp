@@ -220,18 +220,38 @@ class RoutedRowReader {
   std::vector<int> row_, sorted_;
 };
 
+// With one expert a token the zeros of a dense layer look like a router that sends every token to expert 0. Returns the
+// layers that have nothing else, unless these are all.
+std::vector<bool> dense_layers(std::span<const RoutedSequence> sequences, const RowShape& shape) {
+  std::vector<bool> dense(shape.layers, shape.top_k == 1);
+  for (const RoutedSequence& sequence : sequences)
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i)
+      if (sequence.ids[i] != 0) dense[i % shape.ids() / shape.top_k] = false;
+  if (std::ranges::find(dense, false) == dense.end()) dense.assign(shape.layers, false);
+  return dense;
+}
+
+std::string dense_text(const std::vector<bool>& dense) {
+  std::string layers;
+  for (std::size_t i = 0; i < dense.size(); ++i)
+    if (dense[i]) layers += (layers.empty() ? "" : ", ") + std::to_string(i);
+  return "Layers where every token has expert 0 are left out, as dense layers are zeros: " + layers;
+}
+
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
                                           std::shared_ptr<const RoutedRows>& rows) {
   const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
   RoutedRowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
   RoutedTokens tokens(info.source);
   tokens.expect_top_k(reader.most_experts(sequences_));
+  const std::vector<bool> dense = dense_layers(sequences_, shape);
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
   for (std::size_t s = 0; s < sequences_.size(); ++s) {
     const std::span<const int> ids = sequences_[s].ids;
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
       const auto layer = static_cast<int>(first % shape.ids() / shape.top_k);
+      if (dense[static_cast<std::size_t>(layer)]) continue;
       if (const auto expert = reader.twice())
         throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
                                  std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
@@ -248,6 +268,8 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();
   append_marker(*history, options, {run, 0, "event", "Each step is a sequence: a response, or a row of the batch"});
+  if (std::ranges::find(dense, true) != dense.end())
+    append_marker(*history, options, {run, 0, "event", dense_text(dense)});
   reader.empty_slots().mark(*history, options);
   return history;
 }

@@ -349,5 +349,18 @@ TEST_F(RoutedExperts, TheNameMayStandInTheFileAlone) {
   EXPECT_EQ(file_kind(file("F32")), FileKind::tensors) << "weights of experts";
 }
 
+TEST_F(RoutedExperts, DenseLayersOfATop1ModelAreNoCollapse) {
+  std::vector<int> ids;
+  for (int token = 0; token < 24; ++token) ids.insert(ids.end(), {0, token % 8, 0, (token + 3) % 8});
+  const std::string path = write("top1.npy", npy("<i4", "(24, 4, 1)", bytes_of<std::int32_t>(ids)));
+  const Imported imported = import_routed_experts(path);
+  const History& history = *imported.runs.at(0);
+  EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 3}));
+  EXPECT_EQ(history.frame_at(0)->routers.at(0).tokens_per_expert, std::vector<std::uint32_t>(8, 3));
+  EXPECT_TRUE(std::ranges::any_of(history.markers(), [](const Marker& marker) {
+    return marker.text == "Layers where every token has expert 0 are left out, as dense layers are zeros: 0, 2";
+  }));
+}
+
 }  // namespace
 }  // namespace moescope
