@@ -1,6 +1,9 @@
 #include "core/logs/table/import_table.h"
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,12 +15,13 @@
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
+#include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
+#include "core/logs/run_choice.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 #include "core/logs/table/table_loads.h"
-#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -28,10 +32,23 @@ constexpr std::size_t kTablePiece = std::size_t{256} << 10;
 constexpr std::int64_t kMaxFigureStep = 1'000'000'000'000'000;
 constexpr std::size_t kLinesBetweenReports = 1024;
 
-// Reads each row of a table of figures as a line of JSON (import_jsonl.h), which knows the names of all logs.
+// Returns the name of the values in a download of TensorBoard, which the name of the file has: "run-a-tag-train_loss
+// (1).csv".
+std::string tag_of_file(const std::string& path) {
+  std::string stem = std::filesystem::path(path).stem().string();
+  if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
+  const std::size_t tag = stem.rfind("-tag-");
+  return tag == std::string::npos ? stem : stem.substr(tag + 5);
+}
+
+// Reads each row of a table of figures as lines of JSON (import_jsonl.h), which knows the names of all logs.
 class TableFigures {
  public:
-  TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
+  TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
+    if (form_.value >= 0 && form_.name < 0) form_.figures = {{form_.value, tag_of_file(path_), {}}};
+    has_runs_ = !form_.figures.empty() && !form_.figures.front().run.empty();
+    for (const FigureColumn& figure : form_.figures) names_.push_back(',' + json_string(figure.name) + ':');
+  }
 
   // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
@@ -42,62 +59,122 @@ class TableFigures {
  private:
   struct Line {
     std::int64_t step, number;
-    std::size_t first, end;  // range of its text
+    std::size_t first, end;  // range of its text: the beginning of a JSON object, then its values
   };
+  static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
+    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
+                                                                          : std::string_view();
+  }
+  void begin_line(std::int64_t step, std::int64_t number, std::string_view layer, std::string_view run);
+  void add_value(std::size_t figure, std::string_view cell);
+  void add_loads(std::span<const std::string_view> cells);
+  void end_line();
+  std::string_view json_of(const Line& line);
   void sort();
 
   std::string path_;
   TableForm form_;
+  bool has_runs_ = false;           // the columns of figures are of several runs
+  std::vector<std::string> names_;  // of the columns of figures, as JSON
   TableOrder order_;
-  std::string text_;
+  std::string text_, json_;
   std::vector<Line> lines_;
 };
 
+// Appends a value as "\n3 2.5", with the number of its column: names may be much longer than values.
+void TableFigures::add_value(std::size_t figure, std::string_view cell) {
+  if (is_no_value(cell)) return;
+  text_ += '\n' + std::to_string(figure) + ' ';
+  append_json_value(cell, text_);
+}
+
+void TableFigures::add_loads(std::span<const std::string_view> cells) {
+  const auto has_value = [&](int column) { return !is_no_value(cell_at(cells, column)); };
+  if (std::ranges::none_of(form_.expert_loads, has_value)) return;
+  text_ += ",\"tokens_per_expert\":[";
+  for (const int column : form_.expert_loads) {
+    if (column != form_.expert_loads.front()) text_ += ',';
+    append_json_value(cell_at(cells, column), text_);
+  }
+  text_ += ']';
+}
+
+void TableFigures::begin_line(std::int64_t step, std::int64_t number, std::string_view layer, std::string_view run) {
+  lines_.push_back({step, number, text_.size(), 0});
+  text_ += "{\"step\":" + std::to_string(step);
+  if (!layer.empty()) text_ += ",\"layer\":" + std::to_string(number_in_name(layer, kLastImportedLayer, "layer"));
+  if (!run.empty()) text_ += ",\"run\":", append_json_value(run, text_);
+}
+
+void TableFigures::end_line() {
+  Line& line = lines_.back();
+  line.end = text_.size();
+  const bool has_value = std::string_view(text_).substr(line.first).find('\n') != std::string_view::npos;
+  if (has_value || !has_runs_) return;  // with a column for each run this one may have no value at the step
+  text_.resize(line.first);
+  lines_.pop_back();
+}
+
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
-  const auto column = [&](int which) {
-    return which >= 0 && static_cast<std::size_t>(which) < cells.size() ? cells[static_cast<std::size_t>(which)]
-                                                                        : std::string_view();
-  };
-  const std::string_view step_cell = column(form_.step);
+  const std::string_view step_cell = cell_at(cells, form_.step);
   if (step_cell.empty()) throw Unreadable("no step");
   if (cells.size() > form_.names.size()) throw Unreadable("has more cells than the header has columns");
   const std::int64_t step = whole_number(step_cell, kMaxFigureStep, "step");
-  const std::string_view layer = column(form_.layer);
-  const std::size_t first = text_.size();
-  text_ += "{\"step\":" + std::to_string(step);
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const bool is_step = static_cast<int>(i) == form_.step || std::ranges::count(form_.other_steps, i) > 0;
-    if (is_step || cells[i].empty()) continue;
-    text_ += ',';
-    text_ += json_string(static_cast<int>(i) == form_.layer ? "layer" : form_.names[i]);
-    text_ += ':';
-    append_json_value(cells[i], text_);
+  const std::string_view layer = cell_at(cells, form_.layer), name = cell_at(cells, form_.name);
+  if (!layer.empty()) number_in_name(layer, kLastImportedLayer, "layer");
+  std::string_view run = form_.run_is_name ? cell_at(cells, form_.run) : std::string_view();
+  const std::size_t series = std::hash<std::string_view>()(run) * 31 + std::hash<std::string_view>()(name);
+  const auto of_layer = std::hash<std::string_view>()(layer) % (1u << 12);
+  if (has_runs_) run = form_.figures.front().run;
+  begin_line(step, line, layer, run);
+  add_loads(cells);
+  if (form_.name >= 0 && !name.empty() && !is_no_value(cell_at(cells, form_.value))) {
+    text_ += ',' + json_string(name) + ':';
+    append_json_value(cell_at(cells, form_.value), text_);
   }
-  text_ += '}';
-  const auto of_layer =
-      static_cast<std::uint64_t>(layer.empty() ? 0 : whole_number(layer, kLastImportedLayer, "layer"));
-  order_.add(step, std::hash<std::string_view>()(column(form_.run)) % 0xFFFFFFFBu << 12 ^ of_layer, 0, line);
-  lines_.push_back({step, line, first, text_.size()});
+  for (std::size_t i = 0; i < form_.figures.size(); ++i) {
+    const FigureColumn& figure = form_.figures[i];
+    if (has_runs_ && figure.run != run) end_line(), begin_line(step, line, layer, run = figure.run);
+    if (figure.column != form_.run || !form_.run_is_name) add_value(i, cell_at(cells, figure.column));
+  }
+  end_line();
+  order_.add(step, series % 0xFFFFFFFBu << 12 ^ of_layer, 0, line);
   if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMostTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
                              std::to_string(kMostTableBytes >> 30) +
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Rows may be sorted by layer if each layer has its own row; otherwise a late row, such as one of a validation, stays
+// Returns the line as JSON, with the names of its values.
+std::string_view TableFigures::json_of(const Line& line) {
+  std::string_view rest = std::string_view(text_).substr(line.first, line.end - line.first);
+  json_.assign(take_until(rest, '\n'));
+  while (!rest.empty()) {
+    std::string_view value = take_until(rest, '\n');
+    std::size_t figure = 0;
+    const std::string_view number = take_until(value, ' ');
+    std::from_chars(number.data(), number.data() + number.size(), figure);
+    json_ += names_[figure];
+    json_ += value;
+  }
+  return json_ += '}';
+}
+
+// Rows may be sorted by layer or name if each has its own row; otherwise a late row, such as one of a validation, stays
 // where it is.
 void TableFigures::sort() {
   const TableOrder::Kind kind = order_.kind();
   if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
   if (kind == TableOrder::Kind::newest_first) std::ranges::reverse(lines_);
-  if (form_.layer >= 0 && !order_.goes_back()) std::ranges::stable_sort(lines_, {}, &Line::step);
+  const bool is_row_a_part = form_.layer >= 0 || form_.name >= 0;
+  if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(lines_, {}, &Line::step);
 }
 
 void TableFigures::build(const ImportOptions& options, Imported& imported) {
   sort();
   LogReader reader(path_, options);
   for (std::size_t i = 0; i < lines_.size(); ++i) {
-    reader.read_line(std::string_view(text_).substr(lines_[i].first, lines_[i].end - lines_[i].first));
+    reader.read_line(json_of(lines_[i]));
     if (options.progress && i % kLinesBetweenReports == 0 &&
         !options.progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(lines_.size())))
       return;
@@ -107,10 +184,15 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   for (const BadLine& bad : reader.first_bad_lines())
     imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
   for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
+  if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
   imported.runs = reader.histories();
   imported.remarks = reader.remarks();
+  const bool is_named_by_file = form_.value >= 0 && form_.name < 0;
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
-    throw std::runtime_error(path_ + ": " + refusal);
+    throw std::runtime_error(path_ + ": " + refusal +
+                             (is_named_by_file ? ". The name of the file says what Value is, as TensorBoard gives it: "
+                                                 "run-RUN-tag-train_loss.csv"
+                                               : ""));
   if (!imported.runs.empty()) return;
   throw std::runtime_error(path_ + ": none of its columns is a figure that is known" + imported.bad.first_reason());
 }
@@ -151,11 +233,11 @@ class TableReader {
     }
   }
 
-  // Figures have their run in each line (log_reader.h) if the column is called "run".
+  // Figures have their run in each line (log_reader.h) if the column names runs.
   void check_run(const CsvRow& row) {
     const auto column = static_cast<std::size_t>(form_.run);
     if (form_.run < 0 || column >= row.cells.size()) return;
-    if (form_.kind == TableKind::figures && spelled_alike(form_.names[column]) == "run") return;
+    if (form_.kind == TableKind::figures && form_.run_is_name) return;
     if (!run_) run_ = row.cells[column];
     if (*run_ == row.cells[column]) return;
     throw std::runtime_error(path_ + ": line " + std::to_string(row.line) + ": the column " + form_.names[column] +
@@ -172,9 +254,16 @@ class TableReader {
   TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
 };
 
+// Returns the first bytes of the file with its whole header, which has a name for each expert of each layer in some
+// tables.
 std::string first_piece(InputFile& file, const std::string& path) {
-  std::string piece(kTablePiece, '\0');
-  piece.resize(file.read(piece.data(), piece.size()));
+  std::string piece;
+  while (piece.size() < CsvRows::kLongestRow && piece.find_first_of("\r\n") == std::string::npos) {
+    const std::size_t before = piece.size();
+    piece.resize(before + kTablePiece);
+    piece.resize(before + file.read(piece.data() + before, kTablePiece));
+    if (piece.size() == before) break;
+  }
   if (const std::string problem = encoding_problem(piece); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   return piece;

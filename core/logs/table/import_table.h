@@ -9,7 +9,11 @@
 //                              falls. Its first is the prompt, each later one a token. top_k is the number of rows of a
 //                              layer in the smallest batch.
 //   step,NAME,NAME,...         figures, as in Lightning's metrics.csv: the cells of a row that are not empty are read
-//                              as a line of JSON (import_jsonl.h), under the names of all logs (tag_map.h).
+//                              as a line of JSON (import_jsonl.h), under the names of all logs (tag_map.h). Columns
+//                              expert_0, expert_1, ... (with a column `layer`: also e0 or 0) are the loads of a layer.
+//                              Downloads of charts: W&B's columns "RUN - KEY", of which each run becomes one here; of
+//                              TensorBoard's "Wall time,Step,Value" the file's name has the tag. Tables with a value a
+//                              row have columns for its name (metric, tag, key, ...) and its value.
 // Rows may have any unambiguous order (table_order.h). Layers are indices among all layers; E is the highest expert
 // plus one. A row that cannot be read is skipped and counted with its line number and the reason. Numbers must not have
 // grouped digits ("1,234"), which are ambiguous.

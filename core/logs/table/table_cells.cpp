@@ -1,5 +1,8 @@
 #include "core/logs/table/table_cells.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -31,9 +34,30 @@ bool is_grouped(std::string_view cell) {
          cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
 }
 
-bool is_list(std::string_view cell) {
-  return cell.starts_with('[') && cell.ends_with(']') &&
-         cell.find_first_not_of("[]0123456789+-.eE, \t\r\nNaninfty") == std::string_view::npos;
+// Returns the cell's list as JSON; empty if it is none.
+std::string list_in(std::string_view cell) {
+  const std::size_t begin = cell.find('['), end = cell.rfind(']');
+  const bool is_printed = cell.starts_with("tensor(") || cell.starts_with("array(");
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
+  if (!is_printed && (begin != 0 || end + 1 != cell.size())) return {};
+  std::string json;
+  int depth = 0;
+  for (std::string_view rest = cell.substr(begin, end + 1 - begin); !rest.empty();) {
+    const char c = rest.front();
+    if (c == '[' && !json.empty() && json.back() != '[') json += ',';
+    if (c == '[' || c == ']') json += c;
+    depth += (c == '[') - (c == ']');
+    if (depth == 0 && rest.size() > 1) return {};
+    std::size_t length = 1;
+    if (std::string_view("[], \t\r\n").find(c) == std::string_view::npos) {
+      length = std::min(rest.find_first_of("[], \t\r\n"), rest.size());
+      const std::optional<double> number = plain_number(rest.substr(0, length));
+      if (!number) return {};
+      json += (json.back() == '[' ? "" : ",") + json_number(*number);
+    }
+    rest.remove_prefix(length);
+  }
+  return depth == 0 ? json : std::string();
 }
 
 }  // namespace
@@ -56,9 +80,28 @@ std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* 
   return whole;
 }
 
+std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t begin = cell.find_first_of(kDigits);
+  const bool is_name = std::ranges::any_of(cell, [](unsigned char c) { return std::isalpha(c) != 0; });
+  if (begin == std::string_view::npos || !is_name || begin == 0) return whole_number(cell, most, what);
+  const std::string_view digits = cell.substr(begin, cell.find_first_not_of(kDigits, begin) - begin);
+  const bool is_only = cell.find_first_of(kDigits, begin + digits.size()) == std::string_view::npos;
+  return whole_number(is_only ? digits : cell, most, what);
+}
+
+bool is_no_value(std::string_view cell) {
+  constexpr std::array<std::string_view, 9> kNone = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"};
+  return std::ranges::find(kNone, cell) != kNone.end();
+}
+
 void append_json_value(std::string_view cell, std::string& json) {
-  const std::optional<double> value = plain_number(cell);
-  json += value ? json_number(*value) : is_list(cell) ? std::string(cell) : json_string(cell);
+  if (const std::optional<double> value = plain_number(cell)) {
+    json += json_number(*value);
+    return;
+  }
+  const std::string list = list_in(cell);
+  json += list.empty() ? json_string(cell) : list;
 }
 
 }  // namespace moescope

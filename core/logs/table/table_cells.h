@@ -9,8 +9,12 @@ namespace moescope {
 
 // Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable "count: ..." with the cell.
 std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what);
-// Appends the cell as a JSON value: numbers, NaN and infinity as Python writes them, lists of numbers, all else as
-// text.
+// The same, or the only number in a name: 3 of "layer_3" and "model.layers.3.mlp".
+std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what);
+// True for cells that stand for no value: empty, NA, null, None, ...
+bool is_no_value(std::string_view cell);
+// Appends the cell as a JSON value: numbers, NaN and infinity as Python writes them, lists of numbers as Python, NumPy
+// and PyTorch print them ("[1, 2]", "[1 2]", "tensor([1, 2])"), all else as text.
 void append_json_value(std::string_view cell, std::string& json);
 
 }  // namespace moescope

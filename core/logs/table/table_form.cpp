@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include "core/io/csv_rows.h"
 #include "core/io/text_encoding.h"
@@ -13,15 +15,17 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kDelimiters = ",;\t|";
-constexpr std::array<std::string_view, 6> kStepNames = {"global_step", "step",          "iteration",
-                                                        "train_step",  "training_step", "iter"};
-constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_id", "run_name",  "run_uuid",
-                                                       "trial", "seed",   "experiment"};
+constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
+                                                       "trial", "seed",     "experiment"};
+constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first of them; the others are settings
 constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
 constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
 // Further names of the number of tokens; unambiguous in a row of one expert.
-constexpr std::array<std::string_view, 7> kCountNames = {"count",       "num_tokens", "n_tokens",  "tokens",
-                                                         "token_count", "counts",     "load_count"};
+constexpr std::array<std::string_view, 13> kCountNames = {
+    "count",         "num_tokens",    "n_tokens",        "tokens",       "token_count", "counts", "load_count",
+    "routed_tokens", "tokens_routed", "assigned_tokens", "token_counts", "hits",        "value"};
+constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
+                                                          "variable", "key",    "name",        "series"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
                                                         "node", "micro",  "shard", "replica"};
 
@@ -35,26 +39,97 @@ int column_of(const std::vector<std::string>& spelled, const Names& names) {
   return -1;
 }
 
-// Returns that column, or the first one to which the table of names gives this meaning; -1 if there is no such column.
-template <class Names>
-int column_of(const std::vector<std::string>& spelled, const Names& names, TagMeaning means) {
-  const int known = column_of(spelled, names);
-  if (known >= 0) return known;
-  const auto found = std::ranges::find_if(spelled, [means](const std::string& name) {
-    const auto match = TagMap::built_in().find(name);
-    return match && match->rule->means == means;
-  });
-  return found == spelled.end() ? -1 : static_cast<int>(found - spelled.begin());
+// Returns the column whose name is the first of this meaning in the table of names; -1 if there is none.
+int column_that_means(TagMeaning means, const std::vector<std::string>& spelled) {
+  int best = -1, place = 0;
+  for (std::size_t i = 0; i < spelled.size(); ++i) {
+    const auto match = TagMap::built_in().find(spelled[i]);
+    if (!match || match->rule->means != means || (best >= 0 && match->rule->place >= place)) continue;
+    best = static_cast<int>(i), place = match->rule->place;
+  }
+  return best;
 }
 
 bool is_step_name(const std::string& name) {
   const auto match = TagMap::built_in().find(name);
-  return std::ranges::find(kStepNames, name) != kStepNames.end() ||
-         (match && match->rule->means == TagMeaning::step_number);
+  return match && match->rule->means == TagMeaning::step_number;
 }
 
 bool is_part_name(const std::string& name) {
   return std::ranges::any_of(kPartNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+// Number in "expert_3", "E3", "expert_3_tokens"; -1: not the load of an expert. `prefix` gets the text before it.
+int expert_of(std::string_view spelled, bool may_be_number, std::string& prefix) {
+  for (const std::string_view end : {"_tokens", "_count", "_load"})
+    if (spelled.ends_with(end)) spelled.remove_suffix(end.size());
+  const std::size_t before = spelled.find_last_not_of("0123456789") + 1;
+  const std::string_view digits = spelled.substr(before);
+  prefix = spelled.substr(0, before);
+  while (prefix.ends_with('_')) prefix.pop_back();
+  constexpr std::array<std::string_view, 7> kPrefixes = {"expert",        "experts",      "exp",        "e",
+                                                         "expert_tokens", "expert_count", "expert_load"};
+  const bool fits = std::ranges::find(kPrefixes, prefix) != kPrefixes.end() || (may_be_number && prefix.empty());
+  return fits && !digits.empty() && digits.size() <= 5 ? std::stoi(std::string(digits)) : -1;
+}
+
+// Returns the columns expert_0, expert_1, ... by expert, if all numbers are there; else none.
+std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool may_be_number) {
+  std::map<std::string, std::map<int, int>> columns;  // by prefix and expert
+  for (int i = 0; i < std::ssize(spelled); ++i) {
+    std::string prefix;
+    const int expert = expert_of(spelled[static_cast<std::size_t>(i)], may_be_number, prefix);
+    if (expert >= 0) columns[prefix].emplace(expert, i);
+  }
+  std::vector<int> loads;
+  for (const auto& [prefix, by_expert] : columns) {
+    const auto experts = std::ssize(by_expert);
+    if (experts < 2 || by_expert.rbegin()->first + 1 != experts || !loads.empty()) continue;
+    for (const auto& [expert, column] : by_expert) loads.push_back(column);
+  }
+  return loads;
+}
+
+// W&B's download of a chart has columns "RUN - KEY", and with them "RUN - KEY__MIN" and "RUN - KEY__MAX".
+std::vector<FigureColumn> wandb_columns(const std::vector<std::string>& names) {
+  const std::set<std::string_view> all(names.begin(), names.end());
+  std::vector<FigureColumn> figures;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::size_t dash = names[i].rfind(" - ");
+    if (dash == std::string::npos || !all.contains(names[i] + "__MIN") || !all.contains(names[i] + "__MAX")) continue;
+    FigureColumn figure{static_cast<int>(i), names[i].substr(dash + 3), names[i].substr(0, dash)};
+    if (!is_step_name(spelled_alike(figure.name))) figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+// Fills in what the columns of a table of figures hold.
+void find_figures(const std::vector<std::string>& names, const std::vector<std::string>& spelled, TableForm& form) {
+  form.kind = TableKind::figures;
+  form.figures = wandb_columns(names);
+  if (!form.figures.empty()) return;
+  form.value = column_of(spelled, std::array<std::string_view, 1>{"value"});
+  if (form.value >= 0) form.name = column_of(spelled, kFigureNames);
+  const bool is_tensorboards = std::ranges::find(spelled, "wall_time") != spelled.end() && spelled.size() == 3;
+  if (form.value >= 0 && (form.name >= 0 || is_tensorboards)) return;
+  form.value = -1;
+  form.expert_loads = expert_columns(spelled, form.layer >= 0);
+  std::set<std::string_view> seen;
+  for (int i = 0; i < std::ssize(names); ++i) {
+    const std::string& name = names[static_cast<std::size_t>(i)];
+    const bool is_other = i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 ||
+                          std::ranges::count(form.expert_loads, i) > 0;
+    if (is_other || name.empty()) continue;  // pandas writes its index without a name
+    const bool again = !seen.insert(spelled[static_cast<std::size_t>(i)]).second;
+    form.figures.push_back({i, again ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
+  }
+}
+
+bool is_any_known(const std::vector<std::string>& spelled) {
+  return std::ranges::any_of(spelled, [](const std::string& name) {
+    const auto match = TagMap::built_in().find(name);
+    return match && is_shown(match->rule->means);
+  });
 }
 
 std::optional<TableForm> form_of_header(std::vector<std::string> names, bool named_csv) {
@@ -62,20 +137,30 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
   form.has_header = true;
-  form.step = column_of(spelled, kStepNames, TagMeaning::step_number);
+  form.step = column_that_means(TagMeaning::step_number, spelled);
   for (int i = 0; i < std::ssize(spelled); ++i)
     if (i != form.step && is_step_name(spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
   form.run = column_of(spelled, kRunNames);
+  form.run_is_name =
+      form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
+                                 spelled[static_cast<std::size_t>(form.run)]) != kRunNames.begin() + kNamesOfRuns;
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
-  form.count = column_of(spelled, kCountNames, TagMeaning::tokens_per_expert);
+  form.count = column_of(spelled, kCountNames);
+  if (form.count < 0) form.count = column_that_means(TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
   if ((form.layer >= 0 && form.expert >= 0) || of_one_layer) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
-    for (std::size_t i = 0; i < spelled.size(); ++i)
-      if (is_part_name(spelled[i])) form.parts.push_back(static_cast<int>(i));
-  } else if (form.step >= 0 && named_csv && names.size() > 1) {
-    form.kind = TableKind::figures;
+    for (int i = 0; i < std::ssize(spelled); ++i) {
+      const bool is_used = i == form.step || i == form.layer || i == form.expert || i == form.count || i == form.run ||
+                           std::ranges::count(form.other_steps, i) > 0;
+      if (is_part_name(spelled[static_cast<std::size_t>(i)]))
+        form.parts.push_back(i);
+      else if (!is_used)
+        form.others.push_back(i);
+    }
+  } else if (form.step >= 0 && names.size() > 1 && (named_csv || is_any_known(spelled))) {
+    find_figures(names, spelled, form);
   } else {
     return std::nullopt;
   }

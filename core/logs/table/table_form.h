@@ -11,7 +11,13 @@ namespace moescope {
 enum class TableKind {
   loads,   // step, layer, expert and count: a row per expert
   trace,   // layer and expert: a row for every expert that a token was sent to
-  figures  // step, and a column for each value
+  figures  // step, and a column for each value, or columns with the name and the value of one
+};
+
+struct FigureColumn {
+  int column = 0;
+  std::string name;  // of the values, for tag_map.h
+  std::string run;   // run of the values; empty if the header does not tell
 };
 
 struct TableForm {
@@ -22,7 +28,14 @@ struct TableForm {
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
   std::vector<int> parts;        // columns that number the parts of one count: rank, microbatch, ...
   std::vector<int> other_steps;  // further columns with steps: within the epoch, ...
+  std::vector<int> others;       // of a table of loads: columns that are none of these
   int run = -1;                  // column that identifies runs: run, seed, ...; -1: none
+  bool run_is_name = false;      // its cells name runs; otherwise they are settings, such as seeds
+
+  std::vector<FigureColumn> figures;  // for figures with a column each
+  std::vector<int> expert_loads;      // columns expert_0, expert_1, ... with loads, by expert
+  int name = -1, value = -1;          // columns with the name and the value of a figure; without `name` the file's
+                                      // name says what the values are
 };
 
 // Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file name

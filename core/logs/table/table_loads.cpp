@@ -1,13 +1,18 @@
 #include "core/logs/table/table_loads.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
+#include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
+#include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -143,14 +148,14 @@ std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std:
 
 void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line) {
   const std::int64_t layer =
-      form_.layer < 0 ? 0 : whole_number(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
+      form_.layer < 0 ? 0 : number_in_name(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
   const std::int64_t step = step_of(cells, layer);
   if (static_cast<std::size_t>(form_.expert) < cells.size() && cells[static_cast<std::size_t>(form_.expert)] == "-1")
     throw Unreadable("expert: -1 stands for no expert");
   std::int64_t expert = -1, count = 1;
   std::uint64_t group = 0;
   try {
-    expert = whole_number(cell_at(cells, form_.expert), std::int64_t{kMaxImportedExperts} - 1, "expert");
+    expert = number_in_name(cell_at(cells, form_.expert), std::int64_t{kMaxImportedExperts} - 1, "expert");
     if (form_.count >= 0) count = whole_number(cell_at(cells, form_.count), kMostCount, "count");
     group = group_of(cells, layer);
   } catch (const Unreadable&) {
@@ -269,6 +274,24 @@ RunInfo TableLoads::info(const ImportOptions& options) const {
   return info;
 }
 
+// A row without a count is a token, but a table with one row of each expert is no list of tokens: its counts have a
+// name that is not known.
+void TableLoads::check_counts() const {
+  constexpr std::array<std::string_view, 17> kOfTokens = {
+      "token",  "token_id", "token_idx", "token_index", "position", "pos",  "sample",    "seq",  "sequence",
+      "weight", "gate",     "prob",      "score",       "slot",     "time", "timestamp", "batch"};
+  if (form_.kind != TableKind::loads || form_.count >= 0 || order_.repeats()) return;
+  std::string names;
+  for (const int column : form_.others) {
+    const std::string& name = form_.names[static_cast<std::size_t>(column)];
+    if (std::ranges::find(kOfTokens, spelled_alike(name)) != kOfTokens.end() || name.empty()) continue;
+    names += (names.empty() ? "" : ", ") + printable(name);
+  }
+  if (!names.empty())
+    throw std::runtime_error(path_ + ": has one row of each expert, but no column of counts that is known (" + names +
+                             "): name the column with the number of tokens count");
+}
+
 // A single wrong number must not make a small file take the memory of a large one.
 void TableLoads::check_size(const RunInfo& info) const {
   const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
@@ -285,6 +308,7 @@ void TableLoads::check_size(const RunInfo& info) const {
 }
 
 std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::vector<std::string>& remarks) {
+  check_counts();
   std::vector<Restart> restarts;
   sort(restarts, remarks);
   const RunInfo info = this->info(options);

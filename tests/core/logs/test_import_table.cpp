@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/frame/change_marker.h"
+#include "core/logs/file_kind.h"
 #include "core/logs/log_settings.h"
 #include "core/logs/table/import_table.h"
 
@@ -432,6 +433,157 @@ TEST(ImportTable, WithoutAKnownColumnItIsRefusedWithThoseItHas) {
       EXPECT_NE(std::string(error.what()).find("none of its names is known: "), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(ImportTable, ColumnsOfExpertsAreLoads) {
+  const std::vector<std::uint32_t> loads = {5, 6, 7};
+  for (const char* header : {"step,layer,expert_0,expert_1,expert_2", "step,layer,E0,E1,E2", "step,layer,0,1,2",
+                             "step,layer,expert_0_tokens,expert_1_tokens,expert_2_tokens"}) {
+    const Imported table = read(std::string(header) + "\n0,1,5,6,7\n0,3,7,6,5\n1,1,5,6,7\n1,3,7,6,5\n");
+    const History& history = *table.runs.at(0);
+    EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 3})) << header;
+    EXPECT_EQ(history.frame_at(1)->routers.at(0).tokens_per_expert, loads) << header;
+    EXPECT_TRUE(table.remarks.empty()) << header;
+  }
+  EXPECT_EQ(read("step,loss,expert_2,expert_1,expert_0\n0,4,7,6,5\n")
+                .runs.at(0)
+                ->frame_at(0)
+                ->routers.at(0)
+                .tokens_per_expert,
+            loads);
+  const Imported layers = read("step,layer_1_expert_0,layer_1_expert_1,layer_3_expert_0,layer_3_expert_1\n0,5,6,7,8\n");
+  EXPECT_EQ(layers.runs.at(0)->frame_at(0)->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{7, 8}));
+  EXPECT_NE(read("step,loss,expert_0,expert_2\n0,4,5,6\n").remarks.at(0).find("expert_2"), std::string::npos)
+      << "one is missing";
+}
+
+TEST(ImportTable, SharesThatAreNoTokensDoNotCostTheLoss) {
+  const Imported table = read("step,loss,expert_0,expert_1\n0,4,0.25,0.75\n1,3,0.5,0.5\n");
+  EXPECT_EQ(table.bad.count(), 2);
+  EXPECT_EQ(table.bad.first().at(0).why, "tokens_per_expert: 0.25 is not a whole number from 0 on");
+  EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
+}
+
+TEST(ImportTable, ATableOfUnknownCountsIsNoListOfTokens) {
+  try {
+    read("step,layer,expert,fraction\n0,1,0,0.9\n0,1,1,0.1\n1,1,0,0.9\n1,1,1,0.1\n");
+    ADD_FAILURE() << "every expert would have got one token";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("no column of counts that is known (fraction)"), std::string::npos);
+  }
+  const Imported tokens = read("step,layer,token,expert,weight\n0,1,0,0,0.5\n0,1,1,0,0.5\n0,1,1,1,0.5\n");
+  EXPECT_EQ(tokens.runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{2, 1}));
+}
+
+TEST(ImportTable, ListsAsNumPyAndPyTorchPrintThem) {
+  for (const char* list : {"[5 6 7]", "[5, 6, 7]", "tensor([5, 6, 7])", "tensor([5., 6., 7.], device='cuda:0')",
+                           "[[5. 6. 7.]]", "array([5,\n       6, 7])"}) {
+    const Imported table = read("step,loss,tokens_per_expert\n0,4,\"" + std::string(list) + "\"\n");
+    EXPECT_EQ(table.runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{5, 6, 7}))
+        << list;
+  }
+}
+
+TEST(ImportTable, CellsWithoutAValueAreMissing) {
+  const Imported table = read("step,loss,grad_norm\n0,4,NA\n1,None,1.5\n2,#N/A,null\n3,nan,2\n");
+  EXPECT_EQ(table.bad.count(), 0) << table.bad.text();
+  const History& history = *table.runs.at(0);
+  EXPECT_EQ(history.value_at(Metric::ce_loss, kWholeRun, 0), 4.0f);
+  EXPECT_EQ(history.value_at(Metric::grad_norm, kWholeRun, 1), 1.5f);
+  EXPECT_TRUE(is_missing(history.values(Metric::ce_loss, kWholeRun, {1, 1}).front()));
+  EXPECT_TRUE(std::isnan(history.value_at(Metric::ce_loss, kWholeRun, 3)));
+}
+
+TEST(ImportTable, LayersAndExpertsMayHaveNames) {
+  const Imported table =
+      read("step,layer,expert,count\n0,model.layers.3.mlp,expert_0,5\n0,model.layers.3.mlp,expert_1,6\n");
+  EXPECT_EQ(table.runs.at(0)->info().moe_layers, std::vector<int>{3});
+  EXPECT_EQ(table.runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{5, 6}));
+  EXPECT_THROW(read("step,layer,expert,count\n0,block1.layer3,0,5\n"), std::runtime_error) << "two numbers";
+}
+
+TEST(ImportTable, OfTwoColumnsOfOneNameTheFirstIsShown) {
+  const Imported table = read("step,loss,loss\n0,4,40\n1,3,30\n");
+  EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
+  EXPECT_EQ(table.remarks.at(0), "not shown: loss (column 3)");
+}
+
+TEST(ImportTable, TheGlobalStepCountsAsInEveryFormat) {
+  const Imported table = read(",_step,_runtime,train/loss,train/global_step\n0,0,1.5,4,10\n1,1,2.5,3,20\n");
+  EXPECT_EQ(table.runs.at(0)->steps(), (StepRange{10, 20}));
+  EXPECT_EQ(table.remarks.at(0), "not shown: _runtime");
+}
+
+TEST(ImportTable, StepsThatBeginAgainInEveryEpochAreRefused) {
+  for (const char* text : {"epoch,step,loss\n0,0,9\n0,1,8\n1,0,7\n1,1,6\n", "epoch,step,loss\n0,1,9\n0,2,8\n1,1,7\n"}) {
+    try {
+      read(text);
+      ADD_FAILURE() << text;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find("again in every epoch"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(read("epoch,step,loss\n0,0,9\n0,1,8\n1,2,7\n0,1,8\n1,2,6\n").runs.at(0)->steps(), (StepRange{0, 2}))
+      << "a restart";
+}
+
+TEST(ImportTable, DownloadsOfCharts) {
+  const Imported wandb = read(
+      "\"Step\",\"cloud-7 - train/loss\",\"cloud-7 - train/loss__MIN\",\"cloud-7 - train/loss__MAX\","
+      "\"a - b - train/loss\",\"a - b - train/loss__MIN\",\"a - b - train/loss__MAX\",\"cloud-7 - _step\","
+      "\"cloud-7 - _step__MIN\",\"cloud-7 - _step__MAX\"\n"
+      "\"0\",\"4\",\"4\",\"4\",\"5\",\"5\",\"5\",\"0\",\"0\",\"0\"\n"
+      "\"10\",\"3\",\"2\",\"4\",\"\",\"\",\"\",\"1\",\"1\",\"1\"\n");
+  ASSERT_EQ(wandb.runs.size(), 2u);
+  EXPECT_EQ(wandb.runs[0]->info().name, "cloud-7");
+  EXPECT_EQ(wandb.runs[0]->value_at(Metric::ce_loss, kWholeRun, 10), 3.0f);
+  EXPECT_EQ(wandb.runs[1]->info().name, "a - b");
+  EXPECT_EQ(wandb.runs[1]->steps(), (StepRange{0, 0}));
+  EXPECT_TRUE(wandb.remarks.empty());
+  const Imported events = read("Wall time,Step,Value\n1700000000.5,0,4\n1700000001.5,10,3\n", {},
+                               "run-train-tag-loss_metrics_global_avg_loss (1).csv");
+  EXPECT_EQ(events.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 10), 3.0f);
+  try {
+    read("Wall time,Step,Value\n1,0,4\n");
+    ADD_FAILURE();
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("run-RUN-tag-train_loss.csv"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ImportTable, AValueARow) {
+  for (const char* text : {"run,tag,step,value\na,loss,0,4\na,loss,1,3\na,grad_norm,0,1\na,grad_norm,1,2\n",
+                           "Run,Run ID,metric,step,timestamp,value\na,x,loss,0,17,4\na,x,grad_norm,0,17,1\n"
+                           "a,x,loss,1,18,3\na,x,grad_norm,1,18,2\n"}) {
+    const Imported table = read(text);
+    ASSERT_EQ(table.runs.size(), 1u) << text;
+    EXPECT_EQ(table.runs[0]->info().name, "a");
+    EXPECT_EQ(table.runs[0]->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
+    EXPECT_EQ(table.runs[0]->value_at(Metric::grad_norm, kWholeRun, 1), 2.0f);
+  }
+}
+
+TEST(ImportTable, AHeaderWithAKnownNameIsEnough) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope_log.txt";
+  std::ofstream(path) << "step,loss\n0,4\n1,3\n";
+  EXPECT_EQ(file_kind(path.string()), FileKind::load_table);
+  std::ofstream(path) << "step, by step\n0,4\n";
+  EXPECT_EQ(file_kind(path.string()), FileKind::text);
+  std::filesystem::remove(path);
+}
+
+TEST(ImportTable, AColumnForEachExpertOfALargeModel) {
+  std::string header = "step", row;
+  for (int layer = 3; layer < 61; ++layer)
+    for (int expert = 0; expert < 256; ++expert) {
+      header += ",layer_" + std::to_string(layer) + "_expert_" + std::to_string(expert);
+      row += "," + std::to_string(expert);
+    }
+  ASSERT_GT(header.size(), std::size_t{256} << 10) << "more than is read at once";
+  const Imported table = read(header + "\n0" + row + "\n1" + row + "\n");
+  const History& history = *table.runs.at(0);
+  EXPECT_EQ(history.info().moe_layers.size(), 58u);
+  EXPECT_EQ(history.frame_at(1)->routers.back().tokens_per_expert.at(255), 255u);
 }
 
 }  // namespace
