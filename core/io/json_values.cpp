@@ -79,6 +79,10 @@ const JsonValue* member(const JsonFields& fields, std::initializer_list<const ch
   return nullptr;
 }
 
+bool holds_number(JsonValue value) {
+  return number_of(value).has_value();
+}
+
 float to_float(JsonValue value, const char* key) {
   if (value.is_null()) return kNoValue;
   if (const auto number = number_of(value)) return static_cast<float>(*number);
@@ -94,6 +98,22 @@ std::int64_t to_count(JsonValue value, const char* key, double limit) {
                                 : std::string(" is not a whole number from 0 on")));
   }
   return static_cast<std::int64_t>(*number);
+}
+
+std::int64_t to_step(JsonValue value, double limit) {
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS && text.find('/') != std::string_view::npos) {
+    constexpr std::string_view kDigits = "0123456789";
+    const std::string_view step = text.substr(0, text.find('/')), all = text.substr(step.size() + 1);
+    const bool are_numbers = !step.empty() && !all.empty() &&
+                             step.find_first_not_of(kDigits) == std::string_view::npos &&
+                             all.find_first_not_of(kDigits) == std::string_view::npos;
+    std::int64_t number = 0;
+    if (are_numbers && std::from_chars(step.data(), step.data() + step.size(), number).ec == std::errc() &&
+        static_cast<double>(number) <= limit)
+      return number;
+  }
+  return to_count(value, "step", limit);
 }
 
 int to_index(JsonValue value, const char* key, int lowest, int highest) {

@@ -190,7 +190,8 @@ FileKind file_kind(const std::string& path) {
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
-  if (begins_like_trainer_state(bytes)) return FileKind::trainer_state;
+  const bool may_be_state = suffix == ".json" && bytes.starts_with('{') && read.size() == kLookedAt;
+  if (begins_like_trainer_state(may_be_state ? beginning(path, kLongResponse) : bytes)) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;

@@ -163,7 +163,8 @@ void add_import_command(CLI::App& app) {
              "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
              "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
              "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
-             "(CSV: step,layer,expert,count; step and figures, as Lightning's metrics.csv; llama.cpp's moe-trace); "
+             "(CSV: step,layer,expert,count, or a column for each expert; step and figures, as Lightning's metrics.csv "
+             "and the downloads of W&B's and TensorBoard's charts; llama.cpp's moe-trace); "
              "several become runs A, B, ...")
       .required()
       .up_to(kMaxRuns);

@@ -318,7 +318,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
   TelemetryFrame frame;
   const JsonValue* step = member(json, {"step"});
   if (!step) throw Unreadable("no step");
-  frame.step = to_count(*step, "step", 1e15);
+  frame.step = to_step(*step, 1e15);
   // Values that the log does not have are missing, not 0.
   frame.aux_loss = kNoValue;
   frame.z_loss = kNoValue;

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostKnown = 10000;  // names whose meaning is cached
+constexpr std::size_t kMostKnown = 65536;  // names whose meaning is cached
 constexpr std::size_t kLongestShown = 60;
 constexpr int kDeepestName = 8;  // maximum nesting of objects
 constexpr double kLatestStepOfLine = 1e15;
@@ -60,7 +60,7 @@ std::string joined_name(std::string_view outer, std::string_view inner) {
 // Returns nullopt if the value is not the number of a step, such as -1 before the first step.
 std::optional<std::int64_t> step_number(JsonValue value) {
   try {
-    return to_count(value, "", kLatestStepOfLine);
+    return to_step(value, kLatestStepOfLine);
   } catch (const Unreadable&) {
     return std::nullopt;
   }

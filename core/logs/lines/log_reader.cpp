@@ -26,6 +26,7 @@ namespace {
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
+constexpr std::size_t kMostLinesOfObject = 10000;
 constexpr std::ptrdiff_t kMostNames = 65536;  // maximum in a line
 constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr int kFirstNamedRun = 1 << 21;
@@ -54,6 +55,22 @@ std::string settings_text(const JsonFields& fields) {
   return '{' + text + '}';
 }
 
+// Returns the line without loads and biases of experts, which could not be read; nullopt if no figure of the step is
+// left.
+std::optional<NamedLine> without_loads(const NamedLine& line) {
+  std::vector<JsonFields::Field> fields;
+  bool has_figure = false;
+  for (const JsonFields::Field& field : line.fields) {
+    const bool is_figure =
+        std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return field.key == figure.column; });
+    has_figure = has_figure || is_figure;
+    if (is_figure || field.key == "step" || field.key == "epoch") fields.push_back(field);
+  }
+  const bool has_loads = !line.of_layers.empty() || holds_other_values(line.fields);
+  if (!has_figure || !has_loads || line.fields.find("layer")) return {};
+  return NamedLine{JsonFields(std::move(fields)), {}};
+}
+
 // True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
 bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
@@ -74,6 +91,7 @@ struct LogReader::State {
   struct HeldStep {
     std::int64_t line, step;
     std::string text;
+    bool loads_are_bad;
   };
   struct Run {
     int number = 0;                       // in the file; named runs are numbered from kFirstNamedRun
@@ -90,6 +108,9 @@ struct LogReader::State {
     std::int64_t part_line = 0, newest = -1;
     RestartRule restarts;
     std::size_t to_new_steps = 0;  // restarts to a step that was not logged before
+    std::int64_t first_step = -1;
+    double epoch = -1;         // of the newest step
+    bool begins_anew = false;  // a later epoch began at the first step again
     std::vector<HeldStep> held;
   };
 
@@ -117,7 +138,12 @@ struct LogReader::State {
   TextLogReader text;
   enum class Form { unknown, json, text } form = Form::unknown;
   std::string_view line;  // the current line
+  std::string object;     // lines of an indented object
+  std::size_t object_lines = 0;
 
+  std::optional<std::string_view> whole_object(std::string_view read);
+
+  bool is_of_training(const JsonFields& json) const;
   void read_json(std::string_view json);
   void read_unknown(std::string_view read);
 
@@ -134,12 +160,24 @@ struct LogReader::State {
   TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
   TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
   void take(Run& run, const NamedLine& line);
+  void take_or_hold(Run& run, const NamedLine& line, bool loads_are_bad);
+  void watch_epoch(Run& run, const NamedLine& line, std::int64_t step);
   void go_back(Run& run, const NamedLine& line, std::int64_t step);
   void place(Run& run, TelemetryFrame frame, bool whole);
   void take_markers(Run& run, const JsonFields& json);
 };
 
+// True for a line of a training without a step, which is no line of settings.
+bool LogReader::State::is_of_training(const JsonFields& json) const {
+  return std::ranges::any_of(json, [&](const JsonFields::Field& field) {
+    const auto found = names.tags().find(field.key);
+    return found && (found->rule->column == "ce_loss" || found->rule->column == "val_loss") &&
+           holds_number(field.value);
+  });
+}
+
 void LogReader::State::describe(Run& run, const JsonFields& json) {
+  if (form == Form::unknown && (is_of_training(json) || text.wraps_text(line))) throw Unreadable("no step");
   if (run.imported || run.part || !run.held.empty()) {
     if (!is_closing(json) && has_figures(names.read(json))) throw Unreadable("no step");
     return;
@@ -258,6 +296,16 @@ void LogReader::State::take_markers(Run& run, const JsonFields& json) {
   }
 }
 
+// After a restart the epoch is not a later one: steps that begin again in a later epoch are counted within the epoch.
+void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_t step) {
+  const JsonValue* found = named.fields.find("epoch");
+  if (run.first_step < 0) run.first_step = step;
+  if (!found || !holds_number(*found)) return;
+  const auto epoch = static_cast<double>(to_float(*found, "epoch"));
+  run.begins_anew = run.begins_anew || (step <= run.first_step && step < run.newest && epoch > run.epoch);
+  run.epoch = epoch;
+}
+
 // If these values were logged before, drops what an earlier attempt logged.
 void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t step) {
   std::optional<Restart> restart;
@@ -305,6 +353,7 @@ void LogReader::State::take(Run& run, const NamedLine& named) {
   if (run.part && !of_layer && !run.imported) add_part(run);
   TelemetryFrame frame = of_layer ? layer_frame_of(run, named.fields) : frame_of(run, named, run.imported->info());
   has_values = has_values || has_figures(named) || holds_other_values(named.fields);
+  watch_epoch(run, named, frame.step);
   go_back(run, named, frame.step);
   place(run, std::move(frame), !of_layer);
   if (!of_layer) take_markers(run, named.fields);
@@ -339,7 +388,8 @@ void LogReader::State::add_held_steps(Run& run) {
   for (const HeldStep& held : std::exchange(run.held, {})) {
     held_bytes -= held.text.size();
     try {
-      const NamedLine named = names.read(held_lines.parse(held.text));
+      NamedLine named = names.read(held_lines.parse(held.text));
+      if (held.loads_are_bad) named = *without_loads(named);
       if (!run.imported) {
         const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
         open(run, info, frame_of(run, named, info).step);
@@ -354,6 +404,15 @@ void LogReader::State::add_held_steps(Run& run) {
 void LogReader::State::step(Run& run, const JsonFields& json) {
   if (is_closing(json)) return;
   const NamedLine named = names.read(json);
+  try {
+    take_or_hold(run, named, false);
+  } catch (const Unreadable&) {  // loads that cannot be read do not take the step's loss with them
+    if (const auto rest = without_loads(named)) take_or_hold(run, *rest, true);
+    throw;
+  }
+}
+
+void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool loads_are_bad) {
   const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
   if (run.imported || run.part || of_layer) return take(run, named);
   const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
@@ -361,7 +420,7 @@ void LogReader::State::step(Run& run, const JsonFields& json) {
   const bool no_load = info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
   if (no_load && run.held.size() < kMaxHeld && held_bytes + line.size() <= kMaxHeldBytes) {
     held_bytes += line.size();
-    run.held.push_back({lines, frame.step, std::string(line)});
+    run.held.push_back({lines, frame.step, std::string(line), loads_are_bad});
     return;
   }
   const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().step;
@@ -413,10 +472,33 @@ void LogReader::State::read_unknown(std::string_view read) {
   });
 }
 
+// Joins the lines of an object that begins with a line "{" and ends with a line "}", as programs indent it.
+std::optional<std::string_view> LogReader::State::whole_object(std::string_view read) {
+  const std::size_t end = read.find_last_not_of(" \t\r,");
+  const std::string_view plain = end == std::string_view::npos ? read : read.substr(0, end + 1);
+  if (form == Form::text || (object_lines == 0 && plain != "{")) return read;
+  if (object_lines > 0 && !read.starts_with(' ') && !read.starts_with('\t') && !read.starts_with('}')) {
+    object_lines = 0;
+    bad.add(lines - 1, "not JSON, or cut off");
+    return read;
+  }
+  if (object_lines == 0) object.clear();
+  object += read;
+  const bool ends = plain == "}";
+  if (!ends && ++object_lines < kMostLinesOfObject && object.size() < kLongestSettings) return std::nullopt;
+  object_lines = 0;
+  if (ends) object.resize(object.rfind('}') + 1);
+  return object;
+}
+
 void LogReader::read_line(std::string_view line) {
   State& state = *state_;
   if (++state.lines == 1) line = without_byte_order_mark(line);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (const auto whole = state.whole_object(line))
+    line = *whole;
+  else
+    return;
   if (state.form == State::Form::unknown)
     state.read_unknown(line);
   else if (state.form == State::Form::json)
@@ -472,8 +554,8 @@ std::vector<std::string> LogReader::remarks() const {
     if (text.of_other_ranks() > 0)
       remarks.push_back(std::to_string(text.of_other_ranks()) + " lines of other ranks are left out");
     if (text.is_numbered())
-      remarks.push_back(
-          "its lines have no step: they are numbered 1, 2, ... in their order (trainer_state.json has the steps)");
+      remarks.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
+                        std::string(text.log() == TextLog::trainer ? " (trainer_state.json has the steps)" : ""));
   }
   std::set<std::string> not_shown = state_->names.unknown();
   not_shown.insert(state_->router_names.unknown().begin(), state_->router_names.unknown().end());
@@ -487,6 +569,9 @@ std::string LogReader::refusal() const {
     if (!run.imported) continue;
     const auto logged = static_cast<std::size_t>(run.imported->steps()), dropped = logged - run.imported->kept_steps();
     if (is_in_no_order(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
+    if (run.begins_anew)
+      return "its steps begin at " + std::to_string(run.first_step) +
+             " again in every epoch, so that the step of the run is not known: log a step that goes on, as global_step";
   }
   const bool has_runs =
       std::ranges::any_of(state_->runs, [](const State::Run& run) { return run.imported != nullptr; });

@@ -50,15 +50,17 @@ std::string_view rank_of(std::string_view line) {
     return is_worker ? text.substr(0, end + 1) : std::string_view();
   }
   if (text.starts_with('[')) {
-    const std::size_t end = text.find("]:");
+    const std::size_t end = text.find(']');
     if (end == std::string_view::npos) return {};
+    const bool has_colon = text.substr(end + 1).starts_with(':');
     const std::string_view name = text.substr(1, end - 1);
     const std::size_t number = std::min(name.find_first_of("0123456789"), name.size());
     const std::string_view word = name.substr(0, number);
     const bool is_number =
         number < name.size() && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number), name.end(), is_digit);
-    return is_number && (word.empty() || word == "rank" || word == "default" || word == "rank ")
-               ? text.substr(0, end + 2)
+    const bool is_rank = word == "rank" || word == "rank " || word == "Rank " || word == "RANK ";
+    return is_number && (is_rank || (has_colon && (word.empty() || word == "default")))
+               ? text.substr(0, end + (has_colon ? 2 : 1))
                : std::string_view();
   }
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -77,7 +79,8 @@ struct StepPlace {
   std::size_t begin = 0, end = 0;  // positions of the word and behind the number
 };
 
-// Finds "step:  12", "iteration   100/ 250000", "global_step=7".
+// Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
+// elsewhere it may be the number of all steps.
 std::optional<StepPlace> find_step(std::string_view line) {
   constexpr std::array<std::string_view, 5> kWords = {"global_step", "train_step", "iteration", "step", "iter"};
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -88,7 +91,8 @@ std::optional<StepPlace> find_step(std::string_view line) {
           begin.size() == word.size() &&
           std::equal(word.begin(), word.end(), begin.begin(), [](char a, char b) { return a == (b | 0x20) || a == b; });
       if (!same) continue;
-      std::size_t digits = line.find_first_not_of(" \t", at + word.size());
+      const bool is_plural = at == 0 && word == "step" && line.substr(word.size()).starts_with("s:");
+      std::size_t digits = line.find_first_not_of(" \t", at + word.size() + (is_plural ? 1 : 0));
       if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
         digits = line.find_first_not_of(" \t", digits + 1);
       if (digits == std::string_view::npos || digits == at + word.size()) continue;
@@ -157,10 +161,13 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
        at != std::string_view::npos && pairs.size() < kMostPairs;
        at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
-    const std::size_t length = number_length(part.substr(at + 1));
+    std::size_t value = at + 1;
+    const bool is_rate = trimmed(part.substr(begin, at - begin), " \t:=,-") == "lr";
+    if (is_rate && value < part.size() && part[value] == '[') ++value;  // rates of all groups: the first
+    const std::size_t length = number_length(part.substr(value));
     if (length == 0) continue;
-    add(part.substr(begin, at - begin), part.substr(at + 1, length));
-    begin = at + 1 + length;
+    add(part.substr(begin, at - begin), part.substr(value, length));
+    begin = value + length;
     at = begin - 1;
     if (!has_sign) return;
   }
@@ -210,7 +217,7 @@ const char* text_log_name(TextLog log) {
     case TextLog::verl:
       return "stdout of verl";
     case TextLog::other:
-      return "text log with a step a line";
+      return "text log";
   }
   return "";
 }
@@ -229,8 +236,11 @@ void TextLogReader::give(TextLog log, const std::string& json, const TakeJson& t
 }
 
 bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const TakeJson& take) {
+  piece = trimmed(piece, kBlank);
+  if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), kBlank);
   const auto place = find_step(piece);
   if (!place) return false;
+  if (place->begin > 0 && piece[place->begin - 1] == '[') open_step_ = place->number;
   const Text text = text_of_line(piece, *place);
   std::string json = "{\"" + std::string(place->word) + "\":" + place->number;
   bool known = false, has_loss = false, nan_iterations = false;
@@ -273,6 +283,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
       if (!found) continue;
       keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
       keys.shows = keys.shows || is_shown(found->rule->means);
+      if (!holds_number(field.value)) continue;
       keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
       keys.validates = keys.validates || found->rule->column == "val_loss";
     }
@@ -294,7 +305,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     if (!is_wanted_rank(rank)) return true;
     std::string json = dict->json;
     if (!keys.has_step) json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
-    give(keys.has_step ? TextLog::other : TextLog::trainer, json, take);
+    give(keys.has_step || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer, json, take);
     found = true;
     tried = 0;
     at += dict->size - 1;  // further dicts may follow
@@ -302,8 +313,22 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
   return found;
 }
 
+// Reads "    train/CE loss=2.5" below a line with the step.
+bool TextLogReader::read_value_of_step(std::string_view piece, const TakeJson& take) {
+  std::vector<Pair> pairs;
+  add_pairs(trimmed(without_colours(piece), kBlank), pairs);
+  if (pairs.size() != 1) return false;
+  const auto found = tags_->find(pairs.front().name);
+  if (!found || !is_shown(found->rule->means)) return false;
+  give(TextLog::other,
+       "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + pairs.front().number + '}', take);
+  return true;
+}
+
 bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
   if (piece.size() > kLongestPiece) return false;
+  if (!open_step_.empty() && piece.starts_with("  ") && has(piece, "=")) return read_value_of_step(piece, take);
+  open_step_.clear();
   const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER");
   if (!may_be && !has(piece, "{")) return false;
   const std::string plain = without_colours(piece);
@@ -311,7 +336,29 @@ bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
   return (has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take));
 }
 
+std::optional<std::string> TextLogReader::wrapped_text(std::string_view line) const {
+  constexpr std::array<const char*, 7> kNames = {"log", "message", "msg", "MESSAGE", "text", "textPayload", "line"};
+  if (!line.starts_with('{') || line.size() > kLongestPiece) return std::nullopt;
+  if (std::ranges::none_of(kNames, [&](const char* name) { return has(line, '"' + std::string(name) + '"'); }))
+    return std::nullopt;
+  try {
+    JsonLines parser;
+    const JsonFields fields = parser.parse(line);
+    for (const char* name : kNames)
+      if (const JsonValue* found = fields.find(name); found && found->is_string())
+        return std::string(trimmed(to_text(*found, name), " \t\r\n"));
+  } catch (const Unreadable&) {  // no object
+  }
+  return std::nullopt;
+}
+
+bool TextLogReader::wraps_text(std::string_view line) const {
+  const auto text = wrapped_text(line);
+  return text && TextLogReader(tags_).read(*text, [](std::string_view) {});
+}
+
 bool TextLogReader::read(std::string_view line, const TakeJson& take) {
+  if (const auto text = wrapped_text(line); text && !text->starts_with('{')) return read(*text, take);
   bool found = false;
   while (!line.empty())  // a progress bar returns to the beginning of its line
     found = read_piece(take_until(line, '\r'), take) || found;

@@ -6,6 +6,10 @@
 //   {'loss': 2.31, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': 0.1}
 //   step:1 - actor/grad_norm:0.31 - actor/lr:1e-06
 //   step 10 | epoch 0 | loss 2.3100 | lr 1.00e-05
+//   {"log": "step: 1 loss: 2.5", "stream": "stdout"}
+//   [step=10/1000,epoch=1], then lines "    train/CE loss=2.5"
+//   [2026-07-17 12:05:20,123] [INFO] [Rank 0] step=10, skipped=0, lr=[0.0001, 0.0002]
+//   steps: 10 loss: 2.5000 iter time (s): 0.3
 // A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
 // remains of progress bars are skipped. If several ranks log, the first one is read. Python's dicts of Hugging Face's
 // Trainer have no step and are numbered in their order; a smaller epoch means a restart.
@@ -36,6 +40,9 @@ class TextLogReader {
   // none.
   bool read(std::string_view line, const TakeJson& take);
 
+  // True for a JSON object, as containers log it, whose text is a line with a step: {"log": "step: 1 loss: 2.5"}.
+  bool wraps_text(std::string_view line) const;
+
   std::optional<TextLog> log() const { return log_; }  // kind of the first line that was read
   std::int64_t taken() const { return taken_; }
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
@@ -48,6 +55,8 @@ class TextLogReader {
   };
   DictKeys keys_of(const std::string& json);
   bool read_piece(std::string_view piece, const TakeJson& take);
+  std::optional<std::string> wrapped_text(std::string_view line) const;
+  bool read_value_of_step(std::string_view piece, const TakeJson& take);
   bool read_step(std::string_view piece, std::string_view rank, const TakeJson& take);
   bool read_dict(std::string_view piece, std::string_view rank, const TakeJson& take);
   bool is_wanted_rank(std::string_view rank);
@@ -60,6 +69,7 @@ class TextLogReader {
   std::optional<std::string> rank_;
   std::int64_t taken_ = 0, of_other_ranks_ = 0;
   std::vector<double> epochs_;  // epochs of the numbered lines
+  std::string open_step_;       // "10", if lines with a value each may follow
 };
 
 // Returns the kind of log that a file begins with: needs one line of a known program, or two lines of any kind.

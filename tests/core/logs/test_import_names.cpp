@@ -418,5 +418,29 @@ TEST(ImportNames, ReasonsAreTrue) {
   EXPECT_EQ(reader.first_bad_lines()[2].why, "tokens_per_expert: 5000000000 is more than 4294967295");
 }
 
+TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
+  for (const char* loads :
+       {R"("tokens_per_expert":[[0.25,0.75]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
+        R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":0.5,"layer_1/expert_1":0.5)"}) {
+    const LogReader reader = log_of(
+        {R"({"step":0,"loss":5,)" + std::string(loads) + "}", R"({"step":1,"loss":4,)" + std::string(loads) + "}"});
+    EXPECT_EQ(reader.bad_lines(), 2) << loads;
+    EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f) << loads;
+    EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f) << loads;
+    EXPECT_TRUE(reader.remarks().empty()) << "no other name of the loss is preferred";
+    EXPECT_TRUE(reader.history()->info().moe_layers.empty() || reader.history()->frame_at(1)->routers.empty()) << loads;
+  }
+}
+
+TEST(ImportNames, LoadsInAnObjectOfLayers) {
+  for (const char* names : {R"("1":[5,6],"3":[7,8])", R"("layer_1":[5,6],"layer_3":[7,8])",
+                            R"("model.layers.1.mlp":[5,6],"model.layers.3.mlp":[7,8])"}) {
+    const LogReader reader = log_of({R"({"step":0,"loss":5,"tokens_per_expert":{)" + std::string(names) + "}}"});
+    ASSERT_EQ(reader.bad_lines(), 0) << names;
+    EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{1, 3})) << names;
+    EXPECT_EQ(reader.history()->frame_at(0)->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{7, 8}));
+  }
+}
+
 }  // namespace
 }  // namespace moescope

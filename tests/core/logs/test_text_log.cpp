@@ -331,8 +331,94 @@ TEST(TextLog, SeveralObjectsOfALineAreSeveralSteps) {
   EXPECT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
   EXPECT_EQ(reader.history()->frame_at(3)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 2}));
   ASSERT_EQ(reader.remarks().size(), 1u);
-  EXPECT_EQ(reader.remarks()[0], "read as text log with a step a line: 2 of 2 lines have figures of a step")
+  EXPECT_EQ(reader.remarks()[0], "read as text log: 2 of 2 lines have figures of a step")
       << "lines with a step of their own are not those of the Trainer";
+}
+
+TEST(TextLog, AFirstLineWithALossAndNoStepIsNoSettings) {
+  LogReader reader = read_text("{\"loss\": 9, \"epoch\": 0}\n{\"loss\": 8, \"epoch\": 1}\n");
+  ASSERT_NE(reader.history(), nullptr);
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
+  EXPECT_TRUE(has_remark(reader.remarks(), "stdout of Hugging Face's Trainer"));
+  LogReader tokens = read_text("{\"tokens_seen\": 0, \"loss\": 9}\n{\"tokens_seen\": 4000, \"loss\": 8}\n");
+  EXPECT_EQ(values(*tokens.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
+  EXPECT_FALSE(has_remark(tokens.remarks(), "Trainer"));
+  LogReader settings = read_text("{\"loss\": \"cross_entropy\", \"lr\": 0.1}\n{\"step\": 3, \"loss\": 8}\n");
+  EXPECT_EQ(values(*settings.history(), Metric::ce_loss, {3}), std::vector<float>{8});
+}
+
+TEST(TextLog, TheStepOfMsSwift) {
+  LogReader reader = read_text(
+      "{'loss': 8.9, 'learning_rate': 1e-05, 'epoch': 0.1, 'global_step/max_steps': '5/100'}\n"
+      "{'loss': 8.8, 'learning_rate': 1e-05, 'epoch': 0.2, 'global_step/max_steps': '10/100'}\n");
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {5, 10}), (std::vector<float>{8.9f, 8.8f}));
+  LogReader json = read_text("{\"loss\": 8.9, \"global_step/max_steps\": \"5/100\"}\n");
+  EXPECT_EQ(values(*json.history(), Metric::ce_loss, {5}), std::vector<float>{8.9f});
+}
+
+TEST(TextLog, LinesInTheJsonOfContainers) {
+  for (const char* name : {"log", "message", "textPayload"}) {
+    std::string text;
+    for (int step = 1; step < 4; ++step)
+      text += "{\"" + std::string(name) + "\":\"step: " + std::to_string(step) + "  loss: " + std::to_string(9 - step) +
+              "  memory: 1.0GiB(1%)  tps: 7,292\\n\",\"stream\":\"stdout\"}\n";
+    LogReader reader = read_text(text);
+    ASSERT_NE(reader.history(), nullptr) << name;
+    EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2, 3}), (std::vector<float>{8, 7, 6})) << name;
+    EXPECT_EQ(values(*reader.history(), Metric::tokens_per_s, {1}), std::vector<float>{7292}) << name;
+    EXPECT_TRUE(has_remark(reader.remarks(), "TorchTitan")) << name;
+  }
+}
+
+TEST(TextLog, ARankInBracketsWithoutAColon) {
+  LogReader reader = read_text(
+      "[rank 0] step: 1 loss: 9\n[rank 1] step: 1 loss: 5\n[rank 0] step: 2 loss: 8\n[rank 1] step: 2 loss: 4\n");
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
+  EXPECT_TRUE(has_remark(reader.remarks(), "2 lines of other ranks are left out"));
+}
+
+TEST(TextLog, DeepSpeedsStdout) {
+  LogReader reader = read_text(
+      "[2026-07-17 12:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.5, 0.25], "
+      "mom=[(0.9, 0.999), (0.9, 0.999)]\n"
+      "[2026-07-17 12:00:00,123] [INFO] [timer.py:199:stop] epoch=0/micro_step=40/global_step=10, "
+      "RunningAvgSamplesPerSec=12.5, CurrSamplesPerSec=12.4\n"
+      "steps: 10 loss: 8.5000 iter time (s): 0.300 samples/sec: 12.400\n"
+      "Total steps: 5000 lr: 0.5\n"
+      "steps: 20 loss: 8.2500 iter time (s): 0.300 samples/sec: 12.400\n");
+  EXPECT_EQ(reader.history()->steps(), (StepRange{10, 20}));
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10, 20}), (std::vector<float>{8.5f, 8.25f}));
+  EXPECT_EQ(values(*reader.history(), Metric::lr, {10}), std::vector<float>{0.5f});
+}
+
+TEST(TextLog, AStepAndALineForEachOfItsValues) {
+  const std::string text =
+      "2026-07-17 12:00:00.123\tnode1:0\tolmo_core.train:48\tINFO\t[step=1/739328,epoch=1,eta=1 day]\n"
+      "    optim/total grad norm=0.25\n    train/CE loss=11.5\n    train/load balancing loss=1.25\n"
+      "    throughput/device/TPS=9,999\n"
+      "a line of something else\n    train/CE loss=99\n"
+      "2026-07-17 12:00:00.123\tnode1:0\tolmo_core.train:48\tINFO\t[step=2/739328,epoch=1]\n    train/CE loss=11\n";
+  LogReader reader = read_text(text);
+  ASSERT_NE(reader.history(), nullptr);
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{11.5f, 11}));
+  EXPECT_EQ(values(*reader.history(), Metric::grad_norm, {1}), std::vector<float>{0.25f});
+  EXPECT_EQ(values(*reader.history(), Metric::aux_loss, {1}), std::vector<float>{1.25f});
+  EXPECT_TRUE(text_log_kind(text).has_value());
+}
+
+TEST(TextLog, ObjectsOnSeveralLines) {
+  LogReader reader = read_text("{\n  \"step\": 1,\n  \"loss\": 9\n}\n{\n  \"step\": 2,\n  \"loss\": 8\n},\n");
+  ASSERT_NE(reader.history(), nullptr);
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
+  LogReader cut = read_text("{\n  \"step\": 1,\n{\"step\": 2, \"loss\": 8}\n");
+  EXPECT_EQ(values(*cut.history(), Metric::ce_loss, {2}), std::vector<float>{8}) << "a bracket that is not closed";
+  EXPECT_EQ(cut.bad_lines(), 1);
+}
+
+TEST(TextLog, TrainerStateWithMuchBeforeItsHistory) {
+  const TextFile file("state.json", "{\n  \"callbacks\": \"" + std::string(20000, 'x') +
+                                        "\",\n  \"log_history\": [{\"step\": 10, \"loss\": 3.0}]\n}\n");
+  EXPECT_EQ(file_kind(file.path()), FileKind::trainer_state);
 }
 
 }  // namespace
