@@ -27,12 +27,33 @@ double auxiliary_by_counts(const RouterFrame& router) {
   return slots > 0 ? static_cast<double>(experts) * sum / slots : std::nan("");
 }
 
+// The value of a layer's auxiliary loss at an even load; NaN: not known. Other programs do or do not divide by K: then
+// the one that the loss is near.
+double even_auxiliary(double value, double coeff, bool is_ours, int top_k) {
+  if (is_ours) return coeff;
+  for (const double even : {coeff, coeff * top_k})
+    if (value > 0.98 * even && value < 1.25 * even) return even;
+  return std::nan("");
+}
+
+// True if every slot has the same mixing weight; false if that is not known.
+bool has_constant_weights(const RouterFrame& router) {
+  const std::vector<std::uint32_t>& counts = router.tokens_per_expert;
+  const double slots = std::accumulate(counts.begin(), counts.end(), 0.0);
+  const auto used = std::ranges::count_if(counts, [](std::uint32_t n) { return n > 0; });
+  if (router.gate_mass.size() != counts.size() || used < 2) return false;
+  for (std::size_t e = 0; e < counts.size(); ++e)
+    if (!(std::fabs(static_cast<double>(router.gate_mass[e]) - counts[e] / slots) <= kSameShare)) return false;
+  return true;
+}
+
 }  // namespace
 
 FaultWatch::FaultWatch(int layer, const RunInfo& info)
     : layer_(layer),
       run_(info.run),
       top_k_(info.top_k),
+      trained_here_(!info.config_toml.empty()),
       unchanged_windows_(static_cast<std::size_t>(std::max(0, info.n_experts)), 0) {}
 
 void FaultWatch::Lasting::follow(std::int64_t step, bool holds) {
@@ -42,11 +63,12 @@ void FaultWatch::Lasting::follow(std::int64_t step, bool holds) {
 
 void FaultWatch::window(const FaultReading& reading) {
   const double most = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
+  judge_excess(reading);
   if (reading.router) {
     judge_bias(reading, most);
     judge_auxiliary(reading, most);
+    judge_weights(reading);
   }
-  judge_excess(reading);
   judge_changes(reading);
   max_vio_ = most;
 }
@@ -61,21 +83,31 @@ void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
 }
 
 void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
-  const auto value = static_cast<double>(reading.router->aux_loss);
+  // Of all layers of a log together only a loss of 0 says something about each of them.
+  const bool by_layer = !is_missing(reading.router->aux_loss);
+  const auto value = static_cast<double>(by_layer ? reading.router->aux_loss : reading.aux_of_all);
   const double coeff = reading.aux_coeff.value_or(0);
-  if (is_missing(reading.router->aux_loss) || !(coeff > 0)) {
+  if (!(coeff > 0) || !(by_layer || (value == 0 && !reading.aux_is_ours))) {
     aux_.reset();
     flat_ = {};
     return;
   }
   const bool same = aux_ && std::fabs(value - *aux_) <= kFlatAuxiliary * std::fabs(value);
-  aux_expected_ = reading.aux_is_ours ? auxiliary_by_counts(*reading.router) * coeff : std::nan("");
-  const double excess = value - coeff, expected = aux_expected_ - coeff;
-  const bool too_small = expected > kExpectedExcess * coeff && excess < kTooSmall * expected;
+  const double even = even_auxiliary(value, coeff, reading.aux_is_ours, top_k_);
+  // A log whose counts have padding may have an auxiliary loss without it.
+  const bool padded = !reading.aux_is_ours && shared_.windows > 0;
+  aux_expected_ = padded ? std::nan("") : auxiliary_by_counts(*reading.router) * even;
+  const double excess = value - even, expected = aux_expected_ - even;
+  const bool too_small = expected > kExpectedExcess * even && excess < kTooSmall * expected;
   const bool uneven = max_vio > kFaultUneven;
-  const bool says_nothing = reading.aux_is_ours && value != 0 ? too_small : (value == 0 || same) && uneven;
+  const bool says_nothing = reading.aux_is_ours && value != 0 ? too_small : (value == 0 || same || too_small) && uneven;
   flat_.follow(reading.step, says_nothing && has_information(*reading.router));
   aux_ = value;
+}
+
+void FaultWatch::judge_weights(const FaultReading& reading) {
+  if (trained_here_ || reading.router->gate_mass.empty()) return;  // or not logged at this step
+  constant_.follow(reading.step, has_constant_weights(*reading.router));
 }
 
 void FaultWatch::judge_excess(const FaultReading& reading) {
@@ -142,6 +174,7 @@ Finding FaultWatch::make(FindingKind kind, Severity severity, std::int64_t since
 void FaultWatch::findings(std::vector<Finding>& out) const {
   add_bias(out);
   add_auxiliary(out);
+  add_constant(out);
   add_excess(out);
   add_unchanged(out);
 }
@@ -178,6 +211,22 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
                     ? "The loss is not computed, or not added: its gradient cannot balance the router."
                     : "Its shares are nearly the same for all experts whatever the scores are, as where a softmax is "
                       "taken of scores that are a softmax already: it has almost no gradient.";
+  out.push_back(std::move(finding));
+}
+
+void FaultWatch::add_constant(std::vector<Finding>& out) const {
+  if (constant_.windows < kFaultWindows) return;
+  Finding finding = make(FindingKind::no_gradient, Severity::warning, constant_.since);
+  finding.metric = FigureKey("gate_mass");
+  finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
+  finding.title += ": no mixing weight depends on the scores";
+  finding.saw = "In " + std::to_string(constant_.windows) +
+                " windows of 50 steps each expert had the same share of the mixing weights as of the slots, to six "
+                "digits: every slot has the same weight.";
+  finding.why =
+      "The cross-entropy then does not depend on the scores, and none of its gradient reaches the gate. With one "
+      "expert "
+      "per token a normalised weight is 1 whatever the score is: do not normalise it.";
   out.push_back(std::move(finding));
 }
 

@@ -1,6 +1,6 @@
 // Watches one MoE layer, window by window, for faults of a training program that no setting shows: a bias that never
-// moves, an auxiliary loss that says nothing, experts that get tokens and never change, and padding that counts as
-// text.
+// moves, an auxiliary loss that says nothing, mixing weights that are constant, experts that get tokens and never
+// change, and padding that counts as text.
 //
 // Legend: E experts, K top_k. What a fault needs to be seen may be missing from a log: then it is not judged.
 #pragma once
@@ -25,6 +25,9 @@ inline constexpr double kFlatAuxiliary = 2e-3, kTooSmall = 0.5, kExpectedExcess 
 // between their mean and that of the others.
 inline constexpr double kSameExcess = 0.15, kClearOfNext = 0.7;
 inline constexpr double kLeastExcess = 0.3, kLeastOther = 0.3;  // times the fair share
+// Mixing weights are constant if every expert's share of them is its share of the slots to this. Weights that differ by
+// 1 % move these shares by 1e-4 and more; shares are logged with 7 digits.
+inline constexpr double kSameShare = 1e-6;
 
 // A layer at the end of a window; what is not known is empty.
 struct FaultReading {
@@ -35,6 +38,7 @@ struct FaultReading {
   bool bias_is_held = false;                     // by a person, or no rule moves it in this layer
   std::optional<double> aux_coeff;               // of an auxiliary loss that is on
   bool aux_is_ours = false;                      // with its coefficient, so that aux_coeff is its floor
+  float aux_of_all = kNoValue;                   // the sum over layers
   const SpecialisationFrame* experts = nullptr;  // the newest since the last reading
   double lr = 0;                                 // in the step of `experts`; NaN: not known
 };
@@ -55,15 +59,18 @@ class FaultWatch {
   };
   void judge_bias(const FaultReading& reading, double max_vio);
   void judge_auxiliary(const FaultReading& reading, double max_vio);
+  void judge_weights(const FaultReading& reading);
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
   Finding make(FindingKind kind, Severity severity, std::int64_t since) const;
   void add_bias(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out) const;
+  void add_constant(std::vector<Finding>& out) const;
   void add_excess(std::vector<Finding>& out) const;
   void add_unchanged(std::vector<Finding>& out) const;
 
   int layer_, run_, top_k_;
+  bool trained_here_;  // whether the gates get a gradient is known from the settings
   std::int64_t last_step_ = -1;
   double max_vio_ = 0;
 
@@ -74,6 +81,8 @@ class FaultWatch {
   std::optional<double> aux_;  // of the window before
   double aux_expected_ = 0;    // by counts and scores; NaN: not known
   Lasting flat_;
+
+  Lasting constant_;  // mixing weights
 
   std::vector<int> excess_;  // the K experts
   double excess_size_ = 0;   // times the fair share

@@ -292,6 +292,7 @@ void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
   reading.bias_is_held = settings_.holds_bias(layer, step);
   reading.aux_coeff = settings_.aux_coeff(step);
   reading.aux_is_ours = settings_.even_aux(step).has_value();
+  if (frame) reading.aux_of_all = frame->aux_loss;
   const std::int64_t begin = axis_.step(std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock));
   const FramePtr experts = history_.specialisation_layer_at(layer, axis_.step(block(b).last));
   if (experts && experts->step >= begin) {

@@ -141,6 +141,7 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   fill(router.cv, figures.cv);
   fill(router.entropy_norm, figures.entropy_norm);
   fill(router.padding_fraction, figures.padding_fraction);
+  fill(router.mutual_information, mutual_information(router.score_mass, router.score_entropy));
   const int steps = info().window;
   LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
   const std::vector<std::uint32_t> not_recorded(steps_since > 1 ? counts.size() : 0);

@@ -1,5 +1,5 @@
 """Routers that return other things than expert numbers, and passes that must not count, logged by moescope_log.py:
-usage route_edges.py FOLDER. Writes for each case NAME.jsonl and NAME.truth.json, {"layers": the layers' indices, "loads":
+usage route_edges.py FOLDER [CASE...]. Writes for each case NAME.jsonl and NAME.truth.json, {"layers": the layers' indices, "loads":
 [step][layer][E] what the experts got, "entropy": of the scores, where it is to be known}, and names.json. Shapes are those
 of transformers 5.17 and TorchTitan, as read in their sources; transformers_moe.py runs the models themselves."""
 
@@ -512,6 +512,102 @@ def copies(folder):
     keep(folder, "copies", [1, 2], loads)
 
 
+class Fused(Block):
+    """Experts as parameters [E, ...]."""
+
+    def __init__(self):
+        super().__init__(Router())
+        self.experts = nn.Module()
+        self.experts.w = nn.Parameter(torch.randn(EXPERTS, DIM, DIM) / DIM)
+        self.experts.bias = nn.Parameter(torch.zeros(EXPERTS, DIM))
+
+    def weights(self):
+        """[E] lists of an expert's weights."""
+        return [[self.experts.w[e], self.experts.bias[e]] for e in range(EXPERTS)]
+
+    def gradients(self):
+        return [[self.experts.w.grad[e], self.experts.bias.grad[e]] for e in range(EXPERTS)]
+
+    def forward(self, x):
+        return super().forward(x) + torch.einsum("td,edf->tf", x, self.experts.w) + self.experts.bias.sum(0)
+
+
+class Listed(Block):
+    """Experts as a list of modules, one of them without a gradient."""
+
+    def __init__(self):
+        super().__init__(Router())
+        self.experts = nn.ModuleList([nn.Linear(DIM, DIM) for _ in range(EXPERTS)])
+
+    def weights(self):
+        return [list(expert.parameters()) for expert in self.experts]
+
+    def gradients(self):
+        return [[torch.zeros(1) if p.grad is None else p.grad for p in expert.parameters()] for expert in self.experts]
+
+    def forward(self, x):
+        return super().forward(x) + sum(expert(x) for expert in list(self.experts)[1:]) / EXPERTS
+
+
+def lengths(tensors_of_experts):
+    return [sum(t.detach().double().square().sum() for t in tensors).sqrt().item() for tensors in tensors_of_experts]
+
+
+def expert_norms(folder):
+    """Gradient and update of each expert; those of the second layer are not in the optimizer."""
+    for name, block in (("norms_fused", Fused), ("norms_listed", Listed)):
+        net, loads, expected = Net(block), [], []
+        left_out = set(net.blocks()[1].experts.parameters())
+        optimizer = torch.optim.SGD([p for p in net.parameters() if p not in left_out], lr=0.1)
+        path = os.path.join(folder, name + ".jsonl")
+        with MoeLog(path, net, expert_norms_every=2) as log:
+            for step in range(STEPS):
+                net.zero_grad()
+                net(torch.randn(TOKENS, DIM)).square().mean().backward()
+                before = [[[p.detach().clone() for p in expert] for expert in b.weights()] for b in net.blocks()]
+                optimizer.step()
+                changes = [[[p - q for p, q in zip(now, then)] for now, then in zip(b.weights(), old)]
+                           for b, old in zip(net.blocks(), before)]
+                expected.append([(lengths(b.gradients()), lengths(c)) for b, c in zip(net.blocks(), changes)])
+                loads.append([load_of(b.router().seen.indices) for b in net.blocks()])
+                log.step(step, lr=0.1)
+        keep(folder, name, [1, 2], loads)
+        with open(path) as file:
+            lines = [json.loads(line) for line in file][1:]
+        assert [step for step, line in enumerate(lines) if "specialisation" in line] == [0, 2], lines
+        for step in (0, 2):
+            for row, (gradient, update) in zip(lines[step]["specialisation"], expected[step]):
+                logged = row["gradient_norm"] + row["update_norm"]
+                assert all(abs(a - b) <= 1e-5 * b for a, b in zip(logged, gradient + update)), (row, gradient, update)
+            assert max(lines[step]["specialisation"][1]["update_norm"]) == 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        net = Net(lambda: Block(Router()))  # without experts
+        with MoeLog(os.path.join(folder, "no_norms.jsonl"), net, expert_norms_every=1) as log:
+            for step in range(STEPS):
+                net(torch.randn(TOKENS, DIM)).sum().backward()
+                torch.optim.SGD(net.parameters(), lr=0.1).step()
+                log.step(step)
+    said = [str(w.message) for w in caught if "moescope_log" in str(w.message)]
+    assert len(said) == 1 and "weights of the experts are not found" in said[0], said
+
+
+def losses_by_layer(folder):
+    """A value for each layer goes to its row; a list of another length is left out with a warning."""
+    net = Net(lambda: Block(Router()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with MoeLog(os.path.join(folder, "losses.jsonl"), net) as log:
+            for aux in ([0.25, torch.tensor(0.5)], 0.75, [1.0] * 3):
+                net(torch.randn(TOKENS, DIM))
+                log.step(0, aux_loss=aux)
+    with open(os.path.join(folder, "losses.jsonl")) as file:
+        lines = [json.loads(line) for line in file][1:]
+    assert [line.get("aux_loss") for line in lines] == [0.75, 0.75, None], lines
+    assert [[row.get("aux_loss") for row in line["routers"]] for line in lines] == [[0.25, 0.5], [None] * 2, [None] * 2]
+    assert len([w for w in caught if "aux_loss has 3 values" in str(w.message)]) == 1
+
+
 # What must not stop a training.
 
 
@@ -699,8 +795,9 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
                  probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, changed, between,
-                 not_a_number, padded, micro_batches, copies,
+                 not_a_number, padded, micro_batches, copies, expert_norms, losses_by_layer,
                  unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
-        case(sys.argv[1])
+        if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
+            case(sys.argv[1])
     with open(os.path.join(sys.argv[1], "names.json"), "w") as file:
         json.dump(NAMES, file)

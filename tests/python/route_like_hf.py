@@ -78,7 +78,7 @@ class Block(nn.Module):
             scores = logits.sigmoid() if gate.kind.startswith("deepseek") else logits.softmax(-1)
             shares = scores / scores.sum(-1, keepdim=True)
             self.truth.append({"load": F.one_hot(indices, EXPERTS).sum((0, 1)).tolist(),
-                               "gate_mass": (mass / mass.sum()).tolist(),
+                               "gate_mass": (mass / mass.sum()).tolist(), "score_mass": shares.mean(0).tolist(),
                                "entropy": -(shares * shares.log()).sum(-1).mean().item()})
         return x + self.gate_proj(x) * weights.sum(-1, keepdim=True)
 

@@ -92,6 +92,7 @@ struct LoggedRun {
              const MadeUpShares& shares = uneven_shares()) {
     for (int i = 0; i < n; ++i) {
       TelemetryFrame& frame = run.next();
+      frame.aux_loss = aux_of_all;
       frame.routers = {run.router(1, shares), run.router(2, MadeUp::even())};
       change(i, frame.routers[0]);
       run.push();
@@ -99,6 +100,7 @@ struct LoggedRun {
   }
   std::vector<Finding> findings() const { return find_all(run.history()); }
   MadeUp run;
+  float aux_of_all = kNoValue;
 };
 
 TEST(FaultsInLogs, ABiasThatStandsStillIsFound) {
@@ -137,6 +139,49 @@ TEST(FaultsInLogs, AnAuxiliaryLossThatIsFlatOrZeroIsFound) {
   LoggedRun off(R"({"router_aux_loss_coef": 0})");
   off.steps(260, [](int, RouterFrame& router) { router.aux_loss = 0; });
   EXPECT_EQ(count_of_kind(off.findings(), FindingKind::flat_auxiliary), 0u) << "it is not set";
+}
+
+TEST(FaultsInLogs, AnAuxiliaryLossOfAllLayersCountsWhereItIsZero) {
+  for (const float value : {0.0f, 0.02f}) {
+    LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
+    log.aux_of_all = value;
+    log.steps(260, [](int, RouterFrame&) {});
+    const auto found = of_kind(log.findings(), FindingKind::flat_auxiliary);
+    ASSERT_EQ(found.size(), value == 0 ? 1u : 0u) << all_text(log.findings());
+    if (value == 0) {
+      EXPECT_EQ(found[0].layers, std::vector<int>{1}) << "the load of the other is even";
+    }
+  }
+}
+
+// The log's counts and scores say what the loss should be: 1.16 times its value at an even load.
+TEST(FaultsInLogs, AnAuxiliaryLossThatIsTooSmallForTheLoadIsFound) {
+  for (const float factor : {1.01f, 1.16f, 2.02f, 2.32f}) {  // K = 2: other programs multiply by it
+    LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
+    log.steps(260, [factor](int step, RouterFrame& router) {
+      router.aux_loss = 0.01f * factor * (1 + 0.004f * static_cast<float>(step % 50 == 0 ? step / 50 : 1));
+      for (const std::uint32_t n : router.tokens_per_expert)
+        router.score_mass.push_back(0.5f / MadeUp::kExperts +
+                                    0.5f * static_cast<float>(n) / (MadeUp::kTokens * MadeUp::kTopK));
+    });
+    const bool wrong = factor == 1.01f || factor == 2.02f;
+    EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), wrong ? 1u : 0u) << factor;
+  }
+}
+
+// With one expert per token and normalised weights each expert's share of the weights is that of its tokens.
+TEST(FaultsInLogs, MixingWeightsThatAreConstantAreFound) {
+  for (const double weight : {1.0, 1.01, 0.0}) {  // of expert 3; 0: not logged
+    LoggedRun log("{}");
+    log.steps(260, [&](int, RouterFrame& router) {
+      double sum = 0;
+      for (std::size_t e = 0; weight > 0 && e < router.tokens_per_expert.size(); ++e)
+        sum += router.tokens_per_expert[e] * (e == 3 ? weight : 1);
+      for (std::size_t e = 0; weight > 0 && e < router.tokens_per_expert.size(); ++e)
+        router.gate_mass.push_back(static_cast<float>(router.tokens_per_expert[e] * (e == 3 ? weight : 1) / sum));
+    });
+    EXPECT_EQ(count_of_kind(log.findings(), FindingKind::no_gradient), weight == 1 ? 1u : 0u) << weight;
+  }
 }
 
 TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {

@@ -102,7 +102,11 @@ TEST_F(PythonLog, FindsWhatRoutersOfHuggingFaceChose) {
         EXPECT_EQ(is_missing(router.score_entropy), !has_scores);
         if (has_scores) {
           EXPECT_NEAR(router.score_entropy, counted["entropy"].get<float>(), 1e-4);
+          EXPECT_GT(router.mutual_information, 0) << "by entropy and score_mass";
         }
+        ASSERT_EQ(router.score_mass.size(), has_scores ? 8u : 0u);
+        for (std::size_t expert = 0; expert < router.score_mass.size(); ++expert)
+          EXPECT_NEAR(router.score_mass[expert], counted["score_mass"][expert].get<float>(), 1e-5);
         ASSERT_EQ(router.gate_mass.size(), has_weights ? 8u : 0u);
         for (std::size_t expert = 0; expert < router.gate_mass.size(); ++expert)
           EXPECT_NEAR(router.gate_mass[expert], counted["gate_mass"][expert].get<float>(), 1e-5);
@@ -156,6 +160,25 @@ TEST_F(PythonLog, LogsTheRightNumberOrNoRow) {
     EXPECT_TRUE(std::any_of(markers.begin(), markers.end(), [&text = text](const Marker& marker) {
       return marker.step == 0 && marker.text.find(text) != std::string::npos;
     }));
+  }
+}
+
+TEST_F(PythonLog, NormsOfExpertsAreRead) {
+  ASSERT_NO_FATAL_FAILURE(run("route_edges.py", " expert_norms"));
+  for (const std::string name : {"norms_fused", "norms_listed"}) {
+    const Imported log = import_jsonl((folder / (name + ".jsonl")).string());
+    EXPECT_EQ(log.bad.count(), 0) << log.bad.text();
+    for (const std::int64_t step : {0, 2}) {
+      const auto frame = log.runs.at(0)->specialisation_frame_at(step);
+      ASSERT_TRUE(frame && frame->step == step);
+      ASSERT_EQ(frame->specialisation.size(), 2u);
+      for (const SpecialisationFrame& special : frame->specialisation) {
+        ASSERT_EQ(special.gradient_norm_E.size(), 8u);
+        ASSERT_EQ(special.update_norm_E.size(), 8u);
+        EXPECT_GT(special.gradient_norm_E[7], 0);
+        EXPECT_EQ(special.update_norm_E[7] > 0, special.layer == 1) << "layer 2 is not in the optimizer";
+      }
+    }
   }
 }
 
