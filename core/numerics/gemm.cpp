@@ -1,6 +1,7 @@
 #include "core/numerics/gemm.h"
 
 #include <cblas.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cassert>
@@ -13,13 +14,12 @@ CBLAS_TRANSPOSE flag(Trans trans) {
 }
 
 // Outside of a parallel loop OpenBLAS would start threads of its own, and the result would depend on their number.
-[[maybe_unused]] const bool single_threaded = (openblas_set_num_threads(1), true);
-
-// OpenBLAS asks libgomp for the number of threads at each call, and libgomp keeps it per calling thread, so every
-// thread has to set it.
+// OpenBLAS asks OpenMP for the number at each call. OpenMP keeps it for each thread, and anew in each region of one
+// thread, so it is looked up again every time.
 void keep_openblas_on_this_thread() {
-  thread_local const bool said = (openblas_set_num_threads(1), true);
+  static const bool said = (openblas_set_num_threads(1), true);  // for an OpenBLAS that does not use OpenMP
   (void)said;
+  if (!omp_in_parallel() && omp_get_max_threads() != 1) omp_set_num_threads(1);
 }
 
 // Converts to OpenBLAS's index type. OpenBLAS refuses a stride of 0, which a matrix without columns has.

@@ -100,6 +100,9 @@ void start_team(const std::function<void()>& body) {
   if (error) std::rethrow_exception(error);
 }
 
+// Asks OpenMP for its number before the first product, which sets it to 1 for OpenBLAS (gemm.cpp).
+[[maybe_unused]] const int asked_at_start = num_threads();
+
 }  // namespace
 
 int num_threads() {

@@ -50,6 +50,7 @@ class CliAccidents : public Cli {
 
 TEST_F(CliAccidents, AProcessOnOneProcessorStartsOneThread) {
   const pid_t pid = start(train({"--steps", "1000000", "--jsonl", path("j")}), [] {
+    unsetenv("OMP_NUM_THREADS");
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(0, &one);
@@ -69,6 +70,11 @@ TEST_F(CliAccidents, AProcessOnOneProcessorStartsOneThread) {
   kill(pid, SIGTERM);
   finish(pid);
   EXPECT_LE(busy, 1);
+}
+
+TEST_F(CliAccidents, ATrainingHasTheThreadsThatOpenMpIsAskedFor) {
+  const Result result = run(train({"--steps", "1"}), [] { setenv("OMP_NUM_THREADS", "3", 1); });
+  EXPECT_NE(result.out.find("3 threads"), std::string::npos) << result.out << result.err;
 }
 
 TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -18,22 +21,40 @@ class Parallel : public testing::TestWithParam<int> {
   void TearDown() override { set_num_threads(0); }
 };
 
-// OpenBLAS with threads of its own inside ours would be slow, and its sums would depend on their number.
-TEST(Gemm, StaysOnTheCallingThread) {
-  const auto threads = [] {
+// Calls `body` and returns the largest number of threads that the process had meanwhile, without the one that counts.
+std::ptrdiff_t most_threads_during(const std::function<void()>& body) {
+  std::atomic<bool> done{false};
+  std::ptrdiff_t most = 0;
+  std::thread counts([&] {
     using Entries = std::filesystem::directory_iterator;
-    return std::distance(Entries("/proc/self/task"), Entries());
-  };
-  std::thread fresh([&] {
+    while (!done) most = std::max(most, std::distance(Entries("/proc/self/task"), Entries()));
+  });
+  body();
+  done = true;
+  counts.join();
+  return most - 1;
+}
+
+// OpenBLAS with threads of its own would be slow beside ours, and its sums would depend on their number.
+TEST(Gemm, StaysOnTheCallingThread) {
+  const auto multiply = [] {
     const int n = 512;
     const std::vector<float> a(n * n, 1.0f);
     std::vector<float> c(n * n);
-    const auto before = threads();
     gemm(Trans::no, Trans::yes, 1.0f, {a.data(), n, n}, {a.data(), n, n}, 0.0f, Matrix<float>(c.data(), n, n));
-    EXPECT_EQ(threads(), before);
     EXPECT_EQ(c[0], static_cast<float>(n));
-  });
-  fresh.join();
+  };
+  const auto on_a_fresh_thread = [](const std::function<void()>& body) {
+    return most_threads_during([&] { std::thread(body).join(); });
+  };
+  const std::ptrdiff_t alone = on_a_fresh_thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  EXPECT_EQ(on_a_fresh_thread(multiply), alone);
+  set_num_threads(1);
+  EXPECT_EQ(on_a_fresh_thread([&] {  // as training does: a team for each step
+              for (int step = 0; step < 20; ++step) with_team(multiply);
+            }),
+            alone);
+  set_num_threads(0);
 }
 
 TEST_P(Parallel, EveryTaskRunsOnce) {
