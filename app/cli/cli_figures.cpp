@@ -13,6 +13,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/reading_options.h"
 #include "core/comparison/gap_track.h"
+#include "core/explain/explain.h"
 #include "core/frame/metrics.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -104,8 +105,7 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wante
 }
 
 std::string provenance(const History& history, const MetricInfo& info) {
-  const bool elsewhere = history.info().config_toml.empty() && info.provenance == Provenance::measured_here;
-  return provenance_name(elsewhere ? Provenance::from_log : info.provenance);
+  return provenance_name(provenance_in(history.info(), info.provenance));
 }
 
 Json figures_json(const History& history, const std::vector<Scalar>& scalars) {

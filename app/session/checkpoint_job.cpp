@@ -15,7 +15,6 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLength = 512;
 // One piece a batch: a short text has several steps, and each has one domain.
 constexpr int kSequences = 1;
 
@@ -23,12 +22,11 @@ Tokenizer tokenizerOf(const QString& folder) {
   return Tokenizer(QDir(folder).filePath("tokenizer.json").toStdString());
 }
 
-std::vector<LabelledText> textsOf(const CheckpointTexts& request, const Tokenizer& tokenizer) {
-  std::vector<LabelledText> texts;
-  for (const QString& path : request.files)
-    for (LabelledText& text : read_texts(path.toStdString(), tokenizer)) texts.push_back(std::move(text));
-  if (!request.prompt.trimmed().isEmpty()) texts.push_back({"prompt", tokenizer.encode(request.prompt.toStdString())});
-  return texts;
+TextSources sourcesOf(const CheckpointTexts& request) {
+  TextSources sources;
+  for (const QString& path : request.files) sources.texts.push_back(path.toStdString());
+  if (!request.prompt.trimmed().isEmpty()) sources.prompt = request.prompt.toStdString();
+  return sources;
 }
 
 }  // namespace
@@ -47,6 +45,7 @@ QString describeCheckpoint(const QString& folder) {
   const CheckpointModel model(folder.toStdString());
   tokenizerOf(folder);
   const CheckpointConfig& config = model.config();
+  const int length = TextSources().length;
   return QString(
              "%1: %2 layers, %3 with %4 experts, top %5\n"
              "%6 parameters, %7 on disk; %8 of memory for %9 tokens\n"
@@ -57,17 +56,18 @@ QString describeCheckpoint(const QString& folder) {
       .arg(config.experts)
       .arg(config.router.config.top_k)
       .arg(formatCount(static_cast<double>(model.parameters())), formatBytes(static_cast<double>(model.stored_bytes())),
-           formatBytes(static_cast<double>(model.working_bytes(kSequences * kLength))))
-      .arg(kLength)
+           formatBytes(static_cast<double>(model.working_bytes(kSequences * length))))
+      .arg(length)
       .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2);
 }
 
 bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
   const CheckpointModel model(request.folder.toStdString());
   const Tokenizer tokenizer = tokenizerOf(request.folder);
-  const std::vector<LabelledText> texts = textsOf(request, tokenizer);
+  const TextSources sources = sourcesOf(request);
+  const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
   const std::string name = QDir(request.folder).dirName().toStdString();
-  CheckpointRun run(model, texts, {request.folder.toStdString(), kLength, kSequences, name, &tokenizer});
+  CheckpointRun run(model, texts, {request.folder.toStdString(), sources, kSequences, name, &tokenizer});
   RecordingWriter writer(out.toStdString(), Durable::when_finished);
   writer.add_run(run.info());
   writer.write(Marker{0, 0, kSettingsMarker, run.settings()});

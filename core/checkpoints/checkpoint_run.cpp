@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -83,10 +82,10 @@ class CheckpointRun::Watch : public PassWatch {
 
 CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts,
                              const TextBatches& batches)
-    : model_(model), texts_(texts), tokenizer_(batches.tokenizer) {
+    : model_(model), texts_(texts), sources_(batches.texts), tokenizer_(batches.tokenizer) {
   const CheckpointConfig& config = model.config();
   info_.name = batches.run_name;
-  info_.source = batches.source;
+  info_.source = absolute_path(batches.source);
   info_.n_layers = static_cast<int>(config.layers.size());
   info_.moe_layers = model.moe_layers();
   info_.n_experts = config.experts;
@@ -110,7 +109,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
 
 // In turns of the texts. A piece of one token predicts nothing and is left out.
 void CheckpointRun::cut(const TextBatches& batches) {
-  const auto length = static_cast<std::size_t>(batches.length);
+  const auto length = static_cast<std::size_t>(batches.texts.length);
   std::vector<Piece> pieces;
   for (std::size_t first = 0, left = texts_.size(); left > 0; first += length) {
     left = 0;
@@ -137,7 +136,7 @@ bool CheckpointRun::shows_specialisation(std::int64_t step) const {
 
 std::string CheckpointRun::settings() const {
   const bool softmax = model_.config().router.config.score_func == ScoreFunc::softmax;
-  return nlohmann::json{{"score_func", softmax ? "softmax" : "sigmoid"}}.dump();
+  return settings_json(sources_, softmax ? "softmax" : "sigmoid");
 }
 
 std::vector<std::int32_t> CheckpointRun::ids_of(const Batch& batch) const {

@@ -1,9 +1,9 @@
 // Texts run through a checkpoint, batch by batch, with the frames of a training run: a step is a batch, and all panels
 // that show loads, scores, domains and losses work on it.
 //
-// A text is cut into pieces of `length` tokens, and what remains is a shorter piece; texts take turns, so that a batch
-// holds pieces of several. The first token of a piece is predicted by nothing. Specialisation is counted over all
-// batches, or where there are hundreds over about a hundred at a time.
+// A text is cut into pieces of TextSources::length tokens, and what remains is a shorter piece; texts take turns, so
+// that a batch holds pieces of several. The first token of a piece is predicted by nothing. Specialisation is counted
+// over all batches, or where there are hundreds over about a hundred at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 #include <vector>
 
 #include "core/checkpoints/checkpoint_model.h"
-#include "core/checkpoints/labelled_texts.h"
 #include "core/checkpoints/routed_passage.h"
+#include "core/checkpoints/text_sources.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 
 namespace moescope {
 
 struct TextBatches {
-  std::string source = {};            // the folder
-  Index length = 512, sequences = 4;  // at most
+  std::string source = {};  // the folder
+  TextSources texts = {};   // for the settings; their length is that of a piece, at most
+  Index sequences = 4;      // at most
   std::string run_name = "checkpoint";
   const Tokenizer* tokenizer = nullptr;  // for the passage of each batch; nullptr: frames have none
 };
@@ -63,6 +64,7 @@ class CheckpointRun {
 
   const CheckpointModel& model_;
   const std::vector<LabelledText>& texts_;
+  TextSources sources_;
   RunInfo info_;
   const Tokenizer* tokenizer_;
   std::vector<int> domain_of_text_;

@@ -8,45 +8,17 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/labelled_texts.h"
-#include "core/numerics/recipes.h"
+#include "core/frame/precision_scan.h"
 
 namespace moescope {
-
-struct FigureOfPieces {
-  double mean = 0;
-  double interval = 0;  // 95 %, to both sides, of the mean over pieces; NaN: there is one piece
-};
-
-struct PrecisionTwin {
-  enum class Scope : std::uint8_t { all_operands, all_layers, one_layer };
-  Scope scope = Scope::one_layer;  // the head counts as a layer
-  int layer = -1;                  // of one_layer; -1: the head
-  GemmClass gemm_class = GemmClass::experts;
-  OperandRole operand = OperandRole::x;
-  FigureOfPieces loss_change = {}, divergence = {}, flips = {};
-  // Divergence of the costliest twin of the same scope minus this one's, over the same pieces; an interval that holds
-  // 0: the two are not told apart.
-  FigureOfPieces behind = {};
-};
-std::string twin_name(const PrecisionTwin& twin);  // "layer 2, experts, x"; "all layers, experts, x"; "all operands"
 
 struct TwinTexts {
   Index length = 512;
   int pieces = 8;  // at most, in turns of the texts
-};
-
-struct PrecisionScan {
-  Recipe recipe = Recipe::fp32;
-  int pieces = 0;
-  double loss = 0;                   // in FP32, nats per token, mean over pieces
-  std::vector<PrecisionTwin> twins;  // all operands first, then the largest divergence first
-  // The costliest operand of one layer; nullptr: there is none.
-  const PrecisionTwin* costliest() const;
 };
 
 // `progress` gets the passes done and their number, and returns false to stop, which leaves no twins. Throws

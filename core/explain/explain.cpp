@@ -6,6 +6,7 @@
 #include "core/explain/explain_parts.h"
 #include "core/explain/figure_knobs.h"
 #include "core/frame/figures.h"
+#include "core/frame/run_origin.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -103,8 +104,7 @@ FigureTarget with_capacity(const History& history, FigureTarget target) {
 }  // namespace
 
 Provenance provenance_in(const RunInfo& run, Provenance kind) {
-  const bool imported = run.config_toml.empty();
-  return imported && kind == Provenance::measured_here ? Provenance::from_log : kind;
+  return run_origin(run) == RunOrigin::log && kind == Provenance::measured_here ? Provenance::from_log : kind;
 }
 
 Explanation explain_figure(const History& history, const FigureTarget& asked) {

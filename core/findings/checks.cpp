@@ -9,6 +9,7 @@
 #include "core/findings/load_watch.h"
 #include "core/findings/shift_watch.h"
 #include "core/findings/swap_watch.h"
+#include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
 #include "core/io/words.h"
 
@@ -94,7 +95,7 @@ void Checking::loads() {
     oscillation(*router);
   }
   if (router) scores(*router);
-  if (info.config_toml.empty()) needs("settings that were changed by hand", "a recording of this program");
+  if (run_origin(info) == RunOrigin::log) needs("settings that were changed by hand", "a recording of this program");
 }
 
 void Checking::experts() {

@@ -11,6 +11,8 @@
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
+#include "core/findings/text_health.h"
+#include "core/frame/run_origin.h"
 #include "core/history/router_window.h"
 #include "core/history/step_axis.h"
 #include "core/history/worst_layer.h"
@@ -415,7 +417,11 @@ std::string health_text(const Health& health) {
 }
 
 Health judge_health(const FindingsScan& scan) {
+  const History& history = *scan.history();
+  const bool of_texts =
+      run_origin(history.info()) == RunOrigin::checkpoint && history.specialisation_frame_at(INT64_MAX);
   Health health = Judge(scan).health();
+  if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
   health.upto = scan.seen().last;
   keep_shorter(health);
   return health;

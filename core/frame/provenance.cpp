@@ -10,7 +10,9 @@ const char* provenance_name(Provenance provenance) {
 
 const char* provenance_meaning(Provenance provenance) {
   static constexpr const char* kMeanings[kNumProvenances] = {
-      "measured by this program while the run trained: values, numbers of tokens, times",
+      "measured by this program while the run trained, or its texts ran through a checkpoint: values, numbers of "
+      "tokens, "
+      "times",
       "written by another program into the opened file",
       "measured on other machines, and stored with the program or in a file",
       "copies, bytes and FLOPs that follow exactly from a routing and a shape, whether or not they were sent",

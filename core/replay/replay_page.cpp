@@ -8,6 +8,7 @@
 
 #include "core/findings/findings.h"
 #include "core/frame/metrics.h"
+#include "core/frame/run_origin.h"
 #include "core/io/assets.h"
 #include "core/io/text_escape.h"
 #include "core/replay/replay_arrays.h"
@@ -84,7 +85,7 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
   if (range.empty()) throw std::runtime_error(info.name + ": has no step to export");
   ReplayJson run = {{"name", printable(info.name)},
                     {"source", printable(info.source)},
-                    {"from_log", info.config_toml.empty()},
+                    {"from_log", run_origin(info) == RunOrigin::log},
                     {"experts", info.n_experts},
                     {"top_k", info.top_k},
                     {"window", info.window},

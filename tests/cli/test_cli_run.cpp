@@ -55,6 +55,20 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(text->layers.at(0).experts_TK.size(), 16u * 2);
 }
 
+TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
+  const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
+                                       "--recipe", "mxfp4", "--twin-pieces", "3", "--quiet"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("mxfp4 in place of FP32, one operand at a time, 95 % intervals over 3 pieces of text:\n"),
+            std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("\nall operands "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nlayer 1, experts, x "), std::string::npos) << result.out;
+  EXPECT_EQ(run(run_model({"--text", path("prose.txt"), "--recipe", "fp3"}))
+                .err.find("moescope-cli: error: --recipe: is \"fp3\", allowed are fp32, bf16, "),
+            0u);
+}
+
 TEST_F(CliRun, WrongInputIsNamed) {
   EXPECT_EQ(run(run_model({})).err, "moescope-cli: error: no text is given: --text or --ids\n");
   write("ids.txt", "1 2 three");

@@ -30,26 +30,14 @@ constexpr double kGiga = 1e9, kMega = 1e6;
 
 struct RunCommand {
   std::string folder, out, arithmetic = "fp32", recipe;
-  std::vector<std::string> texts, ids;
-  int length = 512, batch = 4, written = 0, twin_pieces = 8;
+  TextSources texts;
+  int batch = 4, written = 0, twin_pieces = 8;
   bool overwrite = false, quiet = false;
 };
 
-// Texts, which the folder's tokenizer turns into ids, and ids.
-std::vector<LabelledText> texts_of(const RunCommand& command, const std::optional<Tokenizer>& tokenizer) {
-  std::vector<LabelledText> texts;
-  for (const std::string& path : command.texts) {
-    const std::vector<LabelledText> read = read_texts(path, *tokenizer);
-    texts.insert(texts.end(), read.begin(), read.end());
-  }
-  for (const std::string& path : command.ids) texts.push_back(read_token_ids(path));
-  if (texts.empty()) throw std::runtime_error("no text is given: --text or --ids");
-  return texts;
-}
-
 std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
   const std::string path = (fs::path(command.folder) / "tokenizer.json").string();
-  if (!fs::exists(path) && command.texts.empty()) return std::nullopt;
+  if (!fs::exists(path) && command.texts.texts.empty()) return std::nullopt;
   return Tokenizer(path);
 }
 
@@ -67,8 +55,8 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
               static_cast<double>(model.parameters()) / kMega,
               bytes_text(static_cast<double>(model.stored_bytes())).c_str());
   std::printf("memory: %s for a batch of %d x %d tokens; weights are read from the files\n",
-              bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.length))).c_str(),
-              command.batch, command.length);
+              bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))).c_str(),
+              command.batch, command.texts.length);
   std::printf("time: %.3g s for 1,000 tokens, measured on one layer of each kind\n",
               1000 * model.measured_seconds_per_token());
   std::fflush(stdout);
@@ -110,7 +98,7 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
   for (const LabelledText& text : texts) {
     if (text.ids.empty()) continue;
     const std::span<const std::int32_t> all = text.ids;
-    const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.length)));
+    const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
     const WrittenText written = continue_text(model, given, command.written);
     std::string ids;
     for (const std::int32_t id : written.ids) ids += (ids.empty() ? "" : " ") + std::to_string(id);
@@ -152,7 +140,8 @@ void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts,
     if (!command.quiet) show_count("pass", done, of);
     return true;
   };
-  const PrecisionScan scan = compare_precision(model, texts, {command.length, command.twin_pieces}, recipe, progress);
+  const PrecisionScan scan =
+      compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, progress);
   std::printf("%s in place of FP32, one operand at a time, 95 %% intervals over %d pieces of text:\n",
               recipe_info(recipe).name, scan.pieces);
   std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "behind the first of its kind",
@@ -164,17 +153,18 @@ void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts,
 }
 
 void run(const RunCommand& command) {
-  std::vector<std::string> inputs = command.ids;
-  inputs.insert(inputs.end(), command.texts.begin(), command.texts.end());
+  std::vector<std::string> inputs = command.texts.token_ids;
+  inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_of(command);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
-  const std::vector<LabelledText> texts = texts_of(command, tokenizer);
+  const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);
+  if (texts.empty()) throw std::runtime_error("no text is given: --text or --ids");
   CheckpointRun run(model, texts,
                     {.source = command.folder,
-                     .length = command.length,
+                     .texts = command.texts,
                      .sequences = command.batch,
                      .run_name = fs::weakly_canonical(command.folder).filename().string(),
                      .tokenizer = tokenizer ? &*tokenizer : nullptr});
@@ -208,15 +198,16 @@ void add_run_command(CLI::App& app) {
   Command sub(app, "run", "Run texts through a checkpoint of Hugging Face's transformers");
   sub.option("FOLDER", command->folder, "A folder with config.json and model*.safetensors: " + architecture_names())
       .required();
-  sub.option("--text", command->texts,
+  sub.option("--text", command->texts.texts,
              "A text file, whose name is its domain, or a folder with a file or a folder of files for each domain; for "
              "the tokenizer.json of FOLDER; may be repeated")
       .repeatable();
-  sub.option("--ids", command->ids, "Token ids of a text, whole numbers; a domain named as the file; may be repeated")
+  sub.option("--ids", command->texts.token_ids,
+             "Token ids of a text, whole numbers; a domain named as the file; may be repeated")
       .repeatable();
   sub.option("--write", command->written, "Tokens to write behind the end of each text, the likeliest each time")
       .range(0, 1 << 20);
-  sub.option("--length", command->length, "Tokens of a piece of text, which sees nothing before it")
+  sub.option("--length", command->texts.length, "Tokens of a piece of text, which sees nothing before it")
       .range(2, 1 << 20)
       .shows_default();
   sub.option("--batch", command->batch, "Pieces at once: a step of the recording").range(1, 1 << 16).shows_default();

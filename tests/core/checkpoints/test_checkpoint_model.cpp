@@ -282,7 +282,7 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
   const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(50)},
                                            {"two", SmallCheckpoint::some_ids(33)},
                                            {"one", SmallCheckpoint::some_ids(1)}};
-  CheckpointRun run(model, texts, {.length = 16, .sequences = 4});
+  CheckpointRun run(model, texts, {.texts = {.length = 16}, .sequences = 4});
   // Of the first three whole pieces and one of two tokens, in turns with two whole ones of the second, of which one
   // token remains, which predicts nothing.
   ASSERT_EQ(run.steps(), 2);

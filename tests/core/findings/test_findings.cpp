@@ -141,6 +141,7 @@ TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
 HistoryPtr without_bias(const History& history) {
   RunInfo info = history.info();
   info.config_toml.clear();
+  info.kernels.clear();
   auto bare = std::make_shared<History>(info);
   for (std::int64_t step = 0; step <= history.steps().last; ++step) {
     auto frame = std::make_shared<TelemetryFrame>(*history.frame_at(step));

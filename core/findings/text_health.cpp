@@ -1,0 +1,140 @@
+#include "core/findings/text_health.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/findings/expert_watch.h"
+#include "core/findings/imbalance_watch.h"
+#include "core/findings/load_watch.h"
+#include "core/frame/router_stats.h"
+#include "core/frame/specialisation.h"
+#include "core/io/text_escape.h"
+#include "core/io/words.h"
+
+namespace moescope {
+namespace {
+
+// In the order of their weight.
+enum class TextFault { none, uneven, hot, silent, collapsed };
+
+struct LayerOfTexts {
+  int layer = 0;
+  std::vector<std::uint32_t> slots_E;
+  TextFault fault = TextFault::none;
+
+  double fair() const {
+    return std::accumulate(slots_E.begin(), slots_E.end(), 0.0) / static_cast<double>(slots_E.size());
+  }
+  int fullest() const { return static_cast<int>(std::ranges::max_element(slots_E) - slots_E.begin()); }
+  double fullest_share() const { return std::ranges::max(slots_E) / fair(); }
+  std::int64_t silent() const { return std::ranges::count(slots_E, 0u); }
+};
+
+// Slots of each expert by layer, over all counts.
+std::vector<LayerOfTexts> layers_of(const History& history, std::optional<std::size_t> domain) {
+  std::vector<LayerOfTexts> layers;
+  auto frame = history.specialisation_frame_at(INT64_MAX);
+  for (; frame; frame = frame->step > 0 ? history.specialisation_frame_at(frame->step - 1) : nullptr)
+    for (const SpecialisationFrame& counted : frame->specialisation) {
+      const std::size_t experts = counted.n_experts();
+      if (experts == 0) continue;
+      auto layer = std::ranges::find(layers, counted.layer, &LayerOfTexts::layer);
+      if (layer == layers.end()) layer = layers.insert(layer, {counted.layer, std::vector<std::uint32_t>(experts)});
+      for (std::size_t i = 0; i < counted.domain_DE.size(); ++i)
+        if (!domain || i / experts == *domain) layer->slots_E.at(i % experts) += counted.domain_DE[i];
+    }
+  std::ranges::sort(layers, {}, &LayerOfTexts::layer);
+  return layers;
+}
+
+// The share of the experts in use, as LoadWatch has it; NaN if a balanced router would use hardly more than K.
+double use_of(const LayerOfTexts& layer, int top_k) {
+  const int experts = static_cast<int>(layer.slots_E.size());
+  const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
+  const double room = std::exp(load_entropy_by_chance(tokens, top_k, experts)) - top_k;
+  const double entropy = static_cast<double>(entropy_norm(layer.slots_E)) * std::log(experts);
+  return room >= 2 ? (std::exp(entropy) - top_k) / room : std::nan("");
+}
+
+TextFault fault_of(const LayerOfTexts& layer, int top_k) {
+  const int experts = static_cast<int>(layer.slots_E.size());
+  const double most = static_cast<double>(experts) / top_k - 1, vio = layer.fullest_share() - 1;
+  const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
+  const double chance = static_cast<double>(max_vio_noise_floor(tokens, top_k, experts));
+  if (use_of(layer, top_k) < kCollapsedUse) return TextFault::collapsed;
+  if (layer.silent() > 0) return TextFault::silent;
+  if (most > 0 && vio >= std::min(kHotShare - 1, kHotWay * most)) return TextFault::hot;
+  return most > 0 && vio >= std::max(std::min(kUnevenVio, kUnevenWay * most), 2 * chance) ? TextFault::uneven
+                                                                                          : TextFault::none;
+}
+
+std::string fullest_text(const LayerOfTexts& layer) {
+  const std::int64_t silent = layer.silent();
+  return "expert " + std::to_string(layer.fullest()) + " gets " + decimal(layer.fullest_share()) +
+         " times its fair share" +
+         (silent == 0 ? ""
+                      : " and " + std::to_string(silent) + " of " + std::to_string(layer.slots_E.size()) +
+                            (silent == 1 ? " gets none" : " get none"));
+}
+
+void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& layers, const LayerOfTexts& worst,
+                  Health& health) {
+  const std::string layer = "layer " + std::to_string(worst.layer), figures = ", where " + fullest_text(worst) + ".";
+  std::string head = "No expert is dead, starved or far too full";
+  if (worst.fault != TextFault::none) {
+    const bool collapsed = worst.fault == TextFault::collapsed;
+    const std::int64_t such = std::ranges::count_if(layers, [collapsed](const LayerOfTexts& each) {
+      return each.fault >= (collapsed ? TextFault::collapsed : TextFault::uneven);
+    });
+    const char* const words[] = {"are uneven", "is uneven", "have collapsed", "has collapsed"};
+    head = std::to_string(such) + " of " + std::to_string(layers.size()) + " MoE layers " +
+           words[2 * int{collapsed} + int{such == 1}];
+  }
+  const std::string which = worst.fault == TextFault::none ? " Most uneven: " : " Worst: ";
+  health.sentence = texts + ": " + head + "." + which + layer + figures;
+  health.shorter = {texts + ":" + which + layer + figures, texts + ": " + head + ".",
+                    texts + ":" + which + layer + "."};
+}
+
+}  // namespace
+
+Health judge_texts(const History& history, std::optional<std::size_t> domain) {
+  Health health;
+  const RunInfo& info = history.info();
+  const std::string texts = !domain                         ? "All texts"
+                            : *domain < info.domains.size() ? printable(info.domains[*domain])
+                                                            : "Domain " + std::to_string(*domain);
+  std::vector<LayerOfTexts> layers = layers_of(history, domain);
+  health.upto = history.steps().last;
+  if (layers.empty()) {
+    health.sentence = "The experts of each domain have not been counted.";
+    return health;
+  }
+  const int top_k = std::max(1, info.top_k);
+  for (LayerOfTexts& layer : layers) {
+    if (layer.fair() < kLeastToJudge) {
+      const double tokens = std::ceil(kLeastToJudge * static_cast<double>(layer.slots_E.size()) / top_k);
+      health.sentence = texts + ": too few tokens. About " + grouped(static_cast<std::int64_t>(tokens)) +
+                        " are needed to tell an expert without a token from chance.";
+      health.shorter = {texts + ": too few tokens."};
+      return health;
+    }
+    layer.fault = fault_of(layer, top_k);
+  }
+  const LayerOfTexts& worst = *std::ranges::max_element(
+      layers, {}, [](const LayerOfTexts& layer) { return std::pair(layer.fault, layer.fullest_share()); });
+  health.verdict = worst.fault == TextFault::none        ? HealthVerdict::healthy
+                   : worst.fault == TextFault::collapsed ? HealthVerdict::unhealthy
+                                                         : HealthVerdict::attention;
+  health.layer = worst.layer;
+  health.experts = {worst.fullest()};
+  set_sentence(texts, layers, worst, health);
+  return health;
+}
+
+}  // namespace moescope
