@@ -6,6 +6,7 @@
 
 #include "app/look/icons.h"
 #include "app/workspaces/missing.h"
+#include "core/frame/run_origin.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
@@ -28,7 +29,10 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
   formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
-  for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_}) foldWithout(dock, quantizationMissing);
+  for (QDockWidget* dock : {quant_error_, scale_histogram_}) foldWithout(dock, quantizationMissing);
+  foldWithout(operand_costs_, [](const History& run) {
+    return run_origin(run.info()) == RunOrigin::checkpoint ? QString() : quantizationMissing(run);
+  });
   connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
 
@@ -44,11 +48,13 @@ void MicroscalingWorkspace::arrange() {
   bringUpError();
 }
 
-// Of a run the error of its operands comes first; without one the laboratory opens files.
+// Of a run the error of its operands comes first, of a checkpoint, which quantizes nothing, what formats would do to
+// it; without a run the laboratory opens files.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
-  if (!quant_error_->isHidden()) quant_error_->raise();
+  QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? operand_costs_ : quant_error_;
+  if (!first->isHidden()) first->raise();
 }
 
 void MicroscalingWorkspace::drawPictures() {

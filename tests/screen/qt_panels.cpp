@@ -108,6 +108,7 @@ class PanelsTest : public QObject {
     QCOMPARE(kind(loss), QStringLiteral("measured here"));
     RunInfo info = run_->history()->info();
     info.config_toml.clear();  // as of every log that another program wrote
+    info.kernels.clear();
     const auto imported = std::make_shared<History>(info);
     imported->append(run_->next());
     selection_->setHistories({imported});
@@ -116,6 +117,17 @@ class PanelsTest : public QObject {
     FigureTarget target{.key = "ce_loss"};
     target.step = imported->steps().last;
     QVERIFY(figureCard(explain_figure(*imported, target)).contains("from the log"));
+  }
+
+  void aCheckpointsRunWasMeasuredHere() {
+    const LossPanel loss(selection_.get());
+    RunInfo info = run_->history()->info();
+    info.config_toml.clear();  // it was not trained here, but the kernels of this program computed it
+    QVERIFY(!info.kernels.empty());
+    const auto texts = std::make_shared<History>(info);
+    texts->append(run_->next());
+    selection_->setHistories({texts});
+    QCOMPARE(loss.caption().section(QLatin1Char(','), 0, 0), QStringLiteral("measured here"));
   }
 
   void aRestingMouseReadsWhatIsUnderItNow() {

@@ -2,21 +2,19 @@
 
 #include <QAbstractTableModel>
 #include <QHeaderView>
-#include <QPainter>
-#include <QStyledItemDelegate>
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/frame/operand_costs.h"
+#include "core/frame/run_origin.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
-#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/share_delegate.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/panel/whole_rows.h"
-#include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -29,36 +27,7 @@ QString briefName(const OperandPlace& place) {
   return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
 }
 
-constexpr int kShareRole = Qt::UserRole + 1;  // role with the length of a cell's bar, 1 for the longest
-constexpr int kEffectShare = 1;               // column of measured shares
-
-// Paints a bar with its value at the end; the longest one is emphasised.
-class ShareDelegate : public QStyledItemDelegate {
- public:
-  using QStyledItemDelegate::QStyledItemDelegate;
-  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-    const Colors& c = colors(option.palette);
-    const double share = index.data(kShareRole).toDouble();
-    const bool longest = share >= 1;
-    const QFont type = longest ? semibold(option.font) : option.font;
-    const QFontMetrics metrics(type);
-    const QString text = index.data().toString();
-    const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
-    const int room = std::max(
-        0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(QStringLiteral("0.0000 %")) - kSpace8);
-    const int length = static_cast<int>(std::lround(share * room)), height = metrics.ascent();
-    if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
-    painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
-                      QColor(longest ? c.strong_bar : c.plain_bar));
-    painter->setFont(type);
-    painter->setPen(QColor(c.ink));
-    painter->drawText(place.adjusted(length + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text);
-  }
-  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-    const QSize size = QStyledItemDelegate::sizeHint(option, index);
-    return {size.width() + kSpace24, size.height()};
-  }
-};
+constexpr int kEffectShare = 1;  // column of measured shares
 
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
@@ -72,18 +41,6 @@ QString briefName(const OperandEffect& effect) {
   return (effect.layer < 0 ? QString() : QString::number(effect.layer) + QLatin1Char(' ')) +
          gemmClassBrief(effect.gemm_class) + QLatin1Char(' ') + QLatin1String(operand_name(effect.operand)) +
          QLatin1Char(' ') + QLatin1String(direction_name(effect.gemm));
-}
-
-// A loss with enough digits: most are far below 0.001.
-QString lossText(double nats) {
-  return inPrint((nats < 0 ? QString() : QStringLiteral("+")) + QString::number(nats, 'g', 2));
-}
-
-QStandardItem* figureItem(const QString& text, double value) {
-  auto* item = new QStandardItem(text);
-  item->setData(value, Qt::UserRole);
-  item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
-  return item;
 }
 
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
@@ -104,7 +61,7 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
     const bool forward = each.gemm == Direction::forward;
     model.appendRow({name, figureItem(formatPercent(each.share), each.share),
                      figureItem(formatPercent(each.gradient_error), each.gradient_error),
-                     figureItem(forward ? lossText(each.loss_change) : QString(), each.loss_change), recipe});
+                     figureItem(forward ? signedText(each.loss_change) : QString(), each.loss_change), recipe});
     const double most = static_cast<double>(scan.effects.front().share);  // the effects are sorted, the costliest first
     model.item(model.rowCount() - 1, kEffectShare)
         ->setData(most > 0 ? static_cast<double>(each.share) / most : 0, kShareRole);
@@ -239,26 +196,37 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
     : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(of) {
   model_ = new OperandCostsModel(this);
   effects_ = new QStandardItemModel(this);
-  auto* bases = new QWidget(this);
-  auto* row = plainRow(bases, 0);
+  twins_table_ = new QStandardItemModel(this);
+  basis_row_ = new QWidget(this);
+  auto* row = plainRow(basis_row_, 0);
   const QString names[] = {"Modelled", "Measured"};
   const QString tips[] = {"By the rounding errors of each weight's operands, as if independent",
                           "By what rounding each operand alone does to the gradient: a copy of the run takes a "
                           "forward and a backward pass for each"};
   for (const Basis basis : {kModelled, kMeasured}) {
     QToolButton*& button = bases_[static_cast<std::size_t>(basis)];
-    button = new QToolButton(bases);
+    button = new QToolButton(basis_row_);
     button->setText(names[basis]);
     button->setToolTip(tips[basis]);
     button->setCheckable(true);
     button->setAutoExclusive(true);
     button->setProperty(kSwitchProperty, true);
     connect(button, &QToolButton::toggled, this, [this, basis](bool checked) {
-      if (checked) showBasis(basis);
+      if (!checked) return;
+      fill();
+      if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible() && !ofCheckpoint()) measureOrCancel();
     });
     row->addWidget(button);
   }
-  addControl(bases);
+  addControl(basis_row_);
+  recipe_ = makeChoice({}, "Number format", "Format to which each operand is rounded alone; all else stays in FP32");
+  for (const Recipe recipe : forwardRecipes()) {
+    recipe_->addItem(QLatin1String(recipe_info(recipe).name), static_cast<int>(recipe));
+    recipe_->setItemData(recipe_->count() - 1, QLatin1String(recipe_info(recipe).description), Qt::ToolTipRole);
+  }
+  recipe_->setCurrentIndex(recipe_->findData(static_cast<int>(Recipe::mxfp4)));
+  connect(recipe_, &QComboBox::currentIndexChanged, this, &OperandCostsPanel::fill);
+  addControl(recipe_);
   view_ = new QTableView(this);
   view_->setModel(model_);
   view_->setSortingEnabled(true);
@@ -288,6 +256,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   addBody(new WholeRows(view_));
   addBody(measure_, 0);
   bases_[kModelled]->setChecked(true);
+  keepState("recipe", recipe_);
   keepState(
       "measured", [this] { return basis() == kMeasured; },
       [this](const QVariant& state) { setBasis(state.toBool() ? kMeasured : kModelled); });
@@ -320,28 +289,55 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
   fill();
 }
 
-void OperandCostsPanel::showBasis(Basis basis) {
-  const int other = basis == kMeasured ? int{OperandCostsModel::kShare} : kEffectShare;
-  QAbstractItemDelegate* before = view_->itemDelegateForColumn(other);
-  view_->setItemDelegateForColumn(other, nullptr);  // Qt would call a deleted delegate
-  delete before;
-  const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
+bool OperandCostsPanel::ofCheckpoint() const {
+  const int run = shownRun();
+  return run >= 0 &&
+         run_origin(selection_->histories()[static_cast<std::size_t>(run)]->info()) == RunOrigin::checkpoint;
+}
+
+Recipe OperandCostsPanel::recipe() const {
+  return static_cast<Recipe>(recipe_->currentData().toInt());
+}
+
+OperandCostsPanel::Table OperandCostsPanel::table() const {
+  if (ofCheckpoint()) return Table::twins;
+  return basis() == kMeasured ? Table::effects : Table::modelled;
+}
+
+int OperandCostsPanel::barColumn() const {
+  static constexpr int kColumns[] = {OperandCostsModel::kShare, kEffectShare, kDivergenceColumn};
+  return kColumns[static_cast<int>(table())];
+}
+
+void OperandCostsPanel::showTable() {
+  const Table table = this->table();
+  if (std::exchange(shown_table_, table) == table) return;
+  basis_row_->setVisible(table != Table::twins);
+  recipe_->setVisible(table == Table::twins);
+  for (int column = 0; column < OperandCostsModel::kColumns; ++column) {
+    QAbstractItemDelegate* before = view_->itemDelegateForColumn(column);
+    view_->setItemDelegateForColumn(column, nullptr);  // Qt would call a deleted delegate
+    delete before;
+  }
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
-  view_->setItemDelegateForColumn(share, new ShareDelegate(view_));
+  QAbstractItemModel* const models[] = {model_, effects_, twins_table_};
+  view_->setModel(models[static_cast<int>(table)]);
+  const QString longest = table == Table::twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
+  view_->setItemDelegateForColumn(barColumn(), new ShareDelegate(longest, view_));
   for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}})
     view_->setColumnHidden(column, false);
-  stretchShare();
-  view_->sortByColumn(share, Qt::DescendingOrder);
+  stretchBars();
+  view_->sortByColumn(barColumn(), Qt::DescendingOrder);
   frame_.reset();
-  fill();
-  if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible()) measureOrCancel();
 }
 
 void OperandCostsPanel::measureOrCancel() {
   if (!progress_.isEmpty()) return emit measurementCancelled();
   refused_.clear();
-  if (const auto frame = frameOf(shownRun())) emit measurementRequested(shownRun(), frame->step);
+  if (ofCheckpoint())
+    emit twinsRequested(shownRun(), recipe());
+  else if (const auto frame = frameOf(shownRun()))
+    emit measurementRequested(shownRun(), frame->step);
   fill();
 }
 
@@ -357,15 +353,24 @@ void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> mea
   measured_ = std::move(measured);
   fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
   effects_->sort(kEffectShare, Qt::DescendingOrder);
-  stretchShare();
+  stretchBars();
+  fill();
+}
+
+void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
+  progress_.clear();
+  refused_.clear();
+  twins_ = std::move(twins);
+  fillTwins(*twins_table_, twins_ ? twins_->scan : PrecisionScan{});
+  twins_table_->sort(kDivergenceColumn, Qt::DescendingOrder);
+  stretchBars();
   fill();
 }
 
 // The bars get the room that the other columns leave; new columns are as wide as their contents.
-void OperandCostsPanel::stretchShare() {
-  const int share = basis() == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
+void OperandCostsPanel::stretchBars() {
   QHeaderView* header = view_->horizontalHeader();
-  if (share < header->count()) header->setSectionResizeMode(share, QHeaderView::Stretch);
+  if (barColumn() < header->count()) header->setSectionResizeMode(barColumn(), QHeaderView::Stretch);
 }
 
 void OperandCostsPanel::showRefused(const QString& why) {
@@ -376,7 +381,16 @@ void OperandCostsPanel::showRefused(const QString& why) {
 
 Panel::Answer OperandCostsPanel::answer() const {
   if (!selection_->history()) return {{}, {noRunNotice()}};
-  return basis() == kMeasured ? sayMeasured() : costliest();
+  if (table() == Table::twins) return sayTwins();
+  return table() == Table::effects ? sayMeasured() : costliest();
+}
+
+OperandCostsPanel::Answer OperandCostsPanel::sayTwins() const {
+  if (!progress_.isEmpty()) return {{}, {progress_}};
+  if (!refused_.isEmpty()) return {{}, {refused_}, true};
+  if (!twins_) return {{}, {"Not measured yet"}};
+  return {QString("Which operand suffers most in %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
+          twinsAnswers(twins_->scan)};
 }
 
 Panel::Answer OperandCostsPanel::sayMeasured() const {
@@ -393,12 +407,18 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
           {QString("%1, all %2 together by %3; loss %4 nats/token")
                .arg(most)
                .arg(scan.effects.size())
-               .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change)),
+               .arg(formatPercent(scan.all_gradient_error), signedText(scan.all_loss_change)),
            most, QString("%1 changes the gradient most").arg(briefName(worst))}};
 }
 
 // Shows the button for a measurement of the shown step, unless it was made.
 void OperandCostsPanel::showButton() {
+  if (table() == Table::twins) {
+    const bool other = !twins_ || twins_->scan.recipe != recipe() || runLabel(*selection_, shownRun()) != twins_->run;
+    measure_->setVisible(!progress_.isEmpty() || other);
+    return measure_->setText(!progress_.isEmpty() ? QString("Cancel")
+                                                  : QString("Measure %1").arg(recipe_->currentText()));
+  }
   const auto frame = frameOf(shownRun());
   const bool other =
       !measured_ || !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
@@ -413,8 +433,9 @@ void OperandCostsPanel::fill() {
   if (!isVisible()) return;
   update();  // repaints the header as well
   for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
+  showTable();
   showButton();
-  if (basis() == kMeasured) return;
+  if (table() != Table::modelled) return;
   const auto frame = frameOf(shownRun());
   if (frame != frame_) {
     frame_ = frame;
@@ -454,13 +475,13 @@ Panel::Answer OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (basis() == kMeasured) return;  // a measured row is about a class of operands, not one tensor
+  if (table() != Table::modelled) return;  // a measured row is about a class of operands, not one tensor
   selection_->setTensor(model_->rows()[static_cast<std::size_t>(index.row())].place);
 }
 
 // Makes the shown run active, since tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
-  if (basis() == kMeasured) return;
+  if (table() != Table::modelled) return;
   const OperandPlace place = model_->rows()[static_cast<std::size_t>(index.row())].place;
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
@@ -469,11 +490,18 @@ void OperandCostsPanel::open(const QModelIndex& index) {
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
+  if (table() == Table::twins) return twins_ ? std::optional(Provenance::measured_here) : std::nullopt;
   if (basis() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
   return frame_ ? Panel::kind() : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
+  if (table() == Table::twins)
+    return twins_ ? QString("%1, %2 pieces of text, %3")
+                        .arg(QLatin1String(recipe_info(twins_->scan.recipe).name))
+                        .arg(twins_->scan.pieces)
+                        .arg(twins_->run)
+                  : QString();
   if (basis() == kMeasured)
     return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
@@ -498,7 +526,8 @@ QString OperandCostsPanel::measuredCsv() const {
 }
 
 QString OperandCostsPanel::csv() const {
-  if (basis() == kMeasured) return measuredCsv();
+  if (table() == Table::twins) return twinsCsv(twins_ ? twins_->scan : PrecisionScan{});
+  if (table() == Table::effects) return measuredCsv();
   QString text = QStringLiteral(
       "step,layer,class,weight,operand,direction,format,SQNR [dB],underflow [%],clipped [%],share of the rounding "
       "error, modelled [%]\n");

@@ -1,8 +1,10 @@
 // Costs of all quantized operands of a run at the cursor's step by layer and GEMM, the costliest first: by a model of
 // how their errors add up, or by the measured effect of each alone on the gradient, computed by a copy of the run. A
-// double click opens the tensor.
+// double click opens the tensor. Of a checkpoint, which quantizes nothing itself: what a chosen format does to its
+// predictions, operand by operand.
 #pragma once
 
+#include <QComboBox>
 #include <QPushButton>
 #include <QStandardItemModel>
 #include <QTableView>
@@ -10,6 +12,7 @@
 #include <array>
 
 #include "core/frame/operand_effects.h"
+#include "widgets/microscaling/precision_twins_table.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -40,10 +43,12 @@ class OperandCostsPanel : public Panel {
   // Shows the progress of a measurement that this panel or another requested.
   void showMeasuring(const QString& progress);
   void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // shows a measurement; nullptr: forgets it
+  void showTwins(std::shared_ptr<const MeasuredTwins> twins);           // of a checkpoint; nullptr: forgets them
   void showRefused(const QString& why);
 
  signals:
   void measurementRequested(int run, std::int64_t step);
+  void twinsRequested(int run, Recipe recipe);
   void measurementCancelled();
   void operandOpened(const OperandPlace& place, std::int64_t step);
 
@@ -54,8 +59,14 @@ class OperandCostsPanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  void showBasis(Basis basis);
-  void stretchShare();
+  enum class Table : std::uint8_t { modelled, effects, twins };
+  Table table() const;
+  void showTable();
+  int barColumn() const;
+  void stretchBars();
+  bool ofCheckpoint() const;
+  Recipe recipe() const;  // the chosen one
+  Answer sayTwins() const;
   void measureOrCancel();
   void showButton();
   Answer sayMeasured() const;
@@ -69,12 +80,16 @@ class OperandCostsPanel : public Panel {
 
   Of of_;
   std::array<QToolButton*, 2> bases_{};  // buttons by Basis
+  QWidget* basis_row_;
+  QComboBox* recipe_;  // for a checkpoint
   QPushButton* measure_;
   OperandCostsModel* model_;
-  QStandardItemModel* effects_;
+  QStandardItemModel *effects_, *twins_table_;
+  std::optional<Table> shown_table_;
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::shared_ptr<const MeasuredOperands> measured_;
+  std::shared_ptr<const MeasuredTwins> twins_;
   QString progress_, refused_;          // progress of a measurement, and why it was refused; empty: none
   std::optional<OperandPlace> tensor_;  // tensor selected at the last fill
   bool was_filled_ = false;

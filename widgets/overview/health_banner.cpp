@@ -7,6 +7,8 @@
 #include <QPainterPath>
 #include <algorithm>
 
+#include "core/findings/text_health.h"
+#include "core/frame/run_origin.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -14,6 +16,7 @@
 #include "widgets/overview/sentence_links.h"
 #include "widgets/overview/verdict_tiles.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/flat_combo.h"
 
 namespace moescope {
 
@@ -43,6 +46,12 @@ void HealthBanner::buildLine() {
   balance_ = new FittedLabel(this);
   balance_->setRole(QPalette::PlaceholderText);
   balance_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  texts_ = new FlatCombo(this);
+  texts_->setObjectName("health_texts");
+  texts_->setAccessibleName("Texts on which the router is judged");
+  texts_->setToolTip(texts_->accessibleName());
+  texts_->hide();
+  connect(texts_, &QComboBox::currentIndexChanged, this, &HealthBanner::fill);
   help_ = new QPushButton("What would help", this);
   help_->hide();
   connect(help_, &QPushButton::clicked, this, [this] { openCard(help_, help_->text(), &HealthBanner::advice); });
@@ -77,7 +86,8 @@ QSize HealthBanner::sizeHint() const {
 
 QSize HealthBanner::minimumSizeHint() const {
   const int marks = 3 * kSpace12 + withType(kMarkSize, fontMetrics());
-  return {marks + word_->sizeHint().width() + explain_->sizeHint().width(), sizeHint().height()};
+  const int texts = texts_->isHidden() ? 0 : texts_->sizeHint().width() + kSpace8;
+  return {marks + word_->sizeHint().width() + texts + explain_->sizeHint().width(), sizeHint().height()};
 }
 
 // Places the parts by hand: a layout would rearrange the whole workspace whenever a figure changes. The settings are
@@ -90,6 +100,10 @@ void HealthBanner::place() {
   int right = width() - kSpace8;
   const QSize explain = explain_->sizeHint();
   put(explain_, right -= explain.width(), explain.width(), explain.height());
+  if (!texts_->isHidden()) {
+    const QSize texts = texts_->sizeHint();
+    put(texts_, right -= texts.width() + kSpace8, texts.width(), std::min(texts.height(), line - kSpace8));
+  }
   int left = kSpace12 + mark + kSpace8;
   const int word = word_->sizeHint().width();
   put(word_, left, word, line);
@@ -172,9 +186,10 @@ void HealthBanner::fill() {
   shown_ = history;
   setVisible(history != nullptr);
   if (!history) return;
+  fillTexts();
   const Health* health = watch_->health(selection_->run());
   judged_ = health != nullptr;
-  health_ = health ? *health : Health{};
+  health_ = judged(health);
   word_->setText(verdictWord());
   QPalette colored = palette();
   colored.setColor(QPalette::WindowText, signColor(sign(), isDark(palette())));
@@ -185,6 +200,33 @@ void HealthBanner::fill() {
   setAccessibleDescription(text());
   place();
   update();
+}
+
+// The domains of a checkpoint's run.
+void HealthBanner::fillTexts() {
+  QStringList names;
+  const RunInfo& info = shown_->info();
+  if (run_origin(info) == RunOrigin::checkpoint && info.domains.size() > 1) {
+    names << "all texts";
+    for (const std::string& domain : info.domains) names << QString::fromStdString(domain);
+  }
+  QStringList shown;
+  for (int i = 0; i < texts_->count(); ++i) shown << texts_->itemText(i);
+  if (names == shown) return;
+  const QSignalBlocker quiet(texts_);
+  texts_->clear();
+  texts_->addItems(names);
+  texts_->setVisible(!names.isEmpty());
+  updateGeometry();
+}
+
+Health HealthBanner::judged(const Health* all) {
+  if (!all) return {};
+  const int domain = texts_->currentIndex() - 1;
+  if (domain < 0) return *all;
+  if (of_domain_.run != shown_ || of_domain_.sequence != shown_->sequence() || of_domain_.domain != domain)
+    of_domain_ = {shown_, shown_->sequence(), domain, judge_texts(*shown_, static_cast<std::size_t>(domain))};
+  return of_domain_.health;
 }
 
 void HealthBanner::follow(const QString& link) {
@@ -280,7 +322,18 @@ QString HealthBanner::explanation() const {
              "steps. Muted findings count as well.</p><p>A click on the sentence, or Return, selects that layer, its "
              "worst expert and the first step of the finding, and opens the finding.</p>")
              .arg(kSettlingSteps) +
-         allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
+         textsExplained() + allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) +
+         watch_->checksHtml();
+}
+
+QString HealthBanner::textsExplained() const {
+  if (texts_->isHidden()) return {};
+  return QString(
+             "<p>A checkpoint's router does not change, so that nothing has to last: the verdict is on the load of all "
+             "batches together, of all texts or of the domain that is chosen at the right. It needs attention if an "
+             "expert gets no token, where chance would give it %1 and more, or if the fullest one has twice its fair "
+             "share. On one domain alone that is what specialised experts look like; over all texts it is not.</p>")
+      .arg(kLeastToJudge);
 }
 
 QString HealthBanner::allSettings() const {
@@ -291,7 +344,8 @@ QString HealthBanner::allSettings() const {
   if (settings.empty())
     return history->info().config_toml.empty() ? QString("<p>The log has no line of settings.</p>")
                                                : QString("<p>All settings of the run are in its set-up (F2).</p>");
-  QString html = "<p>Settings of the run, from the first line of its log:</p><table>";
+  const bool of_log = run_origin(history->info()) == RunOrigin::log;
+  QString html = QString("<p>Settings of the run%1:</p><table>").arg(of_log ? ", from the first line of its log" : "");
   for (const auto& [name, value] : settings)
     html +=
         QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>")

@@ -1,9 +1,11 @@
 // The verdict on the routers of the active run, in one line above the panels. Layers, experts and steps in the sentence
 // are links; a click elsewhere selects the worst layer and opens its finding. At the right stand what balances the
 // router and a button for a remedy, if there is one. No text is cut: the sentence has shorter forms, and the settings
-// are hidden first. On the Overview four tiles with figures belong to it.
+// are hidden first. On the Overview four tiles with figures belong to it. Of a checkpoint it judges all texts, or those
+// of a chosen domain.
 #pragma once
 
+#include <QComboBox>
 #include <QFrame>
 #include <QLabel>
 #include <QPushButton>
@@ -45,6 +47,8 @@ class HealthBanner : public QFrame {
   void buildLine();
   void place();
   void fill();
+  void fillTexts();
+  Health judged(const Health* all);
   void showWorst();
   void follow(const QString& link);
   Sign sign() const;
@@ -53,6 +57,7 @@ class HealthBanner : public QFrame {
   QStringList balances() const;
   QString advice() const;
   QString explanation() const;
+  QString textsExplained() const;
   QString allSettings() const;
   void openCard(QWidget* under, const QString& title, QString (HealthBanner::*html)() const);
 
@@ -60,11 +65,18 @@ class HealthBanner : public QFrame {
   FindingsWatch* watch_;
   Health health_;
   bool judged_ = false;
+  struct OfDomain {
+    const History* run = nullptr;  // only compared
+    std::uint64_t sequence = 0;
+    int domain = -1;
+    Health health = {};
+  } of_domain_;                     // the last verdict on one domain
   bool link_followed_ = false;      // whether the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_;
   QLabel *word_, *words_;
   FittedLabel* balance_;
+  QComboBox* texts_;  // all texts, and each domain; hidden for runs in training and logs
   QPushButton* help_;
   QToolButton* explain_;
   QWidget* tiles_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <QPainter>
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/frame/coactivation.h"
@@ -14,6 +15,7 @@ namespace moescope {
 namespace {
 
 enum Order { kById, kByDomain, kByTeam };
+constexpr std::size_t kNamedExperts = 3;
 constexpr float kHardlyAPreference = 1.3f;  // lift below which an expert hardly prefers a domain
 
 }  // namespace
@@ -56,8 +58,11 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   followSelection(view_);
-  connect(view_, &MatrixPlot::cellChosen, this,
-          [this](int, int column) { selection_->setExpert(columns_[static_cast<std::size_t>(column)]); });
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    domain_ = row;
+    selection_->setExpert(columns_[static_cast<std::size_t>(column)]);
+    view_->markDirty();
+  });
   addControl(new LayerCombo(selection_, this));
   order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
                       "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation");
@@ -129,7 +134,7 @@ void SpecialisationPanel::refill() {
     column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
   view_->setColumnAxis(std::move(column_ticks), QString());
   const auto place = std::ranges::find(columns_, selection_->expert());
-  view_->setCurrent(place == columns_.end() ? -1 : 0,
+  view_->setCurrent(place == columns_.end() ? -1 : std::clamp(domain_, 0, domains - 1),
                     place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));
 }
 
@@ -154,9 +159,30 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
           QString("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
 }
 
+Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
+  const std::size_t experts = table()->n_experts();
+  std::vector<std::size_t> order(experts);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto share = [&](std::size_t expert) { return share_[domain * experts + expert]; };
+  const std::size_t named = std::min(kNamedExperts, experts);
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(named), std::greater(), share);
+  QStringList names;
+  for (std::size_t i = 0; i < named; ++i) names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
+  const QString name = domainName(selection_->history()->info(), domain);
+  const QString brief = QString("%1 goes most to expert %2").arg(name, names[0]);
+  const QString last = names.takeLast();
+  return {QString("Which experts take %1?").arg(name),
+          {QString("%1 goes most to experts %2 and %3; an even share is %4")
+               .arg(name, names.join(QStringLiteral(", ")), last, formatPercent(1 / static_cast<double>(experts))),
+           QString("%1 goes most to experts %2 and %3").arg(name, names.join(QStringLiteral(", ")), last), brief}};
+}
+
 Panel::Answer SpecialisationPanel::answer() const {
   const SpecialisationFrame* now = table();
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
+  if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
+      !is_missing(share_[static_cast<std::size_t>(domain_) * now->n_experts()]))
+    return expertsOf(static_cast<std::size_t>(domain_));
   std::size_t best = 0;
   for (std::size_t i = 0; i < lift_.size(); ++i)
     if (!is_missing(lift_[i]) && (is_missing(lift_[best]) || lift_[i] > lift_[best])) best = i;

@@ -1,4 +1,4 @@
-// Use of a layer's experts by domain: lift over the expert's share of all text.
+// Use of a layer's experts by domain: lift over the expert's share of all text. A click on a domain names its experts.
 #pragma once
 
 #include <QComboBox>
@@ -25,12 +25,14 @@ class SpecialisationPanel : public Panel {
   const SpecialisationFrame* table() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
+  Answer expertsOf(std::size_t domain) const;
 
   MatrixPlot* view_;
   QComboBox* order_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column
+  int domain_ = -1;           // that was clicked
 };
 
 // The table of a layer in a frame; nullptr: none.

@@ -1,0 +1,127 @@
+#include "widgets/microscaling/precision_twins_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/microscaling/share_delegate.h"
+#include "widgets/panel/csv.h"
+#include "widgets/panel/tensor_text.h"
+
+namespace moescope {
+
+namespace {
+
+using Scope = PrecisionTwin::Scope;
+
+QString layersOf(const PrecisionTwin& twin) {
+  if (twin.scope == Scope::all_layers) return QString("all layers");
+  return twin.layer < 0 ? QString() : layerName(twin.layer);
+}
+
+// "layer 3, routed experts, x".
+QString fullName(const PrecisionTwin& twin) {
+  if (twin.scope == Scope::all_operands) return QString("all operands");
+  const QString layers = layersOf(twin);
+  return (layers.isEmpty() ? layers : layers + QStringLiteral(", ")) + gemmClassLabel(twin.gemm_class) +
+         QStringLiteral(", ") + QLatin1String(operand_name(twin.operand));
+}
+
+QString interval(const FigureOfPieces& figure, const QString& mean, double factor = 1) {
+  if (std::isnan(figure.interval)) return mean;
+  return mean + QStringLiteral(" \u00b1 ") + inPrint(QString::number(factor * figure.interval, 'g', 2));
+}
+
+QString divergenceText(const FigureOfPieces& figure) {
+  return interval(figure, inPrint(QString::number(figure.mean, 'g', 3)));
+}
+
+QString lossText(const FigureOfPieces& figure) {
+  return interval(figure, signedText(figure.mean));
+}
+
+bool toldApart(const FigureOfPieces& behind) {
+  return behind.mean > behind.interval;  // false if the interval is NaN
+}
+
+}  // namespace
+
+std::vector<Recipe> forwardRecipes() {
+  std::vector<Recipe> found;
+  const auto same = [](Recipe a, Recipe b) {
+    return std::ranges::all_of(std::initializer_list{OperandRole::x, OperandRole::w}, [&](OperandRole operand) {
+      return recipe_format(a, Direction::forward, operand) == recipe_format(b, Direction::forward, operand);
+    });
+  };
+  for (const RecipeInfo& info : recipes())
+    if (info.recipe != Recipe::fp32 &&
+        std::ranges::none_of(found, [&](Recipe before) { return same(before, info.recipe); }))
+      found.push_back(info.recipe);
+  return found;
+}
+
+void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
+  model.clear();
+  model.setSortRole(Qt::UserRole);
+  model.setHorizontalHeaderLabels({"Operand", "Divergence, nats", "Loss, nats", "Other experts"});
+  model.horizontalHeaderItem(0)->setToolTip("Layer, class and operand of the products that were rounded alone");
+  model.horizontalHeaderItem(1)->setToolTip(
+      "Kullback-Leibler divergence of the predictions from those in FP32, nats/token, measured; intervals of 95 % over "
+      "pieces of text");
+  model.horizontalHeaderItem(2)->setToolTip("Change of the cross-entropy in nats/token, measured");
+  model.horizontalHeaderItem(3)->setToolTip("Share of tokens whose set of experts changes, mean over layers, measured");
+  const double most = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
+  for (const PrecisionTwin& twin : scan.twins) {
+    auto* name = new QStandardItem(fullName(twin));
+    name->setData(name->text(), Qt::UserRole);
+    name->setToolTip(twin.behind.mean > 0 && !toldApart(twin.behind)
+                         ? QString("Not told apart from the costliest of its kind")
+                         : name->text());
+    model.appendRow({name, figureItem(divergenceText(twin.divergence), twin.divergence.mean),
+                     figureItem(lossText(twin.loss_change), twin.loss_change.mean),
+                     figureItem(formatPercent(twin.flips.mean), twin.flips.mean)});
+    model.item(model.rowCount() - 1, kDivergenceColumn)
+        ->setData(most > 0 ? twin.divergence.mean / most : 0, kShareRole);
+    for (int column = 0; column < model.columnCount(); ++column)
+      model.item(model.rowCount() - 1, column)->setEditable(false);
+  }
+}
+
+QStringList twinsAnswers(const PrecisionScan& scan) {
+  const PrecisionTwin* worst = scan.costliest();
+  if (!worst) return {};
+  const QString who = QString("%1 suffers most").arg(fullName(*worst));
+  const QString figure = QString("%1: divergence %2 nats/token").arg(who, divergenceText(worst->divergence));
+  const auto near = std::ranges::count_if(scan.twins, [&](const PrecisionTwin& twin) {
+    return twin.scope == Scope::one_layer && &twin != worst && !toldApart(twin.behind);
+  });
+  const QString others = near == 0 ? QString() : QString("; %1 not told apart from it").arg(near);
+  const PrecisionTwin& all = scan.twins.front();
+  return {QString("%1%2. All operands together: %3, loss %4")
+              .arg(figure, others, divergenceText(all.divergence), lossText(all.loss_change)),
+          figure + others, figure, who};
+}
+
+QString twinsCsv(const PrecisionScan& scan) {
+  QString text = QStringLiteral(
+      "recipe,layers,class,operand,divergence [nats/token],interval,behind the first of its kind [nats/token],"
+      "interval,loss change [nats/token],interval,tokens with other experts [%],interval\n");
+  for (const PrecisionTwin& twin : scan.twins) {
+    const bool all = twin.scope == Scope::all_operands;
+    text += QStringLiteral("%1,%2,%3,%4,")
+                .arg(QLatin1String(recipe_info(scan.recipe).name),
+                     twin.scope == Scope::one_layer ? (twin.layer < 0 ? QString() : QString::number(twin.layer))
+                                                    : QString("all"),
+                     all ? QString("all") : QLatin1String(gemm_class_name(twin.gemm_class)),
+                     all ? QString("all") : QLatin1String(operand_name(twin.operand)));
+    QStringList figures;
+    for (const FigureOfPieces& figure : {twin.divergence, twin.behind, twin.loss_change, twin.flips}) {
+      const double factor = figures.size() == 6 ? 100 : 1;
+      figures << digits(factor * figure.mean, 6)
+              << (std::isnan(figure.interval) ? QString() : digits(factor * figure.interval, 3));
+    }
+    text += figures.join(QLatin1Char(',')) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,26 @@
+// The table of what a number format does to a checkpoint, operand by operand (core/checkpoints/precision_twins.h).
+#pragma once
+
+#include <QStandardItemModel>
+#include <QString>
+#include <QStringList>
+#include <vector>
+
+#include "core/frame/precision_scan.h"
+
+namespace moescope {
+
+struct MeasuredTwins {
+  QString run;  // letter and name of the run
+  PrecisionScan scan;
+};
+
+inline constexpr int kDivergenceColumn = 1;  // column with bars
+inline constexpr const char* kLongestDivergence = "0.000000 \u00b1 0.000000";
+
+std::vector<Recipe> forwardRecipes();  // recipes whose forward passes differ, without fp32
+void fillTwins(QStandardItemModel& model, const PrecisionScan& scan);
+QStringList twinsAnswers(const PrecisionScan& scan);  // which operand costs most, long to short
+QString twinsCsv(const PrecisionScan& scan);
+
+}  // namespace moescope

@@ -1,0 +1,63 @@
+// Cells of tables of operands: bars with values, and figures that sort by value.
+#pragma once
+
+#include <QPainter>
+#include <QStandardItem>
+#include <QStyledItemDelegate>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+
+inline constexpr int kShareRole = Qt::UserRole + 1;  // role with the length of a cell's bar, 1 for the longest
+
+// Paints a bar with its value at the end; the longest one is emphasised.
+class ShareDelegate : public QStyledItemDelegate {
+ public:
+  // `longest`: a text that is as wide as any value.
+  ShareDelegate(const QString& longest, QObject* parent) : QStyledItemDelegate(parent), longest_(longest) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const Colors& c = colors(option.palette);
+    const double share = index.data(kShareRole).toDouble();
+    const bool is_longest = share >= 1;
+    const QFont type = is_longest ? semibold(option.font) : option.font;
+    const QFontMetrics metrics(type);
+    const QString text = index.data().toString();
+    const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
+    const int room =
+        std::max(0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(longest_) - kSpace8);
+    const int length = static_cast<int>(std::lround(share * room)), height = metrics.ascent();
+    if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
+    painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
+                      QColor(is_longest ? c.strong_bar : c.plain_bar));
+    painter->setFont(type);
+    painter->setPen(QColor(c.ink));
+    painter->drawText(place.adjusted(length + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text);
+  }
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const QSize size = QStyledItemDelegate::sizeHint(option, index);
+    return {size.width() + kSpace24, size.height()};
+  }
+
+ private:
+  QString longest_;
+};
+
+// A change with enough digits: most are far below 0.001.
+inline QString signedText(double value) {
+  return inPrint((value < 0 ? QString() : QStringLiteral("+")) + QString::number(value, 'g', 2));
+}
+
+inline QStandardItem* figureItem(const QString& text, double value) {
+  auto* item = new QStandardItem(text);
+  item->setData(value, Qt::UserRole);
+  item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  return item;
+}
+
+}  // namespace moescope
