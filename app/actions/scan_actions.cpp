@@ -26,7 +26,7 @@ ScanActions::ScanActions(const Context& context)
     twins_.reset();
     for (OperandCostsPanel* panel : panels_) {
       panel->showMeasured(nullptr);
-      panel->showTwins(nullptr);
+      panel->showTwins(recordedTwins());
     }
   });
   for (OperandCostsPanel* panel : panels_) {
@@ -34,6 +34,18 @@ ScanActions::ScanActions(const Context& context)
     connect(panel, &OperandCostsPanel::twinsRequested, this, &ScanActions::startTwins);
     connect(panel, &OperandCostsPanel::measurementCancelled, this, [this] { stop("Cancelled."); });
   }
+}
+
+// Of the first run whose recording has a scan; nullptr: there is none.
+std::shared_ptr<const MeasuredTwins> ScanActions::recordedTwins() const {
+  for (std::size_t run = 0; run < session_->histories().size(); ++run)
+    for (const Marker& marker : session_->histories()[run]->markers()) {
+      if (marker.kind != kOperandsMarker) continue;
+      if (auto scan = scan_in(marker.text); scan && !scan->twins.empty())
+        return std::make_shared<const MeasuredTwins>(
+            MeasuredTwins{runLabel(*selection_, static_cast<int>(run)), std::move(*scan)});
+    }
+  return nullptr;
 }
 
 void ScanActions::ask(int run, std::int64_t step) {

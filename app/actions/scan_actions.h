@@ -13,6 +13,7 @@
 namespace moescope {
 
 class OperandCostsPanel;
+struct MeasuredTwins;
 
 class ScanActions : public Actions {
   Q_OBJECT
@@ -24,6 +25,7 @@ class ScanActions : public Actions {
   void ask(int run, std::int64_t step);
   void start(int run, std::int64_t step);
   void startTwins(int run, Recipe recipe);
+  std::shared_ptr<const MeasuredTwins> recordedTwins() const;
   void stop(const QString& why);
   void look();
   void lookAtScan();

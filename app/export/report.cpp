@@ -14,6 +14,7 @@
 #include "core/findings/checks.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
+#include "core/frame/precision_scan.h"
 #include "core/history/step_axis.h"
 #include "core/io/assets.h"
 #include "core/numerics/kernel_names.h"
@@ -355,11 +356,13 @@ void Report::pictures() {
 void Report::changes() {
   QString rows;
   for (std::size_t i = 0; i < histories_.size(); ++i)
-    for (const Marker& marker : histories_[i]->markers())
+    for (const Marker& marker : histories_[i]->markers()) {
+      if (marker.kind == kSettingsMarker || marker.kind == kOperandsMarker) continue;
       rows += QString("<tr><td>%1</td><td>%2</td><td class=\"words\">%3</td><td class=\"words\">%4</td></tr>\n")
                   .arg(name(i))
                   .arg(marker.step)
                   .arg(html(marker.kind), html(marker.text));
+    }
   if (rows.isEmpty()) return;
   out_ +=
       "<h2>Changes and notes</h2>\n<table><tr><th>run</th><th>before step</th><th class=\"words\">kind</th>"

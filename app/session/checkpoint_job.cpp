@@ -4,6 +4,7 @@
 #include <QFileInfo>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_run.h"
@@ -72,10 +73,12 @@ bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std
   writer.add_run(run.info());
   writer.write(Marker{0, 0, kSettingsMarker, run.settings()});
   std::int64_t done = 0;
-  while (done < run.steps() && progress(static_cast<double>(done) / static_cast<double>(run.steps()))) {
-    const auto frame = std::make_shared<const TelemetryFrame>(run.step());
+  for (bool goes_on = progress(0); goes_on && done < run.steps();) {
+    TelemetryFrame step = run.step();
+    goes_on = progress(static_cast<double>(++done) / static_cast<double>(run.steps()));
+    if (!goes_on) run.show_specialisation(step);
+    const auto frame = std::make_shared<const TelemetryFrame>(std::move(step));
     writer.write({&frame, 1});
-    ++done;
   }
   writer.finish();
   return done > 0;

@@ -209,14 +209,18 @@ TelemetryFrame CheckpointRun::step() {
   watch.finish();
   wall_s_ += seconds;
   seen_ += std::ssize(ids);
-  if (shows_specialisation(next_))
-    frame.specialisation = std::exchange(specialisation_, std::vector<SpecialisationFrame>(info_.moe_layers.size()));
+  if (shows_specialisation(next_)) show_specialisation(frame);
   frame.step = next_++;
   frame.wall_s = wall_s_;
   frame.tokens = seen_;
   frame.ce_loss = static_cast<float>(watch.loss().mean());
   frame.tokens_per_s = static_cast<float>(static_cast<double>(ids.size()) / seconds);
   return frame;
+}
+
+void CheckpointRun::show_specialisation(TelemetryFrame& frame) {
+  if (!frame.specialisation.empty()) return;
+  frame.specialisation = std::exchange(specialisation_, std::vector<SpecialisationFrame>(info_.moe_layers.size()));
 }
 
 TextLoss CheckpointRun::loss() const {

@@ -44,6 +44,9 @@ class CheckpointRun {
   std::int64_t tokens() const { return all_tokens_; }
   // The next batch; the step rises from 0. Throws as CheckpointModel::forward.
   TelemetryFrame step();
+  // Puts the specialisation counted since the last frame that shows it into `frame`, which is to be the last one: the
+  // run is stopped before its end.
+  void show_specialisation(TelemetryFrame& frame);
 
   const std::vector<TextLoss>& losses() const { return losses_; }  // by domain, as info().domains
   TextLoss loss() const;

@@ -1,8 +1,60 @@
 #include "core/frame/precision_scan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "core/io/json_text.h"
 
 namespace moescope {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kScopes[] = {"all operands", "all layers", "one layer"};
+using Figure = std::pair<const char*, FigureOfPieces PrecisionTwin::*>;
+constexpr Figure kFigures[] = {{"divergence", &PrecisionTwin::divergence},
+                               {"behind", &PrecisionTwin::behind},
+                               {"loss_change", &PrecisionTwin::loss_change},
+                               {"flips", &PrecisionTwin::flips}};
+
+// null: there is no interval.
+json as_json(const FigureOfPieces& figure) {
+  return {figure.mean, std::isnan(figure.interval) ? json() : json(figure.interval)};
+}
+
+FigureOfPieces figure_in(const json& figure) {
+  const double interval = std::numeric_limits<double>::quiet_NaN();
+  return {figure.at(0).get<double>(), figure.at(1).is_null() ? interval : figure.at(1).get<double>()};
+}
+
+// The place of a name among those of an enumeration.
+template <class Names>
+std::size_t place_of(const std::string& name, const Names& names, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (name == names(i)) return i;
+  throw std::invalid_argument(name);
+}
+
+PrecisionTwin twin_in(const json& from) {
+  PrecisionTwin twin;
+  twin.scope = static_cast<PrecisionTwin::Scope>(place_of(
+      from.at("scope").get<std::string>(), [](std::size_t i) { return kScopes[i]; }, std::size(kScopes)));
+  twin.layer = from.at("layer").get<int>();
+  twin.gemm_class = static_cast<GemmClass>(place_of(
+      from.at("class").get<std::string>(), [](std::size_t i) { return gemm_class_name(static_cast<GemmClass>(i)); },
+      kNumGemmClasses));
+  twin.operand =
+      from.at("operand").get<std::string>() == operand_name(OperandRole::w) ? OperandRole::w : OperandRole::x;
+  for (const auto& [name, member] : kFigures) twin.*member = figure_in(from.at(name));
+  return twin;
+}
+
+}  // namespace
 
 std::string twin_name(const PrecisionTwin& twin) {
   if (twin.scope == PrecisionTwin::Scope::all_operands) return "all operands";
@@ -15,6 +67,37 @@ std::string twin_name(const PrecisionTwin& twin) {
 const PrecisionTwin* PrecisionScan::costliest() const {
   const auto found = std::ranges::find(twins, PrecisionTwin::Scope::one_layer, &PrecisionTwin::scope);
   return found == twins.end() ? nullptr : &*found;
+}
+
+std::string scan_json(const PrecisionScan& scan) {
+  json twins = json::array();
+  for (const PrecisionTwin& twin : scan.twins) {
+    json each{{"scope", kScopes[static_cast<int>(twin.scope)]},
+              {"layer", twin.layer},
+              {"class", gemm_class_name(twin.gemm_class)},
+              {"operand", operand_name(twin.operand)}};
+    for (const auto& [name, member] : kFigures) each[name] = as_json(twin.*member);
+    twins.push_back(std::move(each));
+  }
+  return json{{"recipe", recipe_info(scan.recipe).name},
+              {"pieces", scan.pieces},
+              {"loss", scan.loss},
+              {"twins", std::move(twins)}}
+      .dump();
+}
+
+std::optional<PrecisionScan> scan_in(const std::string& text) {
+  try {
+    const json from = parse_json(text);
+    const auto recipe = recipe_named(from.at("recipe").get<std::string>());
+    if (!recipe) return std::nullopt;
+    PrecisionScan scan{
+        .recipe = *recipe, .pieces = from.at("pieces").get<int>(), .loss = from.at("loss").get<double>(), .twins = {}};
+    for (const json& twin : from.at("twins")) scan.twins.push_back(twin_in(twin));
+    return scan;
+  } catch (const std::exception&) {  // no JSON, a missing key, an unknown name
+    return std::nullopt;
+  }
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,5 +37,10 @@ struct PrecisionScan {
   // The costliest operand of one layer; nullptr: there is none.
   const PrecisionTwin* costliest() const;
 };
+
+// A recording keeps the scan of a checkpoint in a marker of this kind, at its last step, as JSON.
+inline constexpr const char* kOperandsMarker = "operands";
+std::string scan_json(const PrecisionScan& scan);
+std::optional<PrecisionScan> scan_in(const std::string& json);  // nullopt: it is none
 
 }  // namespace moescope

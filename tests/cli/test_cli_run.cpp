@@ -1,4 +1,5 @@
 // Runs moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint that texts are run through.
+#include "core/frame/precision_scan.h"
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
 
@@ -56,8 +57,9 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
 }
 
 TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
-  const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
-                                       "--recipe", "mxfp4", "--twin-pieces", "3", "--quiet"}));
+  const Result result =
+      run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16", "--recipe", "mxfp4",
+                     "--twin-pieces", "3", "--quiet", "-o", path("r.moescope")}));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("mxfp4 in place of FP32, one operand at a time, 95 % intervals over 3 pieces of text:\n"),
             std::string::npos)

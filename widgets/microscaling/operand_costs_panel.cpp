@@ -362,6 +362,9 @@ void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
   refused_.clear();
   twins_ = std::move(twins);
   fillTwins(*twins_table_, twins_ ? twins_->scan : PrecisionScan{});
+  if (twins_)
+    if (const int place = recipe_->findData(static_cast<int>(twins_->scan.recipe)); place >= 0)
+      recipe_->setCurrentIndex(place);
   twins_table_->sort(kDivergenceColumn, Qt::DescendingOrder);
   stretchBars();
   fill();

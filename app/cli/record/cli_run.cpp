@@ -134,8 +134,8 @@ std::string figure_of_pieces(const FigureOfPieces& figure, double factor) {
 }
 
 // Which operands the recipe hurts most.
-void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
-                 Recipe recipe) {
+PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
+                          Recipe recipe) {
   const auto progress = [&](int done, int of) {
     if (!command.quiet) show_count("pass", done, of);
     return true;
@@ -150,6 +150,7 @@ void print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts,
     rows.push_back({twin_name(twin), figure_of_pieces(twin.divergence, 1e3), figure_of_pieces(twin.behind, 1e3),
                     figure_of_pieces(twin.loss_change, 1e3), figure_of_pieces(twin.flips, 100)});
   std::fputs(aligned(rows).c_str(), stdout);
+  return scan;
 }
 
 void run(const RunCommand& command) {
@@ -184,11 +185,14 @@ void run(const RunCommand& command) {
     if (recording) recording->add(frame);
   }
   if (!command.quiet) show_count("batch", run.steps(), run.steps());
-  if (recording) recording->finish();
   print_losses(run, seconds);
   print_load(run);
   if (command.written > 0) print_written(model, texts, command, tokenizer);
-  if (recipe) print_twins(model, texts, command, *recipe);
+  if (recipe) {
+    const PrecisionScan scan = print_twins(model, texts, command, *recipe);
+    if (recording) recording->add(Marker{0, run.steps() - 1, kOperandsMarker, scan_json(scan)});
+  }
+  if (recording) recording->finish();
 }
 
 }  // namespace

@@ -314,6 +314,20 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
   EXPECT_EQ(run.losses()[1].tokens, 2 * 15);
 }
 
+TEST(CheckpointRun, stopped_early_it_shows_what_was_counted) {
+  const SmallCheckpoint folder("stopped_run");
+  const CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(48)}};
+  CheckpointRun run(model, texts, {.texts = {.length = 16}, .sequences = 1});
+  run.step();
+  TelemetryFrame frame = run.step();
+  ASSERT_TRUE(frame.specialisation.empty());  // it comes with the third of three
+  run.show_specialisation(frame);
+  ASSERT_EQ(frame.specialisation.size(), SmallCheckpoint::kLayers);
+  const std::vector<std::uint32_t>& slots = frame.specialisation[0].domain_DE;
+  EXPECT_EQ(std::accumulate(slots.begin(), slots.end(), 0u), 2u * 32);
+}
+
 TEST(CheckpointModel, sequences_of_other_lengths_change_nothing) {
   const SmallCheckpoint folder("ragged");
   const CheckpointModel model(folder.path());
