@@ -105,6 +105,16 @@ void CheckpointModel::round_nothing() {
   std::ranges::fill(roundings_, Roundings{});
 }
 
+void CheckpointModel::remove_expert(int layer, int expert) {
+  std::vector<std::uint8_t>& removed = layers_.at(static_cast<std::size_t>(layer)).moe.removed;
+  removed.resize(static_cast<std::size_t>(config_.experts));
+  removed.at(static_cast<std::size_t>(expert)) = 1;
+}
+
+void CheckpointModel::restore_experts() {
+  for (Layer& layer : layers_) layer.moe.removed.clear();
+}
+
 void CheckpointModel::require_pages() const {
   if (lost_->load())
     throw std::runtime_error(file_.path() +
@@ -126,7 +136,9 @@ void CheckpointModel::feed_forward(std::size_t layer, ConstMatrix<float> h, Matr
   if (!l.has_experts()) return feed_forward_forward(l.dense, {}, h, y);
   const RoutedTokens routed = route(config_.router, l.moe, h);
   watch.routed(static_cast<int>(layer), routed);
-  experts_forward(l.moe, routed, h, y);
+  std::vector<float> norms;
+  experts_forward(l.moe, routed, h, y, watch.wants_outputs() ? &norms : nullptr);
+  if (watch.wants_outputs()) watch.outputs(static_cast<int>(layer), routed, norms);
 }
 
 void CheckpointModel::layer_pass(std::size_t layer, const AttentionCall& call, const Rows& rows,

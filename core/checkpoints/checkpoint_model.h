@@ -27,6 +27,11 @@ class PassWatch {
   // 0: the embedding; i: after layer i, the last one after the final norm; [T, D].
   virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
   virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
+  // Lengths of the chosen experts' outputs before they are mixed, [T, K], as RoutedTokens::ids.
+  virtual bool wants_outputs() const { return false; }
+  virtual void outputs(int layer, const RoutedTokens& tokens, std::span<const float> norm_TK) {
+    (void)layer, (void)tokens, (void)norm_TK;
+  }
   // Of the tokens from `first` on, [n, V]; all of them in several calls.
   virtual void logits(Index first, ConstMatrix<float> logits) { (void)first, (void)logits; }
 };
@@ -68,6 +73,10 @@ class CheckpointModel {
   using Roundings = std::array<OperandRounding, kNumGemmClasses>;
   void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
   void round_nothing();
+  // No token chooses this expert in passes from now on; the others' mixing weights are then those of the model without
+  // it. At least top_k experts must remain.
+  void remove_expert(int layer, int expert);
+  void restore_experts();
 
   struct Layer {
     std::vector<float> attention_norm, ffn_norm;

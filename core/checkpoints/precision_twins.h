@@ -10,20 +10,15 @@
 #include <functional>
 #include <vector>
 
-#include "core/checkpoints/checkpoint_model.h"
-#include "core/checkpoints/labelled_texts.h"
+#include "core/checkpoints/predictions.h"
 #include "core/frame/precision_scan.h"
 
 namespace moescope {
 
-struct TwinTexts {
-  Index length = 512;
-  int pieces = 8;  // at most, in turns of the texts
-};
-
 // `progress` gets the passes done and their number, and returns false to stop, which leaves no twins. Throws
 // std::runtime_error as CheckpointModel::forward, or if no text has two tokens.
-PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts, const TwinTexts& which,
-                                Recipe recipe, const std::function<bool(int done, int of)>& progress);
+PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts,
+                                const ComparedTexts& which, Recipe recipe,
+                                const std::function<bool(int done, int of)>& progress);
 
 }  // namespace moescope

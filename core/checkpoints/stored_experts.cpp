@@ -1,6 +1,7 @@
 #include "core/checkpoints/stored_experts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -59,14 +60,18 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
   thread_local std::vector<std::uint8_t> masked;
   choice.assign(router.choose_by_logit ? logits : scores, (router.choose_by_logit ? logits : scores) + experts);
   for (std::size_t e = 0; e < w.choice_bias.size(); ++e) choice[e] += w.choice_bias[e];
+  for (std::size_t e = 0; e < w.removed.size(); ++e)
+    if (w.removed[e]) choice[e] = std::numeric_limits<float>::lowest();  // no group is chosen for its sake
   RouterConfig config = router.config;
   const bool masks = router.group_by_best && config.n_groups > 0;
   if (masks) {
     mask_groups_by_best(config, choice, masked);
     config.n_groups = config.n_limited_groups = 0;
+    for (std::size_t e = 0; e < w.removed.size(); ++e) masked[e] |= w.removed[e];
   }
+  const std::vector<std::uint8_t>& barred = masks ? masked : w.removed;
   std::int32_t* ids = routed.ids.data() + t * top_k;
-  routed.margin[t] = choose_experts<float>(config, choice, ids, masks ? masked.data() : nullptr);
+  routed.margin[t] = choose_experts<float>(config, choice, ids, barred.empty() ? nullptr : barred.data());
   mixing_weights(config, scores, ids, routed.mix.data() + t * top_k);
 }
 
@@ -79,6 +84,21 @@ void gate_rows(const StoredLinear& gate, ConstMatrix<float> h, const Matrix<floa
     sigmoid_row(logit->row(t), 1, &share);
     for (Index i = 0; i < y.cols; ++i) y.at(t, i) *= share;
   }
+}
+
+// Lengths of the rows of the slots, by choice: [T, K].
+std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& expert_y) {
+  std::vector<float> norms(plan.slot_of_choice.size());
+  for (Index slot = 0; slot < plan.slots(); ++slot) {
+    double squares = 0;
+    for (Index i = 0; i < expert_y.cols; ++i) {
+      const auto value = static_cast<double>(expert_y.at(slot, i));
+      squares += value * value;
+    }
+    norms[static_cast<std::size_t>(plan.choice_of_slot[static_cast<std::size_t>(slot)])] =
+        static_cast<float>(std::sqrt(squares));
+  }
+  return norms;
 }
 
 }  // namespace
@@ -121,7 +141,8 @@ RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, Const
   return routed;
 }
 
-void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y) {
+void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y,
+                     std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
   const FloatMatrix x(plan.slots(), h.cols), expert_y(plan.slots(), h.cols);
@@ -136,6 +157,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
     const Index first = plan.expert_offset[size(e)], count = plan.tokens_of(e);
     feed_forward_forward(w.experts[size(e)], w.unit, x->row_block(first, count), expert_y->row_block(first, count));
   });
+  if (output_norms) *output_norms = norms_of(plan, *expert_y);
   FloatMatrix shared(w.shared.empty() ? 0 : h.rows, h.cols);
   if (!w.shared.empty()) {
     feed_forward_forward(w.shared, w.unit, h, *shared);

@@ -28,8 +28,9 @@ struct StoredFeedForward {
 void feed_forward_forward(const StoredFeedForward& w, const GatedUnit& unit, ConstMatrix<float> h, Matrix<float> y);
 
 struct StoredExperts {
-  StoredLinear router;             // [E, D]
-  std::vector<float> choice_bias;  // [E]; empty: none
+  StoredLinear router;                     // [E, D]
+  std::vector<float> choice_bias;          // [E]; empty: none
+  std::vector<std::uint8_t> removed = {};  // [E] 1: no token chooses it; empty: each can be chosen
   std::vector<StoredFeedForward> experts;
   StoredFeedForward shared;  // empty: none
   StoredLinear shared_gate;  // [1, D]; empty: none
@@ -46,7 +47,9 @@ struct RoutedTokens {
 };
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h);
 
-// y_TD = the experts' outputs, mixed, and those of the shared ones.
-void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y);
+// y_TD = the experts' outputs, mixed, and those of the shared ones. `output_norms`, unless nullptr, gets the length of
+// each chosen expert's output, [T, K].
+void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y,
+                     std::vector<float>* output_norms = nullptr);
 
 }  // namespace moescope

@@ -7,14 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/frame/figure_of_pieces.h"
 #include "core/numerics/recipes.h"
 
 namespace moescope {
-
-struct FigureOfPieces {
-  double mean = 0;
-  double interval = 0;  // 95 %, to both sides, of the mean over pieces; NaN: there is one piece
-};
 
 struct PrecisionTwin {
   enum class Scope : std::uint8_t { all_operands, all_layers, one_layer };

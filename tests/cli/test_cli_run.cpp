@@ -71,6 +71,16 @@ TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
             0u);
 }
 
+TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
+  const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
+                                       "--without-each-expert", "--twin-pieces", "2", "--quiet"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("without one expert at a time, 95 % intervals over 2 pieces of text:\n"), std::string::npos)
+      << result.out;
+  for (const char* expert : {"\nlayer 1, expert 0 ", "\nlayer 1, expert 3 "})
+    EXPECT_NE(result.out.find(expert), std::string::npos) << result.out;
+}
+
 TEST_F(CliRun, WrongInputIsNamed) {
   EXPECT_EQ(run(run_model({})).err, "moescope-cli: error: no text is given: --text or --ids\n");
   write("ids.txt", "1 2 three");

@@ -17,9 +17,11 @@
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
+#include "core/checkpoints/expert_removal.h"
 #include "core/checkpoints/precision_twins.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -32,7 +34,7 @@ struct RunCommand {
   std::string folder, out, arithmetic = "fp32", recipe;
   TextSources texts;
   int batch = 4, written = 0, twin_pieces = 8;
-  bool overwrite = false, quiet = false;
+  bool overwrite = false, quiet = false, without_each = false;
 };
 
 std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
@@ -124,7 +126,7 @@ std::optional<Recipe> recipe_of(const RunCommand& command) {
   throw std::runtime_error("--recipe: is \"" + command.recipe + "\", allowed are " + names);
 }
 
-std::string figure_of_pieces(const FigureOfPieces& figure, double factor) {
+std::string figure_text(const FigureOfPieces& figure, double factor) {
   char text[64];
   if (std::isnan(figure.interval))
     std::snprintf(text, sizeof text, "%.3g", factor * figure.mean);
@@ -147,10 +149,27 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
   std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "behind the first of its kind",
                              "loss, 1e-3 nats/token", "other experts, %"}};
   for (const PrecisionTwin& twin : scan.twins)
-    rows.push_back({twin_name(twin), figure_of_pieces(twin.divergence, 1e3), figure_of_pieces(twin.behind, 1e3),
-                    figure_of_pieces(twin.loss_change, 1e3), figure_of_pieces(twin.flips, 100)});
+    rows.push_back({twin_name(twin), figure_text(twin.divergence, 1e3), figure_text(twin.behind, 1e3),
+                    figure_text(twin.loss_change, 1e3), figure_text(twin.flips, 100)});
   std::fputs(aligned(rows).c_str(), stdout);
   return scan;
+}
+
+// Which experts the model could do without.
+void print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command) {
+  const auto progress = [&](int done, int of) {
+    if (!command.quiet) show_count("pass", done, of);
+    return true;
+  };
+  const ExpertScan scan = remove_each_expert(model, texts, {command.texts.length, command.twin_pieces}, progress);
+  std::printf("without one expert at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
+  std::vector<TextRow> rows{
+      {"expert", "load, fair shares", "saliency", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
+  for (const ExpertCost& cost : scan.experts)
+    rows.push_back({"layer " + std::to_string(cost.layer) + ", expert " + std::to_string(cost.expert),
+                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency), figure_text(cost.divergence, 1e3),
+                    figure_text(cost.loss_change, 1e3)});
+  std::fputs(aligned(rows).c_str(), stdout);
 }
 
 void run(const RunCommand& command) {
@@ -192,6 +211,7 @@ void run(const RunCommand& command) {
     const PrecisionScan scan = print_twins(model, texts, command, *recipe);
     if (recording) recording->add(Marker{0, run.steps() - 1, kOperandsMarker, scan_json(scan)});
   }
+  if (command.without_each) print_without_each(model, texts, command);
   if (recording) recording->finish();
 }
 
@@ -217,7 +237,10 @@ void add_run_command(CLI::App& app) {
   sub.option("--batch", command->batch, "Pieces at once: a step of the recording").range(1, 1 << 16).shows_default();
   sub.option("--recipe", command->recipe,
              "Rounds one operand after the other by this recipe and ranks them by what that does to the predictions");
-  sub.option("--twin-pieces", command->twin_pieces, "Pieces of text that --recipe takes, at most")
+  sub.option("--without-each-expert", command->without_each,
+             "Leaves out one expert after the other and ranks them by what that does to the predictions");
+  sub.option("--twin-pieces", command->twin_pieces,
+             "Pieces of text that --recipe and --without-each-expert take, at most")
       .range(1, 1 << 20)
       .shows_default();
   sub.option(

@@ -1,0 +1,60 @@
+#include "core/checkpoints/predictions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/numerics/kernels/row_math.h"
+#include "core/numerics/size.h"
+
+namespace moescope {
+
+std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts,
+                                                     const ComparedTexts& which) {
+  const auto length = static_cast<std::size_t>(which.length);
+  std::vector<std::span<const std::int32_t>> pieces;
+  for (std::size_t first = 0, left = texts.size(); left > 0; first += length) {
+    left = 0;
+    for (const LabelledText& text : texts) {
+      if (first + 2 > text.ids.size()) continue;
+      ++left;
+      if (pieces.size() < size(which.pieces))
+        pieces.push_back(std::span(text.ids).subspan(first, std::min(length, text.ids.size() - first)));
+    }
+  }
+  if (pieces.empty()) throw std::runtime_error("no text has two tokens");
+  return pieces;
+}
+
+void Predictions::routed(int, const RoutedTokens& tokens) {
+  experts.push_back(tokens.ids);
+  top_k = tokens.top_k;
+}
+
+void Predictions::logits(Index first, ConstMatrix<float> logits) {
+  std::vector<float> p(static_cast<std::size_t>(logits.cols));
+  for (Index r = 0; r < logits.rows; ++r) {
+    const auto t = static_cast<std::size_t>(first + r);
+    if (t + 1 == ids_.size()) continue;
+    const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
+    loss += static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[t + 1]));
+    for (Index v = 0; v < logits.cols; ++v) log_p.push_back(logits.at(r, v) - lse);
+  }
+}
+
+Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> piece) {
+  Predictions found(piece);
+  model.forward(piece, 1, std::ssize(piece), found);
+  return found;
+}
+
+double divergence_of(const Predictions& exact, const Predictions& other) {
+  double sum = 0;
+  for (std::size_t i = 0; i < exact.log_p.size(); ++i) {
+    const double p = std::exp(static_cast<double>(exact.log_p[i]));
+    sum += p * (static_cast<double>(exact.log_p[i]) - static_cast<double>(other.log_p[i]));
+  }
+  return sum;
+}
+
+}  // namespace moescope

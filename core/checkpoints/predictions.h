@@ -1,0 +1,41 @@
+// What a checkpoint predicts in a piece of text, so that passes over the same piece can be compared.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/checkpoints/labelled_texts.h"
+
+namespace moescope {
+
+struct ComparedTexts {
+  Index length = 512;
+  int pieces = 8;  // at most, in turns of the texts
+};
+// None is empty. Throws std::runtime_error: no text has two tokens.
+std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts,
+                                                     const ComparedTexts& which);
+
+class Predictions : public PassWatch {
+ public:
+  explicit Predictions(std::span<const std::int32_t> piece) : ids_(piece) {}
+  void routed(int layer, const RoutedTokens& tokens) override;
+  void logits(Index first, ConstMatrix<float> logits) override;
+
+  double tokens() const { return static_cast<double>(ids_.size() - 1); }  // that are predicted
+  double loss = 0;                                                        // nats, sum over them
+  std::vector<float> log_p;                                               // [tokens, V]
+  std::vector<std::vector<std::int32_t>> experts;                         // of each MoE layer: [T, K]
+  int top_k = 0;
+
+ private:
+  std::span<const std::int32_t> ids_;
+};
+Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> piece);
+
+// KL(exact || other) of the predictions, nats, sum over the tokens.
+double divergence_of(const Predictions& exact, const Predictions& other);
+
+}  // namespace moescope

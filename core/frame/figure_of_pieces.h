@@ -1,0 +1,26 @@
+// A figure that is known for several pieces of text: the mean, and how sure it is.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "core/frame/student_t.h"
+
+namespace moescope {
+
+struct FigureOfPieces {
+  double mean = 0;
+  double interval = 0;  // 95 %, to both sides, of the mean over pieces; NaN: there is one piece
+};
+// `each`: the figure of every piece, at least one.
+inline FigureOfPieces figure_of_pieces(std::span<const double> each) {
+  const auto n = static_cast<double>(each.size());
+  double sum = 0, squares = 0;
+  for (const double value : each) sum += value;
+  for (const double value : each) squares += (value - sum / n) * (value - sum / n);
+  if (each.size() < 2) return {sum / n, std::numeric_limits<double>::quiet_NaN()};
+  return {sum / n, student_95(n - 1) * std::sqrt(squares / (n - 1) / n)};
+}
+
+}  // namespace moescope

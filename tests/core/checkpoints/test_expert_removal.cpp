@@ -1,0 +1,115 @@
+// What a checkpoint loses without each expert.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checkpoints/expert_removal.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/small_checkpoint.h"
+
+namespace moescope {
+namespace {
+
+bool go_on(int, int) {
+  return true;
+}
+
+// The experts that the tokens of a pass chose in the first MoE layer.
+std::vector<std::int32_t> chosen(const CheckpointModel& model, const std::vector<std::int32_t>& ids) {
+  return predict(model, ids).experts.front();
+}
+
+TEST(ExpertRemoval, no_token_chooses_a_removed_expert) {
+  const SmallCheckpoint folder("removed");
+  CheckpointModel model(folder.path());
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(40), before = chosen(model, ids);
+  ASSERT_NE(std::ranges::count(before, 2), 0);
+  model.remove_expert(model.moe_layers().front(), 2);
+  const std::vector<std::int32_t> without = chosen(model, ids);
+  EXPECT_EQ(std::ranges::count(without, 2), 0);
+  for (std::size_t t = 0; t < ids.size(); ++t) {  // others choose as before
+    if (before[2 * t] == 2 || before[2 * t + 1] == 2) continue;
+    EXPECT_EQ(without[2 * t], before[2 * t]);
+    EXPECT_EQ(without[2 * t + 1], before[2 * t + 1]);
+  }
+  model.restore_experts();
+  EXPECT_EQ(chosen(model, ids), before);
+}
+
+TEST(ExpertRemoval, every_expert_has_its_cost) {
+  const SmallCheckpoint folder("costs");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
+  const ExpertScan scan = remove_each_expert(model, texts, {.length = 16, .pieces = 4}, go_on);
+  EXPECT_EQ(scan.pieces, 4);
+  ASSERT_EQ(scan.experts.size(), SmallCheckpoint::kLayers * SmallCheckpoint::kExperts);
+  double load = 0, last = 0;
+  for (const ExpertCost& cost : scan.experts) {
+    load += cost.load;
+    EXPECT_GE(cost.divergence.mean, last);
+    last = cost.divergence.mean;
+    EXPECT_EQ(cost.load > 0, cost.divergence.mean > 0) << cost.layer << ' ' << cost.expert;
+    EXPECT_EQ(cost.load > 0, cost.saliency > 0);
+  }
+  EXPECT_NEAR(load, static_cast<double>(scan.experts.size()), 1e-9);
+  // Of the first one by hand: the loss of the same pieces without it.
+  const ExpertCost& cost = scan.experts.back();
+  double change = 0;
+  for (const auto& piece : pieces_of(texts, {.length = 16, .pieces = 4})) {
+    const double whole = predict(model, piece).loss;
+    model.remove_expert(cost.layer, cost.expert);
+    change += (predict(model, piece).loss - whole) / 15 / 4;
+    model.restore_experts();
+  }
+  EXPECT_NEAR(cost.loss_change.mean, change, 1e-9);
+  EXPECT_GT(cost.loss_change.interval, 0);
+}
+
+// S_j = mean over its tokens of g_j |f_j|: twice the output projection, twice the saliency.
+TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
+  struct Norms : PassWatch {
+    bool wants_outputs() const override { return true; }
+    void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
+      if (!norms.empty()) return;
+      norms.assign(norm_TK.begin(), norm_TK.end());
+      routed = tokens;
+    }
+    std::vector<float> norms;
+    RoutedTokens routed;
+  };
+  const SmallCheckpoint folder("saliency");
+  CheckpointModel model(folder.path());
+  const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(30);
+  Norms watch;
+  model.forward(ids, 1, 30, watch);
+  ASSERT_EQ(watch.norms.size(), 60u);
+  const ExpertScan scan = remove_each_expert(model, {{"a", ids}}, {.length = 30, .pieces = 1}, go_on);
+  for (const ExpertCost& cost : scan.experts) {
+    if (cost.layer != model.moe_layers().front()) continue;
+    double sum = 0, slots = 0;
+    for (std::size_t i = 0; i < 60; ++i)
+      if (watch.routed.ids[i] == cost.expert)
+        sum += static_cast<double>(watch.norms[i]) * static_cast<double>(watch.routed.mix[i]), ++slots;
+    EXPECT_NEAR(cost.saliency, slots > 0 ? sum / slots : 0, 1e-6);
+    EXPECT_TRUE(std::isnan(cost.loss_change.interval));
+  }
+}
+
+TEST(ExpertRemoval, stopped_or_impossible) {
+  const SmallCheckpoint folder("impossible");
+  {
+    CheckpointModel model(folder.path());
+    const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(16)}};
+    EXPECT_TRUE(remove_each_expert(model, texts, {}, [](int done, int) { return done < 2; }).experts.empty());
+  }
+  folder.write_config({{"num_experts_per_tok", 4}});
+  CheckpointModel model(folder.path());
+  EXPECT_EQ(problem_of([&] {
+              remove_each_expert(model, {{"a", SmallCheckpoint::some_ids(16)}}, {}, go_on);
+            }),
+            "no expert can be removed: every token needs all of them");
+}
+
+}  // namespace
+}  // namespace moescope
