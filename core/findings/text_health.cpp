@@ -85,7 +85,7 @@ std::string fullest_text(const LayerOfTexts& layer) {
 void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& layers, const LayerOfTexts& worst,
                   Health& health) {
   const std::string layer = "layer " + std::to_string(worst.layer), figures = ", where " + fullest_text(worst) + ".";
-  std::string head = "No expert is dead, starved or far too full";
+  std::string head = "no expert is dead, starved or far too full";
   if (worst.fault != TextFault::none) {
     const bool collapsed = worst.fault == TextFault::collapsed;
     const std::int64_t such = std::ranges::count_if(layers, [collapsed](const LayerOfTexts& each) {
@@ -106,6 +106,7 @@ void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& lay
 Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   Health health;
   const RunInfo& info = history.info();
+  if (!domain && info.domains.size() == 1) domain = 0;
   const std::string texts = !domain                         ? "All texts"
                             : *domain < info.domains.size() ? printable(info.domains[*domain])
                                                             : "Domain " + std::to_string(*domain);

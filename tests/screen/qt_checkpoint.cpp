@@ -10,6 +10,8 @@
 
 #include "app/actions/file_actions.h"
 #include "app/session/checkpoint_dialog.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/export_model.h"
 #include "core/training/trainer.h"
