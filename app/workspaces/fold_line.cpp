@@ -26,10 +26,10 @@ FoldLine::FoldLine(QWidget* parent) : QFrame(parent), words_(new FittedLabel(thi
   followFont(this, [this] { setFixedHeight(withType(kFieldHeight, fontMetrics())); });
 }
 
-void FoldLine::tell(const QStringList& lacking, const QStringList& panels) {
+void FoldLine::tell(const QString& source, const QStringList& lacking, const QStringList& panels) {
   const QString hidden =
       panels.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(panels.size());
-  words_->setTexts({QString("Not in this log: %1. %2").arg(lacking.join(", "), hidden), hidden});
+  words_->setTexts({QString("Not in this %1: %2. %3").arg(source, lacking.join(", "), hidden), hidden});
   words_->setToolTip("Hidden: " + panels.join(", "));
 }
 

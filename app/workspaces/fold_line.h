@@ -1,4 +1,4 @@
-// A dashed line in place of panels for which a log has no data, with a link that shows them.
+// A dashed line in place of panels for which a log or run has no data, with a link that shows them.
 #pragma once
 
 #include <QFrame>
@@ -13,8 +13,8 @@ class FoldLine : public QFrame {
  public:
   explicit FoldLine(QWidget* parent = nullptr);
 
-  // `lacking`: data that the log does not have; `panels`: titles of the hidden panels.
-  void tell(const QStringList& lacking, const QStringList& panels);
+  // `source`: "log" or "run"; `lacking`: data that it does not have; `panels`: titles of the hidden panels.
+  void tell(const QString& source, const QStringList& lacking, const QStringList& panels);
 
  signals:
   void showRequested();

@@ -1,5 +1,7 @@
 #include "app/workspaces/text_workspace.h"
 
+#include <algorithm>
+
 #include "app/workspaces/missing.h"
 #include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
@@ -29,7 +31,14 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   const auto counts_missing = [](const History& run) {
     return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("counts of texts by expert");
   };
-  for (QDockWidget* dock : {specialisation_, bytes_, coactivation_}) foldWithout(dock, counts_missing);
+  for (QDockWidget* dock : {specialisation_, coactivation_}) foldWithout(dock, counts_missing);
+  foldWithout(bytes_, [counts_missing](const History& run) {
+    const auto frame = run.specialisation_frame_at(INT64_MAX);
+    const bool has = frame && std::ranges::any_of(frame->specialisation, [](const SpecialisationFrame& counted) {
+                       return !counted.byte_256E.empty();
+                     });
+    return has || !frame ? counts_missing(run) : QString("bytes by expert");
+  });
 }
 
 // Default layout: the text above, specialisation of the experts below.

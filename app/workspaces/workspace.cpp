@@ -17,6 +17,7 @@
 #include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
+#include "core/frame/run_origin.h"
 #include "core/io/whole_file.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
@@ -241,7 +242,7 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  lacks_->tell(lacking, names);
+  lacks_->tell(run_origin(looked_->info()) == RunOrigin::log ? QString("log") : QString("run"), lacking, names);
   showFoldLine(true);
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();

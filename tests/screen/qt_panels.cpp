@@ -128,6 +128,7 @@ class PanelsTest : public QObject {
     texts->append(run_->next());
     selection_->setHistories({texts});
     QCOMPARE(loss.caption().section(QLatin1Char(','), 0, 0), QStringLiteral("measured here"));
+    QVERIFY2(!loss.answerText().contains("learning"), qPrintable(loss.answerText()));
   }
 
   void aRestingMouseReadsWhatIsUnderItNow() {

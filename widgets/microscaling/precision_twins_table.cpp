@@ -89,7 +89,10 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
 QStringList twinsAnswers(const PrecisionScan& scan) {
   const PrecisionTwin* worst = scan.costliest();
   if (!worst) return {};
-  const QString who = QString("%1 suffers most").arg(fullName(*worst));
+  const QString operand =
+      QString("%1 of %2").arg(QLatin1String(operand_name(worst->operand)), gemmClassLabel(worst->gemm_class));
+  const QString who = (worst->layer < 0 ? operand : QString("%1 in %2").arg(operand, layerName(worst->layer))) +
+                      QString(" suffers most");
   const QString figure = QString("%1: divergence %2 nats/token").arg(who, divergenceText(worst->divergence));
   const auto near = std::ranges::count_if(scan.twins, [&](const PrecisionTwin& twin) {
     return twin.scope == Scope::one_layer && &twin != worst && !toldApart(twin.behind);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/frame/run_origin.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
@@ -165,7 +166,9 @@ Panel::Answer LossPanel::answer() const {
   const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
   if (is_missing(value)) return {};
   const QString now = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
-  if (!isLoss(shownMetric())) return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
+  // A checkpoint does not learn: its steps are batches of texts.
+  if (!isLoss(shownMetric()) || run_origin(history->info()) == RunOrigin::checkpoint)
+    return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
   const LossTrend& of = trend();
   return {"Is it learning?",
           {answerOf(of, now, formatValue(of.change, 2)), shortAnswer(of, now)},

@@ -166,15 +166,20 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
   const auto share = [&](std::size_t expert) { return share_[domain * experts + expert]; };
   const std::size_t named = std::min(kNamedExperts, experts);
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(named), std::greater(), share);
-  QStringList names;
-  for (std::size_t i = 0; i < named; ++i) names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
+  QStringList names, ids;
+  for (std::size_t i = 0; i < named; ++i) {
+    ids << QString::number(order[i]);
+    names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
+  }
+  const auto listed = [](QStringList all) {
+    const QString last = all.takeLast();
+    return all.isEmpty() ? last : QString("%1 and %2").arg(all.join(QStringLiteral(", ")), last);
+  };
   const QString name = domainName(selection_->history()->info(), domain);
-  const QString brief = QString("%1 goes most to expert %2").arg(name, names[0]);
-  const QString last = names.takeLast();
+  const QString most = QString("%1 goes most to experts %2").arg(name, listed(names));
   return {QString("Which experts take %1?").arg(name),
-          {QString("%1 goes most to experts %2 and %3; an even share is %4")
-               .arg(name, names.join(QStringLiteral(", ")), last, formatPercent(1 / static_cast<double>(experts))),
-           QString("%1 goes most to experts %2 and %3").arg(name, names.join(QStringLiteral(", ")), last), brief}};
+          {QString("%1; an even share is %2").arg(most, formatPercent(1 / static_cast<double>(experts))), most,
+           QString("%1: experts %2").arg(name, listed(ids)), QString("%1: expert %2").arg(name, ids[0])}};
 }
 
 Panel::Answer SpecialisationPanel::answer() const {

@@ -126,7 +126,7 @@ std::optional<Recipe> recipe_of(const RunCommand& command) {
   throw std::runtime_error("--recipe: is \"" + command.recipe + "\", allowed are " + names);
 }
 
-std::string figure_text(const FigureOfPieces& figure, double factor) {
+std::string interval_text(const FigureOfPieces& figure, double factor) {
   char text[64];
   if (std::isnan(figure.interval))
     std::snprintf(text, sizeof text, "%.3g", factor * figure.mean);
@@ -149,8 +149,8 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
   std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "behind the first of its kind",
                              "loss, 1e-3 nats/token", "other experts, %"}};
   for (const PrecisionTwin& twin : scan.twins)
-    rows.push_back({twin_name(twin), figure_text(twin.divergence, 1e3), figure_text(twin.behind, 1e3),
-                    figure_text(twin.loss_change, 1e3), figure_text(twin.flips, 100)});
+    rows.push_back({twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
+                    interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100)});
   std::fputs(aligned(rows).c_str(), stdout);
   return scan;
 }
@@ -167,8 +167,8 @@ void print_without_each(CheckpointModel& model, const std::vector<LabelledText>&
       {"expert", "load, fair shares", "saliency", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
   for (const ExpertCost& cost : scan.experts)
     rows.push_back({"layer " + std::to_string(cost.layer) + ", expert " + std::to_string(cost.expert),
-                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency), figure_text(cost.divergence, 1e3),
-                    figure_text(cost.loss_change, 1e3)});
+                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency), interval_text(cost.divergence, 1e3),
+                    interval_text(cost.loss_change, 1e3)});
   std::fputs(aligned(rows).c_str(), stdout);
 }
 

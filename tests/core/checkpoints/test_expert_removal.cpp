@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-bool go_on(int, int) {
+bool without_pause(int, int) {
   return true;
 }
 
@@ -41,7 +41,7 @@ TEST(ExpertRemoval, every_expert_has_its_cost) {
   const SmallCheckpoint folder("costs");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
-  const ExpertScan scan = remove_each_expert(model, texts, {.length = 16, .pieces = 4}, go_on);
+  const ExpertScan scan = remove_each_expert(model, texts, {.length = 16, .pieces = 4}, without_pause);
   EXPECT_EQ(scan.pieces, 4);
   ASSERT_EQ(scan.experts.size(), SmallCheckpoint::kLayers * SmallCheckpoint::kExperts);
   double load = 0, last = 0;
@@ -84,7 +84,7 @@ TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
   Norms watch;
   model.forward(ids, 1, 30, watch);
   ASSERT_EQ(watch.norms.size(), 60u);
-  const ExpertScan scan = remove_each_expert(model, {{"a", ids}}, {.length = 30, .pieces = 1}, go_on);
+  const ExpertScan scan = remove_each_expert(model, {{"a", ids}}, {.length = 30, .pieces = 1}, without_pause);
   for (const ExpertCost& cost : scan.experts) {
     if (cost.layer != model.moe_layers().front()) continue;
     double sum = 0, slots = 0;
@@ -106,7 +106,7 @@ TEST(ExpertRemoval, stopped_or_impossible) {
   folder.write_config({{"num_experts_per_tok", 4}});
   CheckpointModel model(folder.path());
   EXPECT_EQ(problem_of([&] {
-              remove_each_expert(model, {{"a", SmallCheckpoint::some_ids(16)}}, {}, go_on);
+              remove_each_expert(model, {{"a", SmallCheckpoint::some_ids(16)}}, {}, without_pause);
             }),
             "no expert can be removed: every token needs all of them");
 }
