@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "core/checkpoints/precision_twins.h"
+#include "core/checkpoints/ablation/precision_twins.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/history/history.h"
 

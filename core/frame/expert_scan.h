@@ -1,4 +1,4 @@
-// What a model loses without each of its experts: measured in core/checkpoints/expert_removal.h.
+// What a model loses without each of its experts: measured in core/checkpoints/ablation/expert_removal.h.
 #pragma once
 
 #include <vector>

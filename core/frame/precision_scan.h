@@ -1,5 +1,5 @@
 // What a number format does to a model's predictions, operand by operand: measured in
-// core/checkpoints/precision_twins.h.
+// core/checkpoints/ablation/precision_twins.h.
 #pragma once
 
 #include <cstdint>

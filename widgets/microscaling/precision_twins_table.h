@@ -1,4 +1,5 @@
-// The table of what a number format does to a checkpoint, operand by operand (core/checkpoints/precision_twins.h).
+// The table of what a number format does to a checkpoint, operand by operand
+// (core/checkpoints/ablation/precision_twins.h).
 #pragma once
 
 #include <QStandardItemModel>

@@ -1,4 +1,4 @@
-#include "core/checkpoints/expert_removal.h"
+#include "core/checkpoints/ablation/expert_removal.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "core/checkpoints/predictions.h"
+#include "core/checkpoints/ablation/predictions.h"
 #include "core/frame/expert_scan.h"
 
 namespace moescope {

@@ -1,4 +1,4 @@
-#include "core/checkpoints/precision_twins.h"
+#include "core/checkpoints/ablation/precision_twins.h"
 
 #include <algorithm>
 #include <utility>

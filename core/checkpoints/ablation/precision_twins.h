@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/checkpoints/predictions.h"
+#include "core/checkpoints/ablation/predictions.h"
 #include "core/frame/precision_scan.h"
 
 namespace moescope {

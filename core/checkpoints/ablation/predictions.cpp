@@ -1,4 +1,4 @@
-#include "core/checkpoints/predictions.h"
+#include "core/checkpoints/ablation/predictions.h"
 
 #include <algorithm>
 #include <cmath>
