@@ -555,7 +555,7 @@ class QtHealth : public QObject {
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix"));
     QCOMPARE(shown("microscaling"), QString("dock_tensor_lab dock_formats"));
-    QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation dock_text_bytes"));
+    QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation"));
     QCOMPARE(shown("compare"), QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 
     auto* bar = window.findChild<LivePopover*>();
