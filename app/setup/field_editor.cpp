@@ -78,15 +78,18 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
   if (setting == &OptimizerConfig::update_stochastic && config.optimizer.master_format != StoredFormat::bf16)
     return only_with(&OptimizerConfig::master_format, "bf16");
   const BalanceRule rule = config.router.balance_rule;
-  const bool of_sign = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring ||
-                       setting == &RouterConfig::count_format;
+  const bool of_rate = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring;
+  const bool of_sign = setting == &RouterConfig::count_format;
   const bool of_microbatch = setting == &RouterConfig::quantile_ema;
-  if ((!of_sign || rule == BalanceRule::sign) && (!of_microbatch || rule == BalanceRule::quantile_microbatch))
+  if ((!of_rate || !by_quantiles(rule)) && (!of_sign || rule == BalanceRule::sign) &&
+      (!of_microbatch || rule == BalanceRule::quantile_microbatch))
     return {};
   const ConfigField& of_rule = Setting(&RouterConfig::balance_rule).field();
   return QString("<p>Not used by the bias rule %1: only with %2 = %3.</p>")
       .arg(QString::fromStdString(to_string(of_rule.get(config))), QString::fromStdString(of_rule.key),
-           of_sign ? "sign" : "quantile_microbatch");
+           of_rate   ? "sign or proportional"
+           : of_sign ? "sign"
+                     : "quantile_microbatch");
 }
 
 FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)

@@ -183,7 +183,7 @@ void check_groups(const RunConfig& c, Rules& found) {
 // The sources of quantile balancing refuse these settings as well (TorchTitan, Megatron-LM).
 void check_quantiles(const RunConfig& c, Rules& found) {
   const RouterConfig& r = c.router;
-  if (r.balance_rule == BalanceRule::sign) return;
+  if (!by_quantiles(r.balance_rule)) return;
   const bool batch = r.balance_rule == BalanceRule::quantile_batch;
   const std::string rule = std::string("balance_rule is ") + (batch ? "quantile_batch" : "quantile_microbatch");
   if (batch && r.score_func != ScoreFunc::sigmoid)
@@ -311,7 +311,7 @@ void check_batch(const RunConfig& c, Rules& found) {
                      "microbatches is " + std::to_string(d.microbatches) + ", but the batch of " +
                          std::to_string(d.batch) + " sequences must fall into equal parts: choose a divisor of " +
                          std::to_string(d.batch)});
-  if (d.padding > 0 && c.router.balance_rule != BalanceRule::sign)
+  if (d.padding > 0 && by_quantiles(c.router.balance_rule))
     found.push_back({{&DataConfig::padding, &RouterConfig::balance_rule},
                      "padding is not known to the quantile rules: choose 0, or balance_rule sign"});
 }

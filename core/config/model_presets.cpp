@@ -15,8 +15,8 @@ bool has_effect(const RunConfig& config, Setting setting) {
   if (setting == &ModelConfig::shared_expert_gate) return config.model.n_shared > 0;
   if (setting == &RouterConfig::n_limited_groups) return r.n_groups > 0;
   if (setting == &RouterConfig::aux_coeff) return r.aux_mode != AuxMode::none;
-  if (setting == &RouterConfig::bias_update_rate) return r.balance_rule == BalanceRule::sign;
-  if (setting == &RouterConfig::balance_rule) return r.balance_rule != BalanceRule::sign || r.bias_update_rate > 0;
+  if (setting == &RouterConfig::bias_update_rate) return !by_quantiles(r.balance_rule);
+  if (setting == &RouterConfig::balance_rule) return by_quantiles(r.balance_rule) || r.bias_update_rate > 0;
   return true;
 }
 

@@ -6,7 +6,8 @@ namespace moescope {
 template <>
 constexpr std::array<const char*, 3> kChoices<ScoreFunc>{"sigmoid", "softmax", "sqrtsoftplus"};
 template <>
-constexpr std::array<const char*, 3> kChoices<BalanceRule>{"sign", "quantile_batch", "quantile_microbatch"};
+constexpr std::array<const char*, 4> kChoices<BalanceRule>{"sign", "proportional", "quantile_batch",
+                                                           "quantile_microbatch"};
 template <>
 constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batch"};
 template <>
@@ -61,7 +62,9 @@ std::vector<ConfigField> router_fields() {
           live(field<&RouterConfig::balance_rule>(
               "balance_rule", "Bias rule",
               "Rule by which expert_bias changes after each step. sign: by the bias update rate, down for overloaded "
-              "and up for underloaded experts (DeepSeek-V3, arXiv:2408.15664). quantile_batch: to the value at which "
+              "and up for underloaded experts (DeepSeek-V3, arXiv:2408.15664). proportional: by that rate times the "
+              "expert's distance from the mean load, as a share of the mean (the same paper, section 4.3, found more "
+              "even loads and no better loss). quantile_batch: to the value at which "
               "each expert would have got its share of this batch, computed from a histogram of 1000 bins (Kimi K3, "
               "TorchTitan's QuantileBalancer); needs sigmoid scores. quantile_microbatch: the exact quantile of each "
               "sequence on the router's outputs in place of the scores, averaged over the batch (Megatron-LM's qb_beta "
@@ -74,7 +77,8 @@ std::vector<ConfigField> router_fields() {
               "averages over about 10 steps and needs about 10 steps to balance the start.")),
           live(field<&RouterConfig::bias_update_rate>(
               "bias_update_rate", "Bias update rate", "per step", {0, 1},
-              "Step of the sign rule, which balances without a loss: after each step the bias of an overloaded expert "
+              "Step of the rules sign and proportional, which balance without a loss. sign: after each step the bias "
+              "of an overloaded expert "
               "falls by this value and that of an underloaded expert rises. The bias changes which experts are chosen, "
               "never the mixing weights. DeepSeek-V3: 0.001. 0.1 oscillates: MaxVio of the batch stays high while "
               "MaxVio of the window is low. 0: the biases do not change.")),

@@ -11,7 +11,10 @@ namespace moescope {
 
 enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
 // The rule that updates expert_bias: core/model/moe/router.h and quantile_balance.h.
-enum class BalanceRule { sign, quantile_batch, quantile_microbatch };
+enum class BalanceRule { sign, proportional, quantile_batch, quantile_microbatch };
+constexpr bool by_quantiles(BalanceRule rule) {
+  return rule == BalanceRule::quantile_batch || rule == BalanceRule::quantile_microbatch;
+}
 enum class AuxMode { none, sequence, batch };
 // Which token copies an expert keeps if they exceed its capacity: core/model/moe/token_drop.h.
 enum class TokenDrop { none, probs, position };
@@ -65,7 +68,7 @@ struct RouterConfig {
   bool route_norm = true;
   double route_scale = 1.0;
   BalanceRule balance_rule = BalanceRule::sign;
-  double bias_update_rate = 1e-3;  // of the sign rule; 0: expert_bias stays as it is
+  double bias_update_rate = 1e-3;  // of the rules sign and proportional; 0: expert_bias stays as it is
   bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
   StoredFormat bias_format = StoredFormat::fp32;   // of expert_bias
   StoredFormat count_format = StoredFormat::fp32;  // of the loads of the sign rule (core/model/moe/stored_counts.h)

@@ -39,7 +39,7 @@ Parts expert_bias(Context& at) {
     const auto was = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
-    if (at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign) != BalanceRule::sign) {
+    if (by_quantiles(at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign))) {
       note += ": to where this batch would have given the expert its share";
     } else if (expert < counts.size()) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());

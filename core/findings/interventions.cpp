@@ -86,8 +86,12 @@ bool may_cause(Setting setting, FindingKind kind) {
   return !setting.is_in<TelemetryConfig>() && !setting.is_in<ParallelConfig>();
 }
 
+BalanceRule balance_rule(const RunSettings& now) {
+  return now.value(&RouterConfig::balance_rule).value_or(BalanceRule::sign);
+}
+
 bool by_quantiles(const RunSettings& now) {
-  return now.value(&RouterConfig::balance_rule).value_or(BalanceRule::sign) != BalanceRule::sign;
+  return by_quantiles(balance_rule(now));
 }
 
 bool no_auxiliary(const RunSettings& now) {
@@ -154,7 +158,7 @@ bool Interventions::quantiles_balance(std::int64_t step) const {
 }
 
 bool Interventions::sign_rule(std::int64_t step) const {
-  return !quantiles_balance(step) && other_balancing_.empty();
+  return balance_rule(*settings_.at(step)) == BalanceRule::sign && other_balancing_.empty();
 }
 
 std::optional<double> Interventions::bias_rate(std::int64_t step) const {
@@ -180,8 +184,8 @@ std::optional<double> Interventions::aux_coeff(std::int64_t step) const {
 
 bool Interventions::nothing_balances(std::int64_t step) const {
   const auto now = settings_.at(step);
-  return now->value(&RouterConfig::bias_update_rate) == 0.0 && sign_rule(step) && no_auxiliary(*now) &&
-         !now->holds(&RouterConfig::force_balance);
+  return now->value(&RouterConfig::bias_update_rate) == 0.0 && !by_quantiles(*now) && other_balancing_.empty() &&
+         no_auxiliary(*now) && !now->holds(&RouterConfig::force_balance);
 }
 
 std::string Interventions::balancing(std::int64_t step) const {

@@ -23,7 +23,7 @@ class Interventions {
 
   // Returns true for softmax scores, false for sigmoid; nullopt: not known, or another function.
   std::optional<bool> softmax(std::int64_t step) const;
-  bool quantiles_balance(std::int64_t step) const;           // and not the sign rule
+  bool quantiles_balance(std::int64_t step) const;           // and not a rule with a rate
   bool sign_rule(std::int64_t step) const;                   // no other rule is known to move the bias
   std::optional<double> bias_rate(std::int64_t step) const;  // of the sign rule; nullopt: another rule, or not known
   // Whether a person or a rule other than the sign's holds the bias of this layer: a frozen router, pinned biases,

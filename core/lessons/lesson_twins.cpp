@@ -14,7 +14,7 @@ using Configs = std::vector<RunConfig>;
 enum class Balancing { none, bias, loss, both };
 
 Balancing balancing_of(const RouterConfig& router) {
-  const bool bias = router.balance_rule != BalanceRule::sign || router.bias_update_rate > 0;
+  const bool bias = by_quantiles(router.balance_rule) || router.bias_update_rate > 0;
   const bool loss = router.aux_mode != AuxMode::none && router.aux_coeff > 0;
   return bias && loss ? Balancing::both : bias ? Balancing::bias : loss ? Balancing::loss : Balancing::none;
 }

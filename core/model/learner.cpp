@@ -182,7 +182,7 @@ void Learner<T>::update_biases() {
   if (router.fault_stale_bias) return;
   for (std::size_t i = size(router.n_hash_layers); i < expert_bias.size(); ++i) {
     const RouterActivations<T>& routed = model_->moe()[i].router;
-    if (router.balance_rule != BalanceRule::sign)
+    if (by_quantiles(router.balance_rule))
       balance_by_quantiles<T>(router, model_->part(), routed, expert_bias[i], model_->killed(i));
     else if (router.bias_update_rate > 0)
       move_expert_bias<T>(expert_bias[i], directions(routed, model_->killed(i)), router.bias_update_rate,
@@ -191,7 +191,9 @@ void Learner<T>::update_biases() {
 }
 
 template <class T>
-std::vector<int> Learner<T>::directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const {
+std::vector<double> Learner<T>::directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const {
+  if (config.router.balance_rule == BalanceRule::proportional)
+    return relative_shortfalls(routed.rows_per_expert, killed);
   if (config.router.count_format == StoredFormat::fp32) return bias_directions(routed.rows_per_expert, killed);
   return directions_in_bf16(bf16_counts(model_->part(), routed.sent(), config.model.n_experts), killed);
 }

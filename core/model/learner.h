@@ -58,7 +58,7 @@ class Learner {
   void divide_weights();
   void pin_biases();
   void round_biases();
-  std::vector<int> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;
+  std::vector<double> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;
   void zero_gate_gradients();
   void scale_expert_gradients();
   void update_biases();

@@ -285,6 +285,10 @@ class SetupFormTest : public QObject {
     const FieldEditor* rate = f.form.editor("router.bias_update_rate");
     QVERIFY(!rate->isEnabled());
     QVERIFY2(rate->toolTip().contains("router.balance_rule = sign"), qPrintable(rate->toolTip()));
+    config.router.balance_rule = BalanceRule::proportional;
+    f.form.setDraft(config);
+    QVERIFY(f.form.editor("router.bias_update_rate")->isEnabled());
+    QVERIFY(!f.form.editor("router.count_format")->isEnabled());
   }
 
   void whatAnotherSettingSwitchesOffCannotBeEdited() {

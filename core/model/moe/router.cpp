@@ -522,16 +522,30 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
   move_expert_bias(expert_bias, bias_directions(tokens_per_expert, killed), rate, centring, killed);
 }
 
-std::vector<int> bias_directions(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
+namespace {
+
+// Experts that are not killed, and their tokens.
+struct LivingLoad {
   std::size_t experts = 0;
-  std::uint64_t total = 0;
+  std::uint64_t tokens = 0;
+};
+
+LivingLoad living_load(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
+  LivingLoad load;
   for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
     if (killed && killed[e]) continue;
-    ++experts;
-    total += tokens_per_expert[e];
+    ++load.experts;
+    load.tokens += tokens_per_expert[e];
   }
+  return load;
+}
+
+}  // namespace
+
+std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
+  const auto [experts, total] = living_load(tokens_per_expert, killed);
   // n_e E against the total: exact, where mean(n) may round.
-  std::vector<int> directions(tokens_per_expert.size(), 0);
+  std::vector<double> directions(tokens_per_expert.size(), 0);
   for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
     if (killed && killed[e]) continue;
     const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
@@ -540,11 +554,22 @@ std::vector<int> bias_directions(std::span<const std::uint32_t> tokens_per_exper
   return directions;
 }
 
+std::vector<double> relative_shortfalls(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
+  const auto [experts, total] = living_load(tokens_per_expert, killed);
+  std::vector<double> shortfalls(tokens_per_expert.size(), 0);
+  for (std::size_t e = 0; total > 0 && e < tokens_per_expert.size(); ++e)
+    if (!killed || !killed[e])
+      shortfalls[e] =
+          1 - static_cast<double>(tokens_per_expert[e]) * static_cast<double>(experts) / static_cast<double>(total);
+  return shortfalls;
+}
+
 template <class T>
-void move_expert_bias(std::span<T> expert_bias, std::span<const int> directions, double rate, bool centring,
+void move_expert_bias(std::span<T> expert_bias, std::span<const double> directions, double rate, bool centring,
                       const std::uint8_t* killed) {
   const auto rests = [&](std::size_t e) { return killed && killed[e]; };
-  int sum = 0, experts = 0;
+  double sum = 0;
+  int experts = 0;
   for (std::size_t e = 0; e < expert_bias.size(); ++e)
     if (!rests(e)) sum += directions[e], ++experts;
   const double mean = centring ? rate * sum / experts : 0;
@@ -560,7 +585,7 @@ void move_expert_bias(std::span<T> expert_bias, std::span<const int> directions,
                                   RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);             \
   template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                   \
                                    const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&); \
-  template void move_expert_bias<T>(std::span<T>, std::span<const int>, double, bool, const std::uint8_t*);         \
+  template void move_expert_bias<T>(std::span<T>, std::span<const double>, double, bool, const std::uint8_t*);      \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -98,10 +98,16 @@ template <class T>
 void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
                         bool centring, const std::uint8_t* killed = nullptr);
 // The two halves of it: the signs d_e / rate, 0 for killed experts, and the move.
-std::vector<int> bias_directions(std::span<const std::uint32_t> tokens_per_expert,
-                                 const std::uint8_t* killed = nullptr);
+std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_expert,
+                                    const std::uint8_t* killed = nullptr);
 template <class T>
-void move_expert_bias(std::span<T> expert_bias, std::span<const int> directions, double rate, bool centring,
+void move_expert_bias(std::span<T> expert_bias, std::span<const double> directions, double rate, bool centring,
                       const std::uint8_t* killed = nullptr);
+
+// The directions of the rule `proportional`: (mean(n) - n_e) / mean(n), 0 for killed experts and for a batch without
+// tokens. arXiv:2408.15664, section 4.3 (b_i += u e_i in place of u sign(e_i)); it leaves the unit of the load open:
+// divided by its mean, the rate does not depend on the size of the batch.
+std::vector<double> relative_shortfalls(std::span<const std::uint32_t> tokens_per_expert,
+                                        const std::uint8_t* killed = nullptr);
 
 }  // namespace moescope

@@ -25,13 +25,13 @@ std::vector<float> bf16_counts(const BatchPart& part, std::span<const std::int32
   return sum_in_bf16(all, n_experts);
 }
 
-std::vector<int> directions_in_bf16(std::span<const float> loads, const std::uint8_t* killed) {
+std::vector<double> directions_in_bf16(std::span<const float> loads, const std::uint8_t* killed) {
   double total = 0;
   float experts = 0;
   for (std::size_t e = 0; e < loads.size(); ++e)
     if (!killed || !killed[e]) total += static_cast<double>(loads[e]), ++experts;
   const float mean = bf16_rounded(bf16_rounded(static_cast<float>(total)) / experts);
-  std::vector<int> directions(loads.size(), 0);
+  std::vector<double> directions(loads.size(), 0);
   for (std::size_t e = 0; e < loads.size(); ++e)
     if (!killed || !killed[e]) directions[e] = static_cast<int>(loads[e] < mean) - static_cast<int>(loads[e] > mean);
   return directions;

@@ -21,6 +21,6 @@ std::vector<float> sum_in_bf16(std::span<const std::uint32_t> counts, int n_expe
 
 // -1, 0 or 1 for each expert: where its bias moves. The mean of `loads` is summed up exactly, rounded to BF16, divided
 // and rounded again (torch.sum and its quotient in BF16). Killed experts count for nothing and get 0.
-std::vector<int> directions_in_bf16(std::span<const float> loads, const std::uint8_t* killed = nullptr);
+std::vector<double> directions_in_bf16(std::span<const float> loads, const std::uint8_t* killed = nullptr);
 
 }  // namespace moescope

@@ -188,6 +188,8 @@ TEST(Rules, QuantilesAskForWhatTheyCut) {
     EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4; }).empty());  // limits nothing
   }
   EXPECT_TRUE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
+  config.router.balance_rule = BalanceRule::proportional;  // cuts nothing
+  EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2, r.gate_noise = 0.1; }).empty());
 }
 
 TEST(Rules, FourOverSixChoosesBetweenScalesOfTransformerEngine) {

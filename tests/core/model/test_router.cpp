@@ -208,6 +208,26 @@ TEST(ExpertBias, ComparesWithTheExactMean) {
   EXPECT_EQ(updated({5, 5, 5}, true), (std::vector<double>{1, 1, 1}));
 }
 
+// arXiv:2408.15664, section 4.3: b_i += u e_i with e_i the mean load minus the expert's, here over the mean.
+TEST(ExpertBias, MovesInProportionToTheShortfall) {
+  const std::vector<std::uint32_t> counts = {9, 4, 2, 1};  // mean 4
+  EXPECT_EQ(relative_shortfalls(counts), (std::vector<double>{-1.25, 0, 0.5, 0.75}));
+  std::vector<double> bias(4, 1.0);
+  move_expert_bias<double>(bias, relative_shortfalls(counts), 0.1, false);
+  EXPECT_DOUBLE_EQ(bias[0], 0.875);
+  EXPECT_DOUBLE_EQ(bias[1], 1.0);
+  EXPECT_DOUBLE_EQ(bias[3], 1.075);
+  const std::vector<std::uint32_t> doubled = {18, 8, 4, 2};
+  EXPECT_EQ(relative_shortfalls(doubled), relative_shortfalls(counts)) << "whatever the size of the batch";
+}
+
+TEST(ExpertBias, ShortfallsAreThoseOfTheLiving) {
+  const std::vector<std::uint8_t> killed = {1, 0, 0, 0};
+  EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 8, 4, 0}, killed.data()),
+            (std::vector<double>{0, -1, 0, 1}));
+  EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 0}), (std::vector<double>{0, 0}));
+}
+
 TEST(RouterForward, SqrtSoftplusScores) {
   RouterConfig c;
   c.score_func = ScoreFunc::sqrtsoftplus;

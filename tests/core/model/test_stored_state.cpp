@@ -128,7 +128,7 @@ TEST(CountsInBf16, DependOnTheOrderOfTheSum) {
   }
   for (const float sum : sums) EXPECT_EQ(std::fmod(sum, 256), 0) << "BF16's numbers near 40,000";
   EXPECT_GT(sums.size(), 1u);
-  std::set<int> directions;
+  std::set<double> directions;
   for (const float sum : sums) directions.insert(directions_in_bf16(std::vector<float>{sum, 81920 - sum}).front());
   EXPECT_GT(directions.size(), 1u) << "the same counts move the bias both ways";
 }
@@ -137,9 +137,9 @@ TEST(CountsInBf16, AreExactUpTo256) {
   const std::vector<std::uint32_t> counts = {100, 50, 3, 0, 156, 70, 200, 1};
   EXPECT_EQ(sum_in_bf16(counts, 4), (std::vector<float>{256, 120, 203, 1}));
   EXPECT_EQ(sum_in_bf16(std::vector<std::uint32_t>{256, 1}, 1).front(), 256) << "the next number is 258";
-  EXPECT_EQ(directions_in_bf16(std::vector<float>{9, 4, 2, 1}), (std::vector<int>{-1, 0, 1, 1}));
+  EXPECT_EQ(directions_in_bf16(std::vector<float>{9, 4, 2, 1}), (std::vector<double>{-1, 0, 1, 1}));
   const std::uint8_t killed[] = {0, 0, 0, 1};
-  EXPECT_EQ(directions_in_bf16(std::vector<float>{6, 4, 2, 0}, killed), (std::vector<int>{-1, 0, 1, 0}));
+  EXPECT_EQ(directions_in_bf16(std::vector<float>{6, 4, 2, 0}, killed), (std::vector<double>{-1, 0, 1, 0}));
 }
 
 TEST(CountsInBf16, MoveOtherBiasesThanExactOnes) {

@@ -119,6 +119,13 @@ TEST(Ranks, WithBiasesByQuantiles) {
   expect_the_same(config, 2);
 }
 
+TEST(Ranks, WithBiasesInProportionToTheLoad) {
+  RunConfig config = small_config();
+  config.router.balance_rule = BalanceRule::proportional;
+  config.router.bias_update_rate = 0.01;
+  expect_the_same(config, 2);
+}
+
 TEST(Ranks, ByMuon) {
   RunConfig config = small_config();
   config.optimizer.name = OptimizerName::muon;

@@ -336,10 +336,23 @@ TEST_F(TrainerTest, QuantilesBalanceInAFewSteps) {
   EXPECT_LT(imbalance(BalanceRule::quantile_microbatch), 0.5f * sign);
 }
 
+TEST_F(TrainerTest, TheBiasMovesInProportionToTheLoad) {
+  config_.router.balance_rule = BalanceRule::proportional;
+  config_.router.bias_update_rate = 0.01;
+  config_.router.bias_centring = false;
+  Trainer trainer(config_);
+  const TelemetryFrame first = step(trainer);
+  const RouterFrame& router = first.routers[0];
+  const double mean = std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), 0.0) /
+                      static_cast<double>(router.tokens_per_expert.size());
+  for (std::size_t e = 0; e < router.expert_bias.size(); ++e)
+    EXPECT_NEAR(router.expert_bias[e], 0.01 * (mean - router.tokens_per_expert[e]) / mean, 1e-7) << e;
+}
+
 TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
   Trainer trainer(config_);
   step(trainer);
-  for (const char* rule : {"quantile_batch", "quantile_microbatch", "sign"}) {
+  for (const char* rule : {"quantile_batch", "quantile_microbatch", "proportional", "sign"}) {
     trainer.apply(change(&RouterConfig::balance_rule, std::string(rule)));
     const std::vector<float> bias = step(trainer).routers[0].expert_bias;
     EXPECT_NEAR(std::accumulate(bias.begin(), bias.end(), 0.0), 0, 1e-5) << rule;
