@@ -15,7 +15,8 @@ LIST = ROOT / "tests" / "strings.txt"
 SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "core/frame/*.h",
            "core/frame/*.cpp", "core/io/words.cpp", "core/numerics/quant_format.cpp", "core/numerics/kernel_names.cpp", "core/findings/*.cpp",
            "core/explain/*.cpp", "core/comparison/*.cpp", "core/config/*_fields.cpp", "core/lessons/*.cpp"]
-ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/presets/**/*.toml", "assets/recipes/*.toml"]
+ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/claims/[0-9]*.toml",
+          "assets/presets/**/*.toml", "assets/recipes/*.toml"]
 NOT_SHOWN = ["app/cli/"]  # tests of the command line print its texts
 
 LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\])\'|R"\((.*?)\)"|"((?:\\.|[^"\\\n])*)"', re.S)

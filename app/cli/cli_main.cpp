@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
   moescope::add_volumes_command(app);
   moescope::add_predict_command(app);
   moescope::add_lesson_command(app);
+  moescope::add_claims_command(app);
   moescope::add_reproduce_command(app);
   moescope::add_import_command(app);
   moescope::add_run_command(app);

@@ -13,6 +13,7 @@ void add_sweep_command(CLI::App& app);      // a grid of runs
 void add_reproduce_command(CLI::App& app);  // trains a recorded run again and compares
 void add_scan_command(CLI::App& app);       // which operand moves the gradient
 void add_lesson_command(CLI::App& app);     // a guided lesson without a window
+void add_claims_command(CLI::App& app);     // published claims, tried on a miniature
 void add_import_command(CLI::App& app);     // logs of other programs to a recording
 void add_run_command(CLI::App& app);        // texts through a checkpoint of Hugging Face's transformers
 void add_export_command(CLI::App& app);     // a recording to formats that other programs read

@@ -10,6 +10,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/card_frame.h"
@@ -143,6 +144,8 @@ void LessonActions::fillMenu() {
     action->setToolTip(QString::fromStdString(about.teaches));
   }
   for (QMenu* menu : {menu_, faults}) menu->setToolTipsVisible(true);
+  menu_->addAction("&Published claims", this, [this] { showClaims(window_); })
+      ->setToolTip("What papers and threads say of MoE training, tried on small models");
   menu_->addSeparator();
   menu_->addAction("&Open a lesson file...", this, [this] {
     const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");

@@ -1,12 +1,8 @@
 // Reads lessons from TOML files and reports all problems at once, each with its line.
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <set>
 
 #include "core/config/config_check.h"
-#include "core/config/config_field.h"
-#include "core/config/config_toml.h"
 #include "core/findings/findings.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
@@ -14,6 +10,7 @@
 #include "core/io/toml_text.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
+#include "core/lessons/toml_section.h"
 
 namespace moescope {
 namespace {
@@ -22,207 +19,9 @@ constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
 constexpr std::int64_t kMaxSteps = 100000;  // limit for a lesson
 
-int line_of(const toml::node& node) {
-  return static_cast<int>(node.source().begin.line);
-}
-
-// The problems found in a lesson.
-struct Problems {
-  std::string file;
-  std::vector<ConfigProblem> found;
-  void add(int line, const std::string& key, const std::string& message) {
-    found.push_back({file, line, key, message});
-  }
-};
-
-// One table. Values are read by key; the destructor reports unknown keys.
-class Section {
- public:
-  Section(const toml::table& table, std::string path, Problems& problems)
-      : table_(table), path_(std::move(path)), problems_(problems) {}
-  ~Section() {
-    for (const auto& [key, node] : table_)
-      if (!used_.contains(key.str()))
-        problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + allowed());
-  }
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
-
-  const toml::node* node(std::string_view key) {
-    used_.insert(std::string(key));
-    return table_.get(key);
-  }
-  bool has(std::string_view key) const { return table_.contains(key); }
-  int line() const { return line_of(table_); }
-  int line(std::string_view key) const { return has(key) ? line_of(*table_.get(key)) : line(); }
-  std::string path(std::string_view key) const {
-    return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
-  }
-  void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
-  void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
-  Problems& problems() { return problems_; }
-
-  std::string text(std::string_view key) {
-    const toml::node* found = node(key);
-    if (!found) return {};
-    if (const auto* value = found->as_string()) return **value;
-    problem(key, "must be text in quotes");
-    return {};
-  }
-  std::string required_text(std::string_view key) {
-    if (!has(key)) problem(key, "is missing");
-    return text(key);
-  }
-  double number(std::string_view key, double otherwise, double min, double max) {
-    const toml::node* found = node(key);
-    if (!found) return otherwise;
-    const auto value = found->value<double>();
-    if (value && found->is_number() && *value >= min && *value <= max) return *value;
-    problem(key, "must be a number from " + to_string(ConfigValue(min)) + " to " + to_string(ConfigValue(max)));
-    return otherwise;
-  }
-  std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max) {
-    const toml::node* found = node(key);
-    if (!found) return otherwise;
-    if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
-    problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
-    return otherwise;
-  }
-  std::vector<std::string> texts(std::string_view key) {
-    const toml::node* found = node(key);
-    std::vector<std::string> list;
-    if (!found) return list;
-    const toml::array* array = found->as_array();
-    if (!array || !std::all_of(array->begin(), array->end(), [](const toml::node& n) { return n.is_string(); })) {
-      problem(key, "must be a list of texts: [\"...\", \"...\"]");
-      return list;
-    }
-    for (const toml::node& each : *array) list.push_back(**each.as_string());
-    return list;
-  }
-  // Returns the index of one of `choices`.
-  int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
-    if (!has(key)) {
-      node(key);
-      return otherwise;
-    }
-    const std::string given = text(key);
-    std::string allowed;
-    int index = 0;
-    for (const std::string_view each : choices) {
-      if (given == each) return index;
-      allowed += (index++ == 0 ? "" : ", ") + std::string(each);
-    }
-    problem(key, "is \"" + given + "\", allowed are " + allowed);
-    return otherwise;
-  }
-  const toml::table* table(std::string_view key) {
-    const toml::node* found = node(key);
-    if (!found || found->is_table()) return found ? found->as_table() : nullptr;
-    problem(key, "must be a table");
-    return nullptr;
-  }
-  // Calls `take` with each table of [[key]] and its path "key 2".
-  void each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take) {
-    const toml::node* found = node(key);
-    if (!found) return;
-    const toml::array* array = found->as_array();
-    if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
-    int n = 0;
-    for (const toml::node& entry : *array) take(*entry.as_table(), path(key) + " " + std::to_string(++n));
-  }
-
- private:
-  std::string allowed() const {
-    std::string list;
-    for (const std::string& key : used_) list += (list.empty() ? "" : ", ") + key;
-    return list;
-  }
-
-  const toml::table& table_;
-  std::string path_;
-  Problems& problems_;
-  std::set<std::string, std::less<>> used_;
-};
-
-// ---- settings and runs ----
-
-std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
-  if (const auto* flag = node.as_boolean()) return ConfigValue(**flag);
-  if (const auto* text = node.as_string()) return ConfigValue(**text);
-  if (const auto* real = node.as_floating_point()) return ConfigValue(**real);
-  const auto* integer = node.as_integer();
-  if (!integer) return std::nullopt;
-  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
-  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
-}
-
-// Reads keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }.
-void read_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
-                   std::vector<LessonSetting>& settings, Problems& problems) {
-  for (const auto& [key, node] : table) {
-    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
-    const int line = static_cast<int>(key.source().begin.line);
-    const ConfigField* field = find_field(name);
-    if (!field && node.is_table()) {
-      read_settings(*node.as_table(), name, path, live, settings, problems);
-    } else if (!field) {
-      problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
-    } else if (live && !field->live) {
-      problems.add(line, path + "." + name, "cannot be changed while a run trains");
-    } else if (const auto value = value_of(node, *field); !value) {
-      problems.add(line, path + "." + name, "must be a number, a text, true or false");
-    } else if (const std::string message = check_field(*field, *value); !message.empty()) {
-      problems.add(line, path + "." + name, message);
-    } else {
-      settings.push_back({*field, *value});
-    }
-  }
-}
-
-void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
-  for (const auto& [setting, value] : settings) setting.field().set(config, value);
-}
-
-std::vector<LessonSetting> settings_of(Section& section, bool live) {
-  std::vector<LessonSetting> settings;
-  if (const toml::table* table = section.table("set"))
-    read_settings(*table, "", section.path("set"), live, settings, section.problems());
-  return settings;
-}
-
-// Reads preset, set, and a [[...run]] for every run except A.
-LessonRuns read_runs(Section& section, std::optional<std::int64_t> seed) {
-  LessonRuns runs;
-  const std::string preset = section.required_text("preset");
-  const ParsedConfig parsed = load_preset(preset);
-  if (!preset.empty())
-    for (const ConfigProblem& problem : parsed.problems) section.problem("preset", problem.message);
-  RunConfig first = parsed.config;
-  if (section.has("name")) first.name = section.text("name");
-  section.node("name");
-  apply_settings(first, settings_of(section, false));
-  const std::int64_t shift = seed ? *seed - first.seed : 0;
-  runs.configs.push_back(first);
-  section.each("run", [&](const toml::table& table, const std::string& path) {
-    Section run(table, path, section.problems());
-    RunConfig config = first;
-    config.name = run.required_text("name");
-    apply_settings(config, settings_of(run, false));
-    runs.configs.push_back(config);
-  });
-  for (RunConfig& config : runs.configs) {
-    config.seed += shift;
-    for (const ConfigProblem& problem : validate(config))
-      section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
-  }
-  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs can be compared");
-  return runs;
-}
-
 // ---- figures ----
 
-LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwise) {
+LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick otherwise) {
   const toml::node* node = section.node(key);
   if (!node) return otherwise;
   if (const auto* index = node->as_integer(); index && **index >= 0 && **index < 1024)
@@ -236,7 +35,7 @@ LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwis
 }
 
 // `block` "tensor" means FP8 with one scale for the whole tensor.
-MatrixFormat read_format(Section& section) {
+MatrixFormat read_format(TomlSection& section) {
   ElementFormat element = ElementFormat::e4m3;
   const std::string name = section.required_text("format");
   if (const auto named = element_named(name))
@@ -263,13 +62,13 @@ class LessonParser {
 
   ParsedLesson parse(const toml::table& table) {
     {
-      Section root(table, "", problems_);
+      TomlSection root(table, "", problems_);
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
       lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
       root.each("tensor", [this](const toml::table& t, const std::string& path) { read_tensor(t, path); });
       if (const toml::table* runs = root.table("runs")) {
-        Section section(*runs, "runs", problems_);
+        TomlSection section(*runs, "runs", problems_);
         lesson_.runs = read_runs(section, seed_);
         runs_open_ = lesson_.runs.configs.size();
       }
@@ -278,8 +77,7 @@ class LessonParser {
       root.each("step", [this](const toml::table& t, const std::string& path) { read_step(t, path); });
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
     }
-    std::stable_sort(problems_.found.begin(), problems_.found.end(),
-                     [](const ConfigProblem& a, const ConfigProblem& b) { return a.line < b.line; });
+    problems_.sort();
     return {std::move(lesson_), std::move(problems_.found)};
   }
 
@@ -290,12 +88,12 @@ class LessonParser {
     return nullptr;
   }
 
-  void check_tensor(Section& section, const std::string& name) {
+  void check_tensor(TomlSection& section, const std::string& name) {
     if (!name.empty() && !tensor_named(name)) section.problem("tensor", "there is no [[tensor]] named " + name);
   }
 
   void read_tensor(const toml::table& table, const std::string& path) {
-    Section section(table, path, problems_);
+    TomlSection section(table, path, problems_);
     LessonTensor tensor;
     tensor.name = section.required_text("name");
     tensor.about = section.text("about");
@@ -313,7 +111,7 @@ class LessonParser {
     lesson_.tensors.push_back(tensor);
   }
 
-  LessonFigure read_figure(Section& section) {
+  LessonFigure read_figure(TomlSection& section) {
     LessonFigure figure;
     figure.key = section.required_text("figure");
     const LessonFigureInfo* info = find_lesson_figure(figure.key);
@@ -342,7 +140,7 @@ class LessonParser {
   }
 
   // Reads one of the runs that are open after the step's tasks.
-  int read_run(Section& section) {
+  int read_run(TomlSection& section) {
     const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
     if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
       section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
@@ -350,7 +148,7 @@ class LessonParser {
     return run;
   }
 
-  RunFigure read_run_figure(Section& section, std::string_view key) {
+  RunFigure read_run_figure(TomlSection& section, std::string_view key) {
     RunFigure figure;
     figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
@@ -372,7 +170,7 @@ class LessonParser {
     return figure;
   }
 
-  static void read_steps_until(Section& section, RunFigure& figure) {
+  static void read_steps_until(TomlSection& section, RunFigure& figure) {
     figure.of = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
     if (!section.has("limit")) section.problem("limit", "is missing");
@@ -380,13 +178,13 @@ class LessonParser {
     if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
   }
 
-  static void read_finding(Section& section, RunFigure& figure) {
+  static void read_finding(TomlSection& section, RunFigure& figure) {
     figure.of = section.required_text("of");
     if (!finding_kind_named(figure.of))
       section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
   }
 
-  TensorFigure read_tensor_figure(Section& section) {
+  TensorFigure read_tensor_figure(TomlSection& section) {
     TensorFigure figure;
     figure.tensor = section.required_text("tensor");
     check_tensor(section, figure.tensor);
@@ -397,7 +195,7 @@ class LessonParser {
     return figure;
   }
 
-  static ClusterFigure read_cluster_figure(Section& section) {
+  static ClusterFigure read_cluster_figure(TomlSection& section) {
     ClusterFigure figure;
     figure.model = section.required_text("model");
     figure.routing = section.required_text("routing");
@@ -410,12 +208,12 @@ class LessonParser {
     return list;
   }
 
-  std::optional<LessonCheck::Bound> read_bound(Section& section, std::string_view key) {
+  std::optional<LessonCheck::Bound> read_bound(TomlSection& section, std::string_view key) {
     const toml::node* node = section.node(key);
     if (!node) return std::nullopt;
     LessonCheck::Bound bound;
     if (const toml::table* table = node->as_table()) {
-      Section figure(*table, section.path(key), problems_);
+      TomlSection figure(*table, section.path(key), problems_);
       bound.figure = read_figure(figure);
     } else if (node->is_number()) {
       bound.number = *node->value<double>();
@@ -426,7 +224,7 @@ class LessonParser {
   }
 
   void read_check(const toml::table& table, const std::string& path, LessonStep& step) {
-    Section section(table, path, problems_);
+    TomlSection section(table, path, problems_);
     LessonCheck check;
     check.text = section.required_text("text");
     check.above = read_bound(section, "above");
@@ -437,7 +235,7 @@ class LessonParser {
   }
 
   void read_task(const toml::table& table, const std::string& path, LessonStep& step) {
-    Section section(table, path, problems_);
+    TomlSection section(table, path, problems_);
     LessonTask task;
     task.text = section.text("text");
     const std::vector<std::string> kinds = {"start", "run_until", "set", "twin", "show"};
@@ -455,11 +253,11 @@ class LessonParser {
     step.tasks.push_back(std::move(task));
   }
 
-  void read_task_kind(Section& section, LessonTask& task) {
+  void read_task_kind(TomlSection& section, LessonTask& task) {
     switch (task.kind) {
       case LessonTask::Kind::start: {
         if (const toml::table* table = section.table("start")) {
-          Section runs(*table, section.path("start"), problems_);
+          TomlSection runs(*table, section.path("start"), problems_);
           task.start = read_runs(runs, seed_);
         }
         break;
@@ -474,13 +272,13 @@ class LessonParser {
       case LessonTask::Kind::twin: {
         task.name = section.required_text("name");
         if (const toml::table* table = section.table("twin"))
-          read_settings(*table, "", section.path("twin"), false, task.settings, problems_);
+          task.settings = read_settings(*table, section.path("twin"), false, problems_);
         break;
       }
       case LessonTask::Kind::show: {
         const toml::table* table = section.table("show");
         if (!table) break;
-        Section show(*table, section.path("show"), problems_);
+        TomlSection show(*table, section.path("show"), problems_);
         task.tensor = show.required_text("tensor");
         check_tensor(show, task.tensor);
         task.format = read_format(show);
@@ -513,12 +311,12 @@ class LessonParser {
   }
 
   void read_prediction(const toml::table& table, const std::string& path, LessonStep& step) {
-    Section section(table, path, problems_);
+    TomlSection section(table, path, problems_);
     LessonPrediction prediction;
     prediction.question = section.required_text("question");
     prediction.choices = section.texts("choices");
     if (const toml::table* number = section.table("number")) {
-      Section figure(*number, section.path("number"), problems_);
+      TomlSection figure(*number, section.path("number"), problems_);
       prediction.number = read_figure(figure);
       prediction.within = section.number("within", 2, 1, 1000);
       if (!prediction.choices.empty()) section.problem("number", "a prediction has choices or a number, not both");
@@ -534,7 +332,7 @@ class LessonParser {
   }
 
   void read_step(const toml::table& table, const std::string& path) {
-    Section section(table, path, problems_);
+    TomlSection section(table, path, problems_);
     LessonStep step;
     step.title = section.required_text("title");
     step.text = section.required_text("text");
@@ -565,7 +363,7 @@ class LessonParser {
           problems_.add(line_of(node), at, "must be a figure { figure = ... }");
           continue;
         }
-        Section figure(*node.as_table(), at, problems_);
+        TomlSection figure(*node.as_table(), at, problems_);
         step.values.emplace_back(key.str(), read_figure(figure));
       }
     }
@@ -583,7 +381,7 @@ class LessonParser {
   }
 
   std::optional<std::int64_t> seed_;
-  Problems problems_;
+  TomlProblems problems_;
   Lesson lesson_;
   std::size_t runs_open_ = 0;
 };

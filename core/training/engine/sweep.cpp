@@ -39,20 +39,6 @@ RunConfig config_of(const RunConfig& base, std::size_t point, std::span<const Sw
   return config;
 }
 
-// `inside`: probability of the interval.
-SeedMean mean_of(std::vector<double> values, double inside = 0.95) {
-  SeedMean found;
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  const auto n = static_cast<double>(values.size());
-  if (values.empty()) return found;
-  found.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  if (values.size() < 2) return found;
-  double squares = 0;
-  for (const double value : values) squares += (value - found.mean) * (value - found.mean);
-  found.half = student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n);
-  return found;
-}
-
 // Compared figures of one run; NaN: not known.
 struct Measured {
   double loss = kNoValue, val_loss = kNoValue, max_vio = kNoValue, tokens_per_s = kNoValue;
@@ -95,6 +81,19 @@ bool all_validate(std::span<const RunGroup> runs, std::int64_t steps) {
 }
 
 }  // namespace
+
+SeedMean mean_over_seeds(std::vector<double> values, double inside) {
+  SeedMean found;
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  const auto n = static_cast<double>(values.size());
+  if (values.empty()) return found;
+  found.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  if (values.size() < 2) return found;
+  double squares = 0;
+  for (const double value : values) squares += (value - found.mean) * (value - found.mean);
+  found.half = student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n);
+  return found;
+}
 
 SweepAxis parse_sweep_axis(const std::string& text) {
   const auto refuse = [&](const std::string& why) { throw std::runtime_error(text + ": " + why); };
@@ -169,7 +168,7 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
     const auto over_seeds = [&](double Measured::*figure) {
       std::vector<double> values;
       for (std::size_t i = point; i < runs.size(); i += n) values.push_back(of_runs[i].*figure);
-      return mean_of(std::move(values));
+      return mean_over_seeds(std::move(values));
     };
     found.loss = over_seeds(&Measured::loss);
     found.val_loss = over_seeds(&Measured::val_loss);
@@ -177,7 +176,7 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
     found.tokens_per_s = over_seeds(&Measured::tokens_per_s);
     found.worst_sqnr = over_seeds(&Measured::worst_sqnr);
     found.mean_sqnr = over_seeds(&Measured::mean_sqnr);
-    found.gap = mean_of(std::move(gaps), inside);
+    found.gap = mean_over_seeds(std::move(gaps), inside);
     found.by_validation = by_validation;
   }
   return points;

@@ -33,11 +33,14 @@ inline constexpr std::size_t kMostSweepRuns = 1000;
 std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
                                    const std::string& recording);
 
-// Mean over the seeds with a value, and half of its 95 % interval by Student's t; kNoValue if no seed, or a single one,
-// has a value.
+// Mean over the seeds with a value, and half of its interval by Student's t, of 95 % unless said; kNoValue if no seed,
+// or a single one, has a value.
 struct SeedMean {
   double mean = kNoValue, half = kNoValue;
 };
+// `inside`: probability of the interval. NaN values are left out.
+SeedMean mean_over_seeds(std::vector<double> values, double inside = 0.95);
+
 struct SweepPoint {
   std::vector<std::string> values;  // one for each axis
   int ended = 0, lost = 0;          // numbers of runs; lost: ended by a NaN or infinite loss, not included in means

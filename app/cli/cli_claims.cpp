@@ -1,0 +1,110 @@
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "app/cli/command_line.h"
+#include "app/cli/commands.h"
+#include "app/cli/train/text_columns.h"
+#include "core/io/output_guard.h"
+#include "core/io/text_escape.h"
+#include "core/io/whole_file.h"
+#include "core/lessons/claim_runner.h"
+
+namespace moescope {
+namespace {
+
+struct ClaimsOptions {
+  std::vector<std::string> names;
+  std::string out;
+  std::int64_t steps = 0;
+  int seeds = 0;
+  bool list = false, markdown = false, overwrite = false, quiet = false;
+};
+
+std::vector<Claim> chosen_claims(const ClaimsOptions& o) {
+  std::vector<Claim> claims;
+  std::string problems;
+  for (const std::string& name : o.names.empty() ? claim_names() : o.names) {
+    ParsedClaim parsed = find_claim(name);
+    for (const ConfigProblem& problem : parsed.problems) problems += (problems.empty() ? "" : "\n") + problem.text();
+    claims.push_back(std::move(parsed.claim));
+  }
+  if (!problems.empty()) throw std::runtime_error(problems);
+  return claims;
+}
+
+// With fewer steps the comparisons are over what there is of their last steps.
+void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
+  for (Claim& claim : claims) {
+    if (o.seeds > 0) claim.seeds = o.seeds;
+    if (o.steps == 0) continue;
+    claim.steps = o.steps;
+    for (ClaimComparison& each : claim.comparisons) each.last = std::min(each.last, o.steps);
+  }
+}
+
+void print_list(std::span<const Claim> claims) {
+  for (const Claim& claim : claims)
+    std::printf("%-22s %s\n   %s\n", claim.name.c_str(), printable(claim.statement).c_str(),
+                printable(claim.source).c_str());
+}
+
+void print_table(std::span<const Claim> claims, const ClaimResults& results) {
+  std::vector<TextRow> table{{"claim", "compared", "published", "here", "verdict"}};
+  const std::vector<ClaimRow> rows = claim_rows(claims, results);
+  for (const ClaimRow& row : rows)
+    table.push_back({row.claim->name, printable(row.comparison->text), printable(row.comparison->published),
+                     row.here().empty() ? "-" : row.here(), claim_verdict_words(row.verdict)});
+  std::printf("%s%s\n", aligned(table).c_str(), claim_notes(rows, results).c_str());
+}
+
+ClaimResults try_them(const ClaimsOptions& o, std::span<const Claim> claims) {
+  guard_outputs(o.names, {{"--out", o.out}}, o.overwrite);
+  const ClaimResults results = try_claims(claims, [&](int ended, int all) {
+    if (!o.quiet) std::fprintf(stderr, "%d of %d runs\n", ended, all);
+  });
+  try {
+    write_whole_file(o.out, to_toml(results));
+  } catch (const std::runtime_error& problem) {
+    throw OutputError(problem.what());
+  }
+  return results;
+}
+
+void run_claims(const ClaimsOptions& o) {
+  std::vector<Claim> claims = chosen_claims(o);
+  if (o.list) return print_list(claims);
+  if (o.markdown) {
+    std::fputs(claims_in_markdown(claim_rows(claims, kept_claim_results()), kept_claim_results()).c_str(), stdout);
+    return;
+  }
+  if (o.out.empty()) return print_table(claims, kept_claim_results());
+  shorten(o, claims);
+  print_table(claims, try_them(o, claims));
+}
+
+}  // namespace
+
+void add_claims_command(CLI::App& app) {
+  auto options = std::make_shared<ClaimsOptions>();
+  Command command(app, "claims", "Published claims, tried on a miniature: the kept results, or new ones with --out");
+  command.option("NAME", options->names, "Names of claims, or paths of .toml files (default: all built-in ones)");
+  command.option("-o,--out", options->out, "Train the runs and write the results to this .toml file");
+  command.option("--steps", options->steps, "Steps of every run, instead of the claim's")
+      .range(std::int64_t{1}, std::int64_t{100000});
+  command.option("--seeds", options->seeds, "Seeds of every run, instead of the claim's").range(1, 100);
+  command.option("--list", options->list, "List the claims with their sources");
+  command.option("--markdown", options->markdown, "Print the kept results as the table of docs/claims.md");
+  command.option("--overwrite", options->overwrite, "Replace the file of --out");
+  command.option("--quiet", options->quiet, "No progress");
+  command.footer(
+      "Each run trains on one thread, as many at a time as there are threads (OMP_NUM_THREADS); results do not depend\n"
+      "on that.\n"
+      "Examples:\n"
+      "  moescope-cli claims\n"
+      "  moescope-cli claims frozen-router -o mine.toml --seeds 3 --steps 200\n"
+      "Exit status: 0 done, 1 the file cannot be written, 2 wrong input.");
+  command.runs([options] { run_claims(*options); });
+}
+
+}  // namespace moescope

@@ -1,0 +1,178 @@
+#include "core/lessons/claim_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/io/assets.h"
+#include "core/io/toml_text.h"
+#include "core/io/words.h"
+#include "core/lessons/toml_section.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kKeptResults = "claims/results.toml";
+
+std::string number_list(std::span<const double> numbers) {
+  std::string list;
+  for (const double each : numbers)
+    list += (list.empty() ? "" : ", ") + (std::isnan(each) ? std::string("nan") : formatted("%#.7g", each));
+  return "[" + list + "]";
+}
+
+std::vector<double> numbers_of(TomlSection& section, std::string_view key) {
+  std::vector<double> numbers;
+  const toml::node* found = section.node(key);
+  const toml::array* array = found ? found->as_array() : nullptr;
+  if (!array) section.problem(key, "must be a list of numbers");
+  for (std::size_t i = 0; array && i < array->size(); ++i) {
+    const auto value = (*array)[i].value<double>();
+    if (!value) section.problem(key, "must be a list of numbers");
+    numbers.push_back(value.value_or(NAN));
+  }
+  return numbers;
+}
+
+ClaimResult read_result(TomlSection& section) {
+  ClaimResult result;
+  result.claim = section.required_text("claim");
+  result.comparison = static_cast<int>(section.integer("comparison", 1, 1, 100)) - 1;
+  result.settings = section.required_text("settings");
+  result.steps = section.integer("steps", 0, 0, std::int64_t{1} << 40);
+  result.values = numbers_of(section, "values");
+  result.gaps = numbers_of(section, "gaps");
+  if (result.values.size() != result.gaps.size()) section.problem("gaps", "must have as many numbers as values");
+  return result;
+}
+
+const ClaimResult* result_of(const Claim& claim, std::size_t comparison, const ClaimResults& results) {
+  const std::string settings = settings_digest(claim);
+  const auto found = std::ranges::find_if(results.results, [&](const ClaimResult& each) {
+    return each.claim == claim.name && each.comparison == static_cast<int>(comparison) && each.settings == settings;
+  });
+  return found == results.results.end() ? nullptr : &*found;
+}
+
+// "|" ends a cell.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\|");
+  return text.empty() ? "-" : text;
+}
+
+}  // namespace
+
+std::string to_toml(const ClaimResults& results) {
+  std::string text =
+      "# Written by moescope-cli claims.\ndate = \"" + results.date + "\"\nmachine = \"" + results.machine + "\"\n";
+  for (const ClaimResult& each : results.results)
+    text += "\n[[result]]\nclaim = \"" + each.claim + "\"\ncomparison = " + std::to_string(each.comparison + 1) +
+            "\nsettings = \"" + each.settings + "\"\nsteps = " + std::to_string(each.steps) +
+            "\nvalues = " + number_list(each.values) + "\ngaps = " + number_list(each.gaps) + "\n";
+  return text;
+}
+
+ClaimResults parse_claim_results(std::string_view text, std::string_view file) {
+  TomlProblems problems{std::string(file), {}};
+  ClaimResults results;
+  try {
+    const toml::table table = parse_toml(text, file);
+    TomlSection root(table, "", problems);
+    results.date = root.required_text("date");
+    results.machine = root.required_text("machine");
+    root.each("result", [&](const toml::table& each, const std::string& path) {
+      TomlSection section(each, path, problems);
+      results.results.push_back(read_result(section));
+    });
+  } catch (const toml::parse_error& error) {
+    problems.add(static_cast<int>(error.source().begin.line), "", std::string(error.description()));
+  }
+  problems.sort();
+  if (!problems.found.empty()) throw std::runtime_error(problems.found.front().text());
+  return results;
+}
+
+const ClaimResults& kept_claim_results() {
+  static const ClaimResults results = parse_claim_results(asset(kKeptResults), kKeptResults);
+  return results;
+}
+
+const char* claim_verdict_words(ClaimVerdict verdict) {
+  switch (verdict) {
+    case ClaimVerdict::agrees:
+      return "agrees";
+    case ClaimVerdict::contradicts:
+      return "contradicts";
+    case ClaimVerdict::too_small:
+      return "too small to see here";
+    case ClaimVerdict::not_tried:
+      break;
+  }
+  return "not tried";
+}
+
+ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap) {
+  if (std::isnan(gap.mean)) return ClaimVerdict::not_tried;
+  if (std::isnan(gap.half)) return ClaimVerdict::too_small;
+  const double low = gap.mean - gap.half, high = gap.mean + gap.half;
+  const bool above = low > 0, below = high < 0;
+  if (comparison.expect == ClaimExpect::equal) {
+    if (std::max(-low, high) <= comparison.within) return ClaimVerdict::agrees;
+    return above || below ? ClaimVerdict::contradicts : ClaimVerdict::too_small;
+  }
+  const bool higher = comparison.expect == ClaimExpect::higher;
+  if (higher ? above : below) return ClaimVerdict::agrees;
+  return (higher ? below : above) ? ClaimVerdict::contradicts : ClaimVerdict::too_small;
+}
+
+std::string ClaimRow::here() const {
+  if (verdict == ClaimVerdict::not_tried) return {};
+  const std::string half = std::isnan(gap.half) ? "" : formatted(" +-%.4f", gap.half);
+  return formatted("%+.4f", gap.mean) + half + ", " + counted(pairs, "seed", "seeds");
+}
+
+std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResults& results) {
+  std::vector<ClaimRow> rows;
+  for (const Claim& claim : claims)
+    for (std::size_t i = 0; i < claim.comparisons.size(); ++i)
+      rows.push_back({.claim = &claim, .comparison = &claim.comparisons[i], .result = result_of(claim, i, results)});
+  const auto tried = std::ranges::count_if(rows, [](const ClaimRow& row) { return row.result != nullptr; });
+  for (ClaimRow& row : rows) {
+    if (!row.result) continue;
+    row.gap = mean_over_seeds(row.result->gaps, 1 - 0.05 / static_cast<double>(tried));
+    row.pairs = static_cast<int>(std::ranges::count_if(row.result->gaps, [](double gap) { return !std::isnan(gap); }));
+    row.verdict = judge_claim(*row.comparison, row.gap);
+  }
+  return rows;
+}
+
+std::string claim_notes(std::span<const ClaimRow> rows, const ClaimResults& results) {
+  const auto tried = std::ranges::count_if(rows, [](const ClaimRow& row) { return row.result != nullptr; });
+  if (tried == 0) return {};
+  return "Tried on " + results.date + " (" + results.machine +
+         "). Each number is the mean difference of two runs of equal seed. +-: its interval by Student's t, wide "
+         "enough "
+         "for all " +
+         counted(tried, "row", "rows") +
+         " together (Bonferroni): if nothing differed, 1 of 20 such tables had an interval without 0. agrees: the "
+         "whole "
+         "interval is on the published side of 0, or within what counts as no difference. contradicts: it is on the "
+         "other side, or shows a difference where none was published. too small to see here: neither. A small model, "
+         "a short training and made-up text decide none of these claims for a large one.";
+}
+
+std::string claims_in_markdown(std::span<const ClaimRow> rows, const ClaimResults& results) {
+  std::string text = "| claim | compared | source | published | here | verdict |\n|---|---|---|---|---|---|\n";
+  const Claim* before = nullptr;
+  for (const ClaimRow& row : rows) {
+    const bool first = row.claim != before;
+    before = row.claim;
+    text += "| " + (first ? cell(row.claim->statement) : std::string()) + " | " + cell(row.comparison->text) + " | " +
+            (first ? cell(row.claim->source) : std::string()) + " | " + cell(row.comparison->published) + " | " +
+            cell(row.here()) + " | " + claim_verdict_words(row.verdict) + " |\n";
+  }
+  const std::string notes = claim_notes(rows, results);
+  return notes.empty() ? text : text + "\n" + notes + "\n";
+}
+
+}  // namespace moescope

@@ -1,0 +1,160 @@
+#include "core/lessons/claim_runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
+#include "core/io/words.h"
+#include "core/lessons/run_figures.h"
+#include "core/numerics/processor.h"
+#include "core/numerics/threads.h"
+#include "core/training/engine/engine.h"
+#include "core/training/engine/run_groups.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kClaimArrayBytes = std::size_t{1} << 20;  // no comparison reads arrays
+
+// A run to train, and its history afterwards; nullptr: it was lost.
+struct ClaimRun {
+  RunConfig config;
+  std::int64_t steps = 0;
+  HistoryPtr history = {};
+};
+
+RunConfig with_seed(RunConfig config, int seed) {
+  config.seed += seed;
+  return config;
+}
+
+// The runs of all claims, each once.
+class ClaimRuns {
+ public:
+  explicit ClaimRuns(std::span<const Claim> claims) {
+    for (const Claim& claim : claims)
+      for (int seed = 0; seed < claim.seeds; ++seed)
+        for (const RunConfig& config : claim.runs.configs) add({with_seed(config, seed), claim.steps});
+    // Large models first, so that none of them trains alone at the end.
+    for (std::size_t i = 0; i < runs_.size(); ++i) order_.push_back(i);
+    std::ranges::stable_sort(order_, std::greater(), [&](std::size_t i) {
+      return parameter_count(runs_[i].config) * static_cast<double>(runs_[i].steps);
+    });
+  }
+
+  std::size_t size() const { return runs_.size(); }
+  ClaimRun& to_train(std::size_t place) { return runs_[order_[place]]; }
+  const ClaimRun& of(const RunConfig& config, std::int64_t steps) const {
+    return runs_[places_.at(key(config, steps))];
+  }
+
+ private:
+  static std::string key(RunConfig config, std::int64_t steps) {
+    config.name = "run";
+    return std::to_string(steps) + '\n' + to_toml(config);
+  }
+  void add(ClaimRun run) {
+    if (places_.try_emplace(key(run.config, run.steps), runs_.size()).second) runs_.push_back(std::move(run));
+  }
+
+  std::vector<ClaimRun> runs_;
+  std::vector<std::size_t> order_;
+  std::map<std::string, std::size_t> places_;
+};
+
+void train(ClaimRun& run) {
+  std::vector<Trainer> trainer;
+  trainer.emplace_back(run.config);
+  Engine engine(std::move(trainer), {.array_bytes = kClaimArrayBytes});
+  engine.train_until(run.steps);
+  const std::optional<Trouble>& trouble = engine.trouble();
+  if (trouble && trouble->within_step) throw std::runtime_error(run.config.name + ": " + trouble->why);
+  if (!trouble) run.history = engine.histories().front();
+}
+
+// One thread for every run from here on, and as before at the end.
+class OneThreadEach {
+ public:
+  OneThreadEach() : all_(num_threads()) { set_num_threads(1); }
+  ~OneThreadEach() { set_num_threads(all_); }
+  OneThreadEach(const OneThreadEach&) = delete;
+  int all() const { return all_; }
+
+ private:
+  int all_;
+};
+
+void train_all(ClaimRuns& runs, int threads, const std::function<void(int, int)>& progress) {
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
+  int ended = 0;
+  const auto work = [&] {
+    for (std::size_t place = next++; place < runs.size(); place = next++) {
+      try {
+        train(runs.to_train(place));
+        const std::lock_guard lock(mutex);
+        if (progress) progress(++ended, static_cast<int>(runs.size()));
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        next = runs.size();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 0; i < std::min(threads, static_cast<int>(runs.size())); ++i) workers.emplace_back(work);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+double figure_of(const ClaimRun& run, const ClaimComparison& comparison) {
+  if (!run.history) return NAN;
+  ModelledGains none;
+  const RunFigure figure{.last = comparison.last};
+  return run_figure(metric_info(comparison.metric).key, figure, *run.history, none).value_or(NAN);
+}
+
+ClaimResult measure(const Claim& claim, std::size_t index, const ClaimRuns& runs) {
+  const ClaimComparison& comparison = claim.comparisons[index];
+  ClaimResult result{claim.name, static_cast<int>(index), settings_digest(claim), claim.steps, {}, {}};
+  const auto value = [&](int run, int seed) {
+    const RunConfig& config = claim.runs.configs[static_cast<std::size_t>(run)];
+    return figure_of(runs.of(with_seed(config, seed), claim.steps), comparison);
+  };
+  for (int seed = 0; seed < claim.seeds; ++seed) {
+    result.values.push_back(value(comparison.against, seed));
+    result.gaps.push_back(value(comparison.run, seed) - result.values.back());
+  }
+  return result;
+}
+
+std::string today() {
+  const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
+  return formatted("%04d-%02u-%02u", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                   static_cast<unsigned>(date.day()));
+}
+
+}  // namespace
+
+ClaimResults try_claims(std::span<const Claim> claims, const std::function<void(int, int)>& progress) {
+  ClaimRuns runs(claims);
+  const OneThreadEach one;
+  train_all(runs, one.all(), progress);
+  ClaimResults results{today(), counted(one.all(), "thread", "threads") + ", " + kernels_here().text(), {}};
+  for (const Claim& claim : claims)
+    for (std::size_t i = 0; i < claim.comparisons.size(); ++i) results.results.push_back(measure(claim, i, runs));
+  return results;
+}
+
+}  // namespace moescope

@@ -1,0 +1,176 @@
+// Reads claims from TOML files and reports all problems at once, each with its line.
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
+#include "core/config/config_difference.h"
+#include "core/io/assets.h"
+#include "core/io/input_file.h"
+#include "core/io/toml_text.h"
+#include "core/io/words.h"
+#include "core/lessons/claim.h"
+#include "core/lessons/run_figures.h"
+#include "core/lessons/toml_section.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMaxClaimBytes = std::size_t{1} << 20;
+constexpr std::int64_t kMaxClaimSteps = 100000;
+constexpr int kMaxClaimSeeds = 100;
+constexpr std::int64_t kRouterFiguresEvery = 20;  // steps, or the last steps of a comparison if these are fewer
+constexpr std::string_view kClaims = "claims/", kClaimResults = "claims/results.toml";
+
+int read_run_of(TomlSection& section, std::string_view key, int otherwise, std::size_t runs) {
+  const int run = section.choice(key, {"A", "B", "C", "D"}, otherwise);
+  if (run > 0 && static_cast<std::size_t>(run) >= runs)
+    section.problem(key, std::string("there is no run ") + static_cast<char>('A' + run) + " in [runs]");
+  return run;
+}
+
+ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
+  ClaimComparison comparison;
+  comparison.text = section.required_text("text");
+  comparison.published = section.required_text("published");
+  comparison.run = read_run_of(section, "run", 1, claim.runs.configs.size());
+  comparison.against = read_run_of(section, "against", 0, claim.runs.configs.size());
+  if (comparison.run == comparison.against) section.problem("run", "must be another run than against");
+  const std::string figure = section.required_text("figure");
+  if (const auto metric = metric_named(figure))
+    comparison.metric = *metric;
+  else if (!figure.empty())
+    section.problem("figure", "there is no metric " + figure);
+  comparison.last = section.integer("last", 1, 1, std::max<std::int64_t>(1, claim.steps));
+  for (const RunConfig& config : claim.runs.configs)
+    if (const int every = config.telemetry.validation_every;
+        comparison.metric == Metric::val_loss && (every == 0 || every > comparison.last)) {
+      section.problem("last", "is " + std::to_string(comparison.last) + ", in which run " + config.name +
+                                  " may have no validation loss: telemetry.validation_every is " +
+                                  std::to_string(every));
+      break;
+    }
+  comparison.expect = static_cast<ClaimExpect>(section.choice("expect", {"higher", "lower", "equal"}, 2));
+  if (!section.has("expect")) section.problem("expect", "is missing, allowed are higher, lower, equal");
+  if (comparison.expect == ClaimExpect::equal && !section.has("within"))
+    section.problem("within", "is missing: the largest difference that counts as none");
+  if (comparison.expect != ClaimExpect::equal && section.has("within"))
+    section.problem("within", "goes with expect = \"equal\"");
+  comparison.within = section.number("within", 0, 0, 1e9);
+  return comparison;
+}
+
+// Leaves out what costs time and no comparison reads.
+void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& config) {
+  TelemetryConfig& telemetry = config.telemetry;
+  std::int64_t every = kRouterFiguresEvery;
+  for (const ClaimComparison& each : comparisons) every = std::min(every, each.last);
+  telemetry.every = static_cast<int>(every);
+  telemetry.quant_every = static_cast<int>(kMaxClaimSteps);
+  telemetry.flips_every = telemetry.gradient_every = telemetry.specialisation_every = telemetry.texts_every = 0;
+  telemetry.sample_every = telemetry.checkpoint_every = 0;
+}
+
+ParsedClaim read_claim(const toml::table& table, std::string_view file) {
+  TomlProblems problems{std::string(file), {}};
+  Claim claim;
+  {
+    TomlSection root(table, "", problems);
+    claim.title = root.required_text("title");
+    claim.statement = root.required_text("statement");
+    claim.source = root.required_text("source");
+    claim.steps = root.integer("steps", 1, 1, kMaxClaimSteps);
+    claim.seeds = static_cast<int>(root.integer("seeds", 1, 1, kMaxClaimSeeds));
+    for (const char* key : {"steps", "seeds"})
+      if (!root.has(key)) root.problem(key, "is missing");
+    if (const toml::table* runs = root.table("runs")) {
+      TomlSection section(*runs, "runs", problems);
+      claim.runs = read_runs(section, {});
+    }
+    if (claim.runs.configs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
+    root.each("compare", [&](const toml::table& each, const std::string& path) {
+      TomlSection section(each, path, problems);
+      claim.comparisons.push_back(read_comparison(section, claim));
+    });
+    if (claim.comparisons.empty()) root.problem("compare", "a claim needs at least one [[compare]]");
+    for (RunConfig& config : claim.runs.configs) measure_only(claim.comparisons, config);
+  }
+  problems.sort();
+  return {std::move(claim), std::move(problems.found)};
+}
+
+ParsedClaim no_claim(std::string_view file, int line, const std::string& why) {
+  return {{}, {{std::string(file), line, "", why}}};
+}
+
+std::vector<std::string_view> claim_assets() {
+  std::vector<std::string_view> names;
+  for (const Asset& each : assets())
+    if (each.name.starts_with(kClaims) && each.name != kClaimResults) names.push_back(each.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+// "frozen-router" of "claims/01-frozen-router.toml".
+std::string claim_name(std::string_view file) {
+  std::string name = std::filesystem::path(file).stem().string();
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
+  return name;
+}
+
+}  // namespace
+
+ParsedClaim parse_claim(std::string_view text, std::string_view file) {
+  try {
+    ParsedClaim parsed = read_claim(parse_toml(text, file), file);
+    parsed.claim.name = claim_name(file);
+    return parsed;
+  } catch (const toml::parse_error& error) {
+    return no_claim(file, static_cast<int>(error.source().begin.line), std::string(error.description()));
+  }
+}
+
+std::vector<std::string> claim_names() {
+  std::vector<std::string> names;
+  for (const std::string_view each : claim_assets()) names.push_back(claim_name(each));
+  return names;
+}
+
+ParsedClaim find_claim(std::string_view name) {
+  std::string list;
+  for (const std::string_view each : claim_assets()) {
+    if (name == claim_name(each)) return parse_claim(asset(each), each);
+    list += (list.empty() ? "" : ", ") + claim_name(each);
+  }
+  if (!name.ends_with(".toml"))
+    return no_claim(name, 0, "no such claim, allowed are " + list + ", or the path of a .toml file");
+  const std::string path(name);
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) return no_claim(path, 0, "no such file");
+  try {
+    return parse_claim(read_file(path, kMaxClaimBytes, "claim"), path);
+  } catch (const std::runtime_error& error) {
+    return no_claim(path, 0, std::string(error.what()).substr(path.size() + 2));
+  }
+}
+
+std::vector<Claim> published_claims() {
+  std::vector<Claim> claims;
+  for (const std::string_view each : claim_assets()) claims.push_back(parse_claim(asset(each), each).claim);
+  return claims;
+}
+
+std::string settings_digest(const Claim& claim) {
+  std::string text = std::to_string(claim.steps);
+  for (const RunConfig& config : claim.runs.configs) {
+    text += '\n';
+    for (const ConfigDifference& each : difference(RunConfig{}, config))
+      if (!each.setting.is_in<TelemetryConfig>() && !each.setting.is_in<ParallelConfig>())
+        text += each.setting.key() + '=' + each.b + ';';
+  }
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return formatted("%016llx", static_cast<unsigned long long>(hash));
+}
+
+}  // namespace moescope

@@ -1,0 +1,199 @@
+#include "core/lessons/toml_section.h"
+
+#include <algorithm>
+
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
+
+namespace moescope {
+namespace {
+
+std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
+  if (const auto* flag = node.as_boolean()) return ConfigValue(**flag);
+  if (const auto* text = node.as_string()) return ConfigValue(**text);
+  if (const auto* real = node.as_floating_point()) return ConfigValue(**real);
+  const auto* integer = node.as_integer();
+  if (!integer) return std::nullopt;
+  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
+  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
+}
+
+void add_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
+                  std::vector<LessonSetting>& settings, TomlProblems& problems) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    const int line = static_cast<int>(key.source().begin.line);
+    const ConfigField* field = find_field(name);
+    if (!field && node.is_table()) {
+      add_settings(*node.as_table(), name, path, live, settings, problems);
+    } else if (!field) {
+      problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
+    } else if (live && !field->live) {
+      problems.add(line, path + "." + name, "cannot be changed while a run trains");
+    } else if (const auto value = value_of(node, *field); !value) {
+      problems.add(line, path + "." + name, "must be a number, a text, true or false");
+    } else if (const std::string message = check_field(*field, *value); !message.empty()) {
+      problems.add(line, path + "." + name, message);
+    } else {
+      settings.push_back({*field, *value});
+    }
+  }
+}
+
+void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
+  for (const auto& [setting, value] : settings) setting.field().set(config, value);
+}
+
+}  // namespace
+
+int line_of(const toml::node& node) {
+  return static_cast<int>(node.source().begin.line);
+}
+
+void TomlProblems::add(int line, const std::string& key, const std::string& message) {
+  found.push_back({file, line, key, message});
+}
+
+void TomlProblems::sort() {
+  std::ranges::stable_sort(found, {}, &ConfigProblem::line);
+}
+
+TomlSection::TomlSection(const toml::table& table, std::string path, TomlProblems& problems)
+    : table_(table), path_(std::move(path)), problems_(problems) {}
+TomlSection::~TomlSection() {
+  for (const auto& [key, node] : table_)
+    if (!used_.contains(key.str()))
+      problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + allowed());
+}
+
+const toml::node* TomlSection::node(std::string_view key) {
+  used_.insert(std::string(key));
+  return table_.get(key);
+}
+
+std::string TomlSection::path(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+}
+
+std::string TomlSection::text(std::string_view key) {
+  const toml::node* found = node(key);
+  if (!found) return {};
+  if (const auto* value = found->as_string()) return **value;
+  problem(key, "must be text in quotes");
+  return {};
+}
+
+std::string TomlSection::required_text(std::string_view key) {
+  if (!has(key)) problem(key, "is missing");
+  return text(key);
+}
+
+double TomlSection::number(std::string_view key, double otherwise, double min, double max) {
+  const toml::node* found = node(key);
+  if (!found) return otherwise;
+  const auto value = found->value<double>();
+  if (value && found->is_number() && *value >= min && *value <= max) return *value;
+  problem(key, "must be a number from " + to_string(ConfigValue(min)) + " to " + to_string(ConfigValue(max)));
+  return otherwise;
+}
+
+std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max) {
+  const toml::node* found = node(key);
+  if (!found) return otherwise;
+  if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
+  problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+  return otherwise;
+}
+
+std::vector<std::string> TomlSection::texts(std::string_view key) {
+  const toml::node* found = node(key);
+  std::vector<std::string> list;
+  if (!found) return list;
+  const toml::array* array = found->as_array();
+  if (!array || !std::all_of(array->begin(), array->end(), [](const toml::node& n) { return n.is_string(); })) {
+    problem(key, "must be a list of texts: [\"...\", \"...\"]");
+    return list;
+  }
+  for (const toml::node& each : *array) list.push_back(**each.as_string());
+  return list;
+}
+
+int TomlSection::choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
+  if (!has(key)) {
+    node(key);
+    return otherwise;
+  }
+  const std::string given = text(key);
+  std::string allowed;
+  int index = 0;
+  for (const std::string_view each : choices) {
+    if (given == each) return index;
+    allowed += (index++ == 0 ? "" : ", ") + std::string(each);
+  }
+  problem(key, "is \"" + given + "\", allowed are " + allowed);
+  return otherwise;
+}
+
+const toml::table* TomlSection::table(std::string_view key) {
+  const toml::node* found = node(key);
+  if (!found || found->is_table()) return found ? found->as_table() : nullptr;
+  problem(key, "must be a table");
+  return nullptr;
+}
+
+void TomlSection::each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take) {
+  const toml::node* found = node(key);
+  if (!found) return;
+  const toml::array* array = found->as_array();
+  if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
+  int n = 0;
+  for (const toml::node& entry : *array) take(*entry.as_table(), path(key) + " " + std::to_string(++n));
+}
+
+std::string TomlSection::allowed() const {
+  std::string list;
+  for (const std::string& key : used_) list += (list.empty() ? "" : ", ") + key;
+  return list;
+}
+
+std::vector<LessonSetting> read_settings(const toml::table& table, const std::string& path, bool live,
+                                         TomlProblems& problems) {
+  std::vector<LessonSetting> settings;
+  add_settings(table, "", path, live, settings, problems);
+  return settings;
+}
+
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live) {
+  const toml::table* table = section.table("set");
+  return table ? read_settings(*table, section.path("set"), live, section.problems()) : std::vector<LessonSetting>{};
+}
+
+LessonRuns read_runs(TomlSection& section, std::optional<std::int64_t> seed) {
+  LessonRuns runs;
+  const std::string preset = section.required_text("preset");
+  const ParsedConfig parsed = load_preset(preset);
+  if (!preset.empty())
+    for (const ConfigProblem& problem : parsed.problems) section.problem("preset", problem.message);
+  RunConfig first = parsed.config;
+  if (section.has("name")) first.name = section.text("name");
+  section.node("name");
+  apply_settings(first, settings_of(section, false));
+  const std::int64_t shift = seed ? *seed - first.seed : 0;
+  runs.configs.push_back(first);
+  section.each("run", [&](const toml::table& table, const std::string& path) {
+    TomlSection run(table, path, section.problems());
+    RunConfig config = first;
+    config.name = run.required_text("name");
+    apply_settings(config, settings_of(run, false));
+    runs.configs.push_back(config);
+  });
+  for (RunConfig& config : runs.configs) {
+    config.seed += shift;
+    for (const ConfigProblem& problem : validate(config))
+      section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
+  }
+  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs can be compared");
+  return runs;
+}
+
+}  // namespace moescope

@@ -1,0 +1,75 @@
+// Reads the tables of lessons and claims by key, and collects every problem with its line.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/config_check.h"
+#include "core/io/toml_text.h"
+#include "core/lessons/lesson.h"
+
+namespace moescope {
+
+int line_of(const toml::node& node);
+
+// The problems found in a file.
+struct TomlProblems {
+  std::string file;
+  std::vector<ConfigProblem> found;
+  void add(int line, const std::string& key, const std::string& message);
+  void sort();  // by line
+};
+
+// One table. Values are read by key; the destructor reports unknown keys.
+class TomlSection {
+ public:
+  TomlSection(const toml::table& table, std::string path, TomlProblems& problems);
+  ~TomlSection();
+  TomlSection(const TomlSection&) = delete;
+  TomlSection& operator=(const TomlSection&) = delete;
+
+  const toml::node* node(std::string_view key);
+  bool has(std::string_view key) const { return table_.contains(key); }
+  int line() const { return line_of(table_); }
+  int line(std::string_view key) const { return has(key) ? line_of(*table_.get(key)) : line(); }
+  std::string path(std::string_view key) const;
+  void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
+  void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
+  TomlProblems& problems() { return problems_; }
+
+  std::string text(std::string_view key);
+  std::string required_text(std::string_view key);
+  double number(std::string_view key, double otherwise, double min, double max);
+  std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
+  std::vector<std::string> texts(std::string_view key);
+  // Returns the index of one of `choices`.
+  int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise);
+  const toml::table* table(std::string_view key);
+  // Calls `take` with each table of [[key]] and its path "key 2".
+  void each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take);
+
+ private:
+  std::string allowed() const;
+
+  const toml::table& table_;
+  std::string path_;
+  TomlProblems& problems_;
+  std::set<std::string, std::less<>> used_;
+};
+
+// Reads keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`: only of
+// settings that may change while a run trains.
+std::vector<LessonSetting> read_settings(const toml::table& table, const std::string& path, bool live,
+                                         TomlProblems& problems);
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live);  // those of the table `set`
+
+// Reads preset, name, set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
+LessonRuns read_runs(TomlSection& section, std::optional<std::int64_t> seed);
+
+}  // namespace moescope
