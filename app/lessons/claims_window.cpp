@@ -2,6 +2,7 @@
 
 #include <QTextBrowser>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -32,9 +33,10 @@ QString headOf(const Claim& claim, const QString& muted) {
 }
 
 QString tableOf(std::span<const ClaimRow> rows, const QString& muted) {
-  QString html = QString("<table width='100%' cellspacing='0' cellpadding='%1'><tr>").arg(kClaimsCellPadding);
-  for (const char* title : {"Compared", "Published", "Here", "Verdict"})
-    html += QString("<th align='left' style='color:%1'>%2</th>").arg(muted, title);
+  QString html = QString("<table width='98%' cellspacing='0' cellpadding='%1'><tr>").arg(kClaimsCellPadding);
+  const std::pair<const char*, int> columns[] = {{"Compared", 40}, {"Published", 17}, {"Here", 24}, {"Verdict", 19}};
+  for (const auto& [title, percent] : columns)
+    html += QString("<th align='left' width='%1%' style='color:%2'>%3</th>").arg(percent).arg(muted, title);
   html += "</tr>";
   const Claim* before = nullptr;
   for (const ClaimRow& row : rows) {
