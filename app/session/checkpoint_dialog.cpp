@@ -30,7 +30,9 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   files_ = new QListWidget;
   files_->setObjectName("checkpoint_files");
   files_->setAccessibleName("Text files and folders");
-  files_->setToolTip("Each file is a domain, named as the file; of a folder each file or folder in it is one");
+  files_->setToolTip(
+      "Each file is one domain. In a folder, each file or subfolder is one domain. Names are those of the files or "
+      "folders.");
   auto* add = new QPushButton("&Add files...");
   auto* add_folder = new QPushButton("Add &folder...");
   auto* remove = new QPushButton("Re&move");
@@ -39,8 +41,8 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   row->addStretch();
   prompt_ = new QPlainTextEdit;
   prompt_->setObjectName("checkpoint_prompt");
-  prompt_->setAccessibleName("A text");
-  prompt_->setPlaceholderText("Or type or paste a text");
+  prompt_->setAccessibleName("Typed text");
+  prompt_->setPlaceholderText("Type or paste another text here");
   prompt_->setTabChangesFocus(true);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
   run_ = buttons->addButton("&Run", QDialogButtonBox::AcceptRole);
@@ -51,7 +53,7 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   auto* log = has_log ? buttons->addButton("Open its &log", QDialogButtonBox::ActionRole) : nullptr;
   auto* column = new QVBoxLayout(this);
   column->addWidget(facts_);
-  column->addWidget(new QLabel("Texts, each a domain:"));
+  column->addWidget(new QLabel("Texts (one domain each):"));
   column->addWidget(files_, 2);
   column->addLayout(row);
   column->addWidget(prompt_, 1);

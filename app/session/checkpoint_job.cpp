@@ -50,7 +50,7 @@ QString describeCheckpoint(const QString& folder) {
   return QString(
              "%1: %2 layers, %3 with %4 experts, top %5\n"
              "%6 parameters, %7 on disk; %8 of memory for %9 tokens\n"
-             "%10 s for 1,000 tokens (measured on one layer of each kind)")
+             "about %10 s for 1,000 tokens (estimated from one layer of each kind)")
       .arg(architecture_name(config.architecture))
       .arg(config.layers.size())
       .arg(model.moe_layers().size())

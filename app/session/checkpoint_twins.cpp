@@ -16,7 +16,7 @@ constexpr int kLeastPieces = 8, kMostPieces = 16;
 
 TextSources sourcesOf(const History& run) {
   auto sources = text_sources_in(run.settings_at_start()->log());
-  if (!sources) throw std::runtime_error("the recording does not say where its texts are");
+  if (!sources) throw std::runtime_error("the recording has no paths of its texts");
   return std::move(*sources);
 }
 

@@ -184,13 +184,13 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
   Finding finding = make(FindingKind::stale_bias, Severity::warning, still_.since);
   finding.metric = FigureKey("expert_bias");
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
-  finding.title += ": the bias update rate is set, and the bias does not move";
-  finding.saw = "expert_bias has been the same to the last digit for " + std::to_string(still_.windows) +
-                " windows of 50 steps, with a bias update rate of " + decimal(bias_rate_) +
-                " and a fullest expert at " + decimal(1 + max_vio_, 2) + " times its fair share.";
+  finding.title += ": the bias update rate is above 0, but the bias does not change";
+  finding.saw = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
+                " windows of 50 steps. The bias update rate is " + decimal(bias_rate_) +
+                ", and the fullest expert has " + decimal(1 + max_vio_, 2) + " times its fair share.";
   finding.why =
-      "The update is not called for this layer, or is lost: a hook that is not registered, a model built anew after it "
-      "was, or a bias in BF16 whose distance between two numbers is more than twice the rate.";
+      "Possible causes: the update hook is not registered for this layer, the model was built again after the "
+      "registration, or the bias is stored in BF16 and the update is rounded away.";
   out.push_back(std::move(finding));
 }
 
@@ -201,16 +201,16 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
   const bool absent = aux_ == 0.0;
   finding.title +=
-      absent ? ": an auxiliary loss is set, and its value is 0" : ": the auxiliary loss does not follow the load";
+      absent ? ": the auxiliary loss is on, but its value is 0" : ": the auxiliary loss does not follow the load";
   const std::string by_counts =
-      std::isnan(aux_expected_) ? "" : ", where counts and scores of the layer give " + decimal(aux_expected_);
-  finding.saw = "Its value is " + decimal(aux_.value_or(0)) + by_counts + "; this has lasted for " +
-                std::to_string(flat_.windows) + " windows of 50 steps, and the fullest expert is at " +
+      std::isnan(aux_expected_) ? "" : "; the layer's counts and scores give " + decimal(aux_expected_);
+  finding.saw = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
+                std::to_string(flat_.windows) + " windows of 50 steps. The fullest expert has " +
                 decimal(1 + max_vio_, 2) + " times its fair share.";
-  finding.why = absent
-                    ? "The loss is not computed, or not added: its gradient cannot balance the router."
-                    : "Its shares are nearly the same for all experts whatever the scores are, as where a softmax is "
-                      "taken of scores that are a softmax already: it has almost no gradient.";
+  finding.why =
+      absent ? "The loss is not computed or not added, so it cannot balance the router."
+             : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a softmax "
+               "of scores that are a softmax already.";
   out.push_back(std::move(finding));
 }
 
@@ -220,13 +220,13 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.metric = FigureKey("gate_mass");
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
-  finding.saw = "In " + std::to_string(constant_.windows) +
-                " windows of 50 steps each expert had the same share of the mixing weights as of the slots, to six "
-                "digits: every slot has the same weight.";
+  finding.saw =
+      "In " + std::to_string(constant_.windows) +
+      " windows of 50 steps the share of each expert in the mixing weights equalled its share in the slots to "
+      "six digits, as if all slots had the same weight.";
   finding.why =
-      "The cross-entropy then does not depend on the scores, and none of its gradient reaches the gate. With one "
-      "expert "
-      "per token a normalised weight is 1 whatever the score is: do not normalise it.";
+      "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
+      "expert per token a normalised weight is always 1: do not normalise it.";
   out.push_back(std::move(finding));
 }
 
@@ -236,14 +236,14 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
   finding.experts = excess_;
   finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
-  finding.title += ": " + std::to_string(top_k_) + " experts share one excess";
-  finding.saw = "Experts " + listed(excess_) + ", as many as a token uses, have nearly the same load, " +
+  finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
+  finding.saw = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +
                 decimal(excess_size_, 2) +
-                " times the fair share above the mean of the others, and no other expert "
-                "comes near.";
+                " times the fair share above the mean of the others. No other expert has "
+                "a similar load.";
   finding.why =
-      "Tokens that are all alike choose the same experts. Padding that counts as text is the usual cause: balancing "
-      "then works against a load that no text has.";
+      "Equal tokens choose the same experts. The usual cause is padding that is counted in the load: the router then "
+      "balances padding instead of text.";
   out.push_back(std::move(finding));
 }
 
@@ -256,16 +256,17 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
   Finding finding = make(FindingKind::unchanged_experts, Severity::warning, unchanged_since_);
   finding.experts = found;
   finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
-  finding.title += all ? ": no expert changes" : ": experts get tokens and do not change";
+  finding.title +=
+      all ? ": the weights of all experts are unchanged" : ": experts get tokens, but their weights are unchanged";
   finding.saw = (all ? std::string("The weights of all experts")
                      : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
-                " did not change in any step that was looked at";
+                " did not change in any measured step";
   finding.saw += have_gradients_ ? ", although they have a gradient." : ".";
   finding.why =
       have_gradients_
-          ? "The optimizer does not have them, or their updates are lost in the format of the weights: the router "
-            "sends tokens to weights that do not learn."
-          : "No gradient reaches them: they are cut off from the loss, or frozen.";
+          ? "Possible causes: the optimizer does not have these weights, or the updates are too small for the format "
+            "of the weights. The router sends tokens to experts that do not learn."
+          : "The experts get no gradient: they are frozen or not connected to the loss.";
   out.push_back(std::move(finding));
 }
 

@@ -45,10 +45,10 @@ constexpr std::array<RouterFault, 18> kRouterFaults = {{
     {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
     {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
     {FindingKind::uninformative, "has given every token the same scores", "give every token the same scores"},
-    {FindingKind::stale_bias, "has had a bias that does not move", "have biases that do not move"},
+    {FindingKind::stale_bias, "has had a bias that does not change", "have biases that do not change"},
     {FindingKind::flat_auxiliary, "has had an auxiliary loss that does not follow its load",
      "have auxiliary losses that do not follow their load"},
-    {FindingKind::unchanged_experts, "has had experts that do not change", "have experts that do not change"},
+    {FindingKind::unchanged_experts, "has had experts with unchanged weights", "have experts with unchanged weights"},
     {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
      "have a bias that contradicts their gate"},
 }};

@@ -113,7 +113,7 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   std::vector<LayerOfTexts> layers = layers_of(history, domain);
   health.upto = history.steps().last;
   if (layers.empty()) {
-    health.sentence = "The experts of each domain have not been counted.";
+    health.sentence = "The recording has no loads by domain.";
     return health;
   }
   const int top_k = std::max(1, info.top_k);
@@ -121,7 +121,7 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
     if (layer.fair() < kLeastToJudge) {
       const double tokens = std::ceil(kLeastToJudge * static_cast<double>(layer.slots_E.size()) / top_k);
       health.sentence = texts + ": too few tokens. About " + grouped(static_cast<std::int64_t>(tokens)) +
-                        " are needed to tell an expert without a token from chance.";
+                        " are needed: with fewer, an expert can be without a token by chance.";
       health.shorter = {texts + ": too few tokens."};
       return health;
     }

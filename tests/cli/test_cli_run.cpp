@@ -31,10 +31,10 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("model: deepseek_v3, 2 layers (1 with experts), 4 experts, top 2, "), std::string::npos)
       << result.out;
-  EXPECT_NE(result.out.find("for 1,000 tokens, measured on one layer"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("for 1,000 tokens, estimated from one layer"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nprose "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nlayer 1: "), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("code goes on (16 tokens read at "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("continuation of code (16 tokens read at "), std::string::npos) << result.out;
   const RecordingReader recording(path("r.moescope"));
   ASSERT_EQ(recording.runs().size(), 1u);
   const RunInfo& info = recording.runs()[0];
@@ -61,8 +61,9 @@ TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
       run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16", "--recipe", "mxfp4",
                      "--twin-pieces", "3", "--quiet", "-o", path("r.moescope")}));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("mxfp4 in place of FP32, one operand at a time, 95 % intervals over 3 pieces of text:\n"),
-            std::string::npos)
+  EXPECT_NE(
+      result.out.find("one operand at a time in mxfp4, all else in FP32, 95 % intervals over 3 pieces of text:\n"),
+      std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("\nall operands "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nlayer 1, experts, x "), std::string::npos) << result.out;
@@ -75,14 +76,15 @@ TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
   const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
                                        "--without-each-expert", "--twin-pieces", "2", "--quiet"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("without one expert at a time, 95 % intervals over 2 pieces of text:\n"), std::string::npos)
+  EXPECT_NE(result.out.find("one expert left out at a time, 95 % intervals over 2 pieces of text:\n"),
+            std::string::npos)
       << result.out;
   for (const char* expert : {"\nlayer 1, expert 0 ", "\nlayer 1, expert 3 "})
     EXPECT_NE(result.out.find(expert), std::string::npos) << result.out;
 }
 
 TEST_F(CliRun, WrongInputIsNamed) {
-  EXPECT_EQ(run(run_model({})).err, "moescope-cli: error: no text is given: --text or --ids\n");
+  EXPECT_EQ(run(run_model({})).err, "moescope-cli: error: no text is given; use --text or --ids\n");
   write("ids.txt", "1 2 three");
   EXPECT_EQ(
       run(run_model({"--ids", path("ids.txt")})).err,

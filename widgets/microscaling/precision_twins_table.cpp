@@ -62,19 +62,21 @@ std::vector<Recipe> forwardRecipes() {
 void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({"Operand", "Divergence, nats", "Loss, nats", "Other experts"});
-  model.horizontalHeaderItem(0)->setToolTip("Layer, class and operand of the products that were rounded alone");
+  model.setHorizontalHeaderLabels({"Operand", "Divergence, nats", "Loss change, nats", "Routing flips"});
+  model.horizontalHeaderItem(0)->setToolTip("Layer, class and operand; only this operand was rounded");
   model.horizontalHeaderItem(1)->setToolTip(
-      "Kullback-Leibler divergence of the predictions from those in FP32, nats/token, measured; intervals of 95 % over "
+      "Kullback-Leibler divergence from the predictions in FP32, nats/token, measured, with a 95 % interval over "
       "pieces of text");
-  model.horizontalHeaderItem(2)->setToolTip("Change of the cross-entropy in nats/token, measured");
-  model.horizontalHeaderItem(3)->setToolTip("Share of tokens whose set of experts changes, mean over layers, measured");
+  model.horizontalHeaderItem(2)->setToolTip(
+      "Change of the cross-entropy, nats/token, measured, with a 95 % interval over pieces of text");
+  model.horizontalHeaderItem(3)->setToolTip(
+      "Share of tokens with a changed set of experts, mean over layers, measured");
   const double most = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
   for (const PrecisionTwin& twin : scan.twins) {
     auto* name = new QStandardItem(fullName(twin));
     name->setData(name->text(), Qt::UserRole);
     name->setToolTip(twin.behind.mean > 0 && !toldApart(twin.behind)
-                         ? QString("Not told apart from the costliest of its kind")
+                         ? QString("Not told apart from the operand with the largest divergence of its kind")
                          : name->text());
     model.appendRow({name, figureItem(divergenceText(twin.divergence), twin.divergence.mean),
                      figureItem(lossText(twin.loss_change), twin.loss_change.mean),

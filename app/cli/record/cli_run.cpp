@@ -56,10 +56,10 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
               model.moe_layers().size(), config.experts, config.router.config.top_k,
               static_cast<double>(model.parameters()) / kMega,
               bytes_text(static_cast<double>(model.stored_bytes())).c_str());
-  std::printf("memory: %s for a batch of %d x %d tokens; weights are read from the files\n",
+  std::printf("memory: %s for a batch of %d x %d tokens, without the weights, which are read from mapped files\n",
               bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))).c_str(),
               command.batch, command.texts.length);
-  std::printf("time: %.3g s for 1,000 tokens, measured on one layer of each kind\n",
+  std::printf("time: about %.3g s for 1,000 tokens, estimated from one layer of each kind\n",
               1000 * model.measured_seconds_per_token());
   std::fflush(stdout);
 }
@@ -104,7 +104,7 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
     const WrittenText written = continue_text(model, given, command.written);
     std::string ids;
     for (const std::int32_t id : written.ids) ids += (ids.empty() ? "" : " ") + std::to_string(id);
-    std::printf("%s goes on (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
+    std::printf("continuation of %s (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
                 printable(text.name).c_str(), given.size(), static_cast<double>(given.size()) / written.prefill_s,
                 written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
                 tokenizer ? printable_lines(tokenizer->decode(written.ids)).c_str() : ids.c_str());
@@ -144,9 +144,9 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
   };
   const PrecisionScan scan =
       compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, progress);
-  std::printf("%s in place of FP32, one operand at a time, 95 %% intervals over %d pieces of text:\n",
+  std::printf("one operand at a time in %s, all else in FP32, 95 %% intervals over %d pieces of text:\n",
               recipe_info(recipe).name, scan.pieces);
-  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "behind the first of its kind",
+  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "distance to the first of its kind",
                              "loss, 1e-3 nats/token", "other experts, %"}};
   for (const PrecisionTwin& twin : scan.twins)
     rows.push_back({twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
@@ -162,7 +162,7 @@ void print_without_each(CheckpointModel& model, const std::vector<LabelledText>&
     return true;
   };
   const ExpertScan scan = remove_each_expert(model, texts, {command.texts.length, command.twin_pieces}, progress);
-  std::printf("without one expert at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
+  std::printf("one expert left out at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
   std::vector<TextRow> rows{
       {"expert", "load, fair shares", "saliency", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
   for (const ExpertCost& cost : scan.experts)
@@ -181,7 +181,7 @@ void run(const RunCommand& command) {
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);
-  if (texts.empty()) throw std::runtime_error("no text is given: --text or --ids");
+  if (texts.empty()) throw std::runtime_error("no text is given; use --text or --ids");
   CheckpointRun run(model, texts,
                     {.source = command.folder,
                      .texts = command.texts,
@@ -222,40 +222,46 @@ void add_run_command(CLI::App& app) {
   Command sub(app, "run", "Run texts through a checkpoint of Hugging Face's transformers");
   sub.option("FOLDER", command->folder, "A folder with config.json and model*.safetensors: " + architecture_names())
       .required();
-  sub.option("--text", command->texts.texts,
-             "A text file, whose name is its domain, or a folder with a file or a folder of files for each domain; for "
-             "the tokenizer.json of FOLDER; may be repeated")
+  sub.option(
+         "--text", command->texts.texts,
+         "A text file, or a folder with a file or a folder for each domain; the name of a file or folder is the name "
+         "of its domain; needs tokenizer.json in FOLDER; may be repeated")
       .repeatable();
   sub.option("--ids", command->texts.token_ids,
-             "Token ids of a text, whole numbers; a domain named as the file; may be repeated")
+             "A file of token ids, whole numbers; the name of the file is the name of its domain; may be repeated")
       .repeatable();
-  sub.option("--write", command->written, "Tokens to write behind the end of each text, the likeliest each time")
+  sub.option("--write", command->written,
+             "Number of tokens with which the model continues each text; it takes the likeliest token each time")
       .range(0, 1 << 20);
-  sub.option("--length", command->texts.length, "Tokens of a piece of text, which sees nothing before it")
+  sub.option("--length", command->texts.length,
+             "Tokens in a piece of text; attention does not reach the pieces before it")
       .range(2, 1 << 20)
       .shows_default();
-  sub.option("--batch", command->batch, "Pieces at once: a step of the recording").range(1, 1 << 16).shows_default();
+  sub.option("--batch", command->batch, "Pieces in a batch; each batch is one step of the recording")
+      .range(1, 1 << 16)
+      .shows_default();
   sub.option("--recipe", command->recipe,
-             "Rounds one operand after the other by this recipe and ranks them by what that does to the predictions");
+             "Round one operand at a time by this recipe and rank the operands by the change of the predictions");
   sub.option("--without-each-expert", command->without_each,
-             "Leaves out one expert after the other and ranks them by what that does to the predictions");
+             "Leave out one expert at a time and rank the experts by the change of the predictions");
   sub.option("--twin-pieces", command->twin_pieces,
-             "Pieces of text that --recipe and --without-each-expert take, at most")
+             "Largest number of pieces of text for --recipe and --without-each-expert")
       .range(1, 1 << 20)
       .shows_default();
-  sub.option(
-         "--arithmetic", command->arithmetic,
-         "Of products with weights: fp32, or bf16, which rounds what is multiplied and is faster where the processor "
-         "has matrix units")
+  sub.option("--arithmetic", command->arithmetic,
+             "Arithmetic of products with weights: fp32, or bf16, which rounds both operands and is faster on "
+             "processors with "
+             "matrix units")
       .one_of({"fp32", "bf16"})
       .shows_default();
-  sub.option("-o,--out", command->out, "Recording to write, whose steps are batches");
+  sub.option("-o,--out", command->out, "Recording to write; its steps are the batches");
   sub.option("--overwrite", command->overwrite, "Replace an existing file");
   sub.option("--quiet", command->quiet, "Print losses and loads only");
   sub.footer(
-      "Weights stay in their files, mapped, as they are stored: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, MXFP8.\n"
-      "Says beforehand: parameters, memory, expected time. Prints each text's loss and\n"
-      "perplexity, and every expert's load.\n"
+      "Weights are read from mapped files in their stored format: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, "
+      "MXFP8.\n"
+      "The command first prints the number of parameters, the memory and the expected time, then the loss and\n"
+      "perplexity of each text and the load of each expert.\n"
       "Example:\n"
       "  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope\n"
       "Exit status: 0 done, 1 writing failed, 2 wrong input.");

@@ -80,7 +80,7 @@ TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
   const auto all =
       nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "2:0,2:1,2:2,2:3,2:4,2:5,2:6,2:7"; }, 210);
   ASSERT_EQ(count_of_kind(all, FindingKind::unchanged_experts), 1u) << all_text(all);
-  EXPECT_EQ(of_kind(all, FindingKind::unchanged_experts)[0].title, "Layer 2: no expert changes");
+  EXPECT_EQ(of_kind(all, FindingKind::unchanged_experts)[0].title, "Layer 2: the weights of all experts are unchanged");
 }
 
 // --- logs ---
