@@ -41,7 +41,7 @@ void SetupLinks::addActionsTo(QMenu* menu) {
           "Copy the settings of the open runs, the workspace, layer, expert and step as a short text, moescope:..., "
           "which opens them again when it is pasted or dropped into a window");
   menu->addAction("&Paste set-up", QKeySequence("Ctrl+Shift+V"), this, &SetupLinks::paste)
-      ->setWhatsThis("Train what a copied set-up, moescope:..., describes, up to its step");
+      ->setWhatsThis("Train the runs of a copied set-up (moescope:...) up to its step");
 }
 
 void SetupLinks::copy() {

@@ -223,7 +223,7 @@ void add_export_command(CLI::App& app) {
   command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
   command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)")
       .range(std::int64_t{0}, INT64_MAX);
-  command.option("--with", options->with, "Second recording or log, beside the first on the page of --to replay");
+  command.option("--with", options->with, "Second recording or log on the page of --to replay");
   command.option("--run", options->run,
                  "safetensors, checkpoint: run whose weights are written (default: the first); "
                  "tensorboard: the run of a file that holds several");

@@ -201,7 +201,7 @@ void add_figures_command(CLI::App& app) {
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_routed_options(command, options->routed);
   command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
-  command.option("--run", options->run, "Of several in the file, the run of this name (default: the first)");
+  command.option("--run", options->run, "Name of the run, if the file has several (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
   command.option("--json", options->json, "Print JSON, with the arrays by expert, rank and operand, too");
   command.footer(

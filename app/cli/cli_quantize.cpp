@@ -473,7 +473,7 @@ void add_quantize_command(CLI::App& app) {
   const auto options = std::make_shared<QuantizeOptions>();
   command
       .option("IN", options->in,
-              "What to read: .safetensors, .npy, .npz, .pt of torch.save; or a checkpoint of several files, as its "
+              "File to read: .safetensors, .npy, .npz, .pt of torch.save; or a checkpoint of several files, as its "
               "folder or its model.safetensors.index.json")
       .required();
   command.option("--out", options->out,
@@ -493,14 +493,15 @@ void add_quantize_command(CLI::App& app) {
       .shows_default();
   command
       .option("--operand", options->operand,
-              "What the tensors are in a recipe that treats operands differently (fp8_deepseek_128: W in blocks of "
-              "128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
+              "Operand whose format is used, in a recipe with different formats by operand (fp8_deepseek_128: W in "
+              "blocks of 128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
       .shows_default();
   command.option("--dtype", options->dtype,
-                 "What NumPy arrays without a type hold (ml_dtypes writes its float8 types as |V1): F8_E4M3, F8_E5M2, "
-                 "F8_E8M0, BF16 or F16");
+                 "Data type of NumPy arrays that do not state it (ml_dtypes writes its float8 types as |V1): F8_E4M3, "
+                 "F8_E5M2, F8_E8M0, BF16 or F16");
   command.option("--what-if", options->what_if,
-                 "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
+                 "Also compare all recipes, and all combinations of element format, scale rule and block size (8 to "
+                 "512), on both axes");
   command.option("--json", options->json,
                  "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
                  "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "

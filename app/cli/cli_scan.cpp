@@ -146,14 +146,14 @@ void add_scan_command(CLI::App& app) {
   Command command(app, "scan", "Round one operand at a time and rank the operands by the error of the gradient");
   command.last_counts();
   TrainOptions& run = options->run;
-  const Option preset = command.option("--preset", run.preset, "The run: a preset, as for train (default: small)");
-  command.option("--config", run.config, "The run: a TOML file").excludes(preset);
+  const Option preset = command.option("--preset", run.preset, "Preset of the run, as for train (default: small)");
+  command.option("--config", run.config, "Config of the run, a TOML file").excludes(preset);
   command.option("--set", run.set, "KEY=VALUE: one key of the config; may be repeated").repeatable();
-  command.option("--resume", run.resume, "The run: the newest checkpoint in this folder");
-  command.option("--steps", options->warmup, "Steps to train before, where no checkpoint is given")
+  command.option("--resume", run.resume, "Resume the run from the newest checkpoint in this folder");
+  command.option("--steps", options->warmup, "Steps to train before the scan, if no checkpoint is given")
       .range(std::int64_t{0}, std::int64_t{1000000000})
       .shows_default();
-  command.option("--recipe", options->recipe, "Round all operands by this recipe, whatever the run's own");
+  command.option("--recipe", options->recipe, "Recipe by which operands are rounded, instead of the run's recipes");
   const Option json = command.option("--json", options->json, "Print JSON");
   command.option("--csv", options->csv, "Print CSV").excludes(json);
   command.option("--quiet", options->quiet, "No progress on the terminal");

@@ -145,7 +145,7 @@ void LessonActions::fillMenu() {
   }
   for (QMenu* menu : {menu_, faults}) menu->setToolTipsVisible(true);
   menu_->addAction("&Published claims", this, [this] { showClaims(window_); })
-      ->setToolTip("What papers and threads say of MoE training, tried on small models");
+      ->setToolTip("Claims of papers and threads about MoE training, tested on small models");
   menu_->addSeparator();
   menu_->addAction("&Open a lesson file...", this, [this] {
     const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");

@@ -56,15 +56,14 @@ QString description() {
 void addOptions(QCommandLineParser& parser) {
   parser.addPositionalArgument(
       "FILE",
-      "What to open: recordings, training logs (JSON lines, stdout of TorchTitan and "
-      "Megatron-LM, trainer_state.json, TensorBoard, W&B, ...); several are runs A, B, ... side "
-      "by side. Also tensors, a config, a lesson.",
+      "Files to open: recordings, training logs (JSON lines, stdout of TorchTitan and Megatron-LM, trainer_state.json, "
+      "TensorBoard, W&B, ...); several are runs A, B, ... side by side. Also tensors, a config, a lesson.",
       "[FILE...]");
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"setup",
-                    "Train what a copied set-up describes (Edit > Copy set-up as a link), up to its step; also without "
-                    "--setup, as a desktop opens such a link.",
+                    "Train the runs of a copied set-up (Edit > Copy set-up as a link) up to its step. The text may "
+                    "also be given without --setup, as a desktop does when it opens such a link.",
                     "moescope:..."});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
   parser.addOption(
@@ -244,7 +243,7 @@ Arguments parseArguments(const QStringList& arguments) {
   addOptions(parser);
   Arguments result;
   if (!parser.parse(arguments)) {
-    result.problems << parser.errorText() + " (moescope --help shows what there is)";
+    result.problems << parser.errorText() + " (moescope --help lists the options)";
     return result;
   }
   if (parser.isSet(help)) result.print = parser.helpText();

@@ -80,7 +80,7 @@ bool sameName(const QString& a, const QString& b) {
 }
 
 void addExportOptions(QCommandLineParser& parser) {
-  parser.addOption({"export", "Write what a panel or a workspace shows of FILE and quit; needs no display.", "OUT"});
+  parser.addOption({"export", "Export a panel or a workspace of FILE and quit; needs no display.", "OUT"});
   parser.addOption({"to", "Form of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
   parser.addOption({"panel", "Panel for --export by its title; list: prints the titles.", "NAME"});
   parser.addOption({"step", "Step that --export shows (default: the newest).", "N"});

@@ -46,11 +46,10 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   steps_->setRange(1, kMostSteps);
   steps_->setValue(std::min(first.optimizer.total_steps, kUsualSteps));
   steps_->setGroupSeparatorShown(true);
-  steps_->setToolTip(
-      QString("Of every run, from step 0; the schedule of the learning rate has %1. Comparisons of fewer "
-              "than %2 steps get no verdict.")
-          .arg(first.optimizer.total_steps)
-          .arg(least_steps(first.telemetry.validation_every)));
+  steps_->setToolTip(QString("Steps of every run, from step 0; the schedule of the learning rate has %1. Comparisons "
+                             "of fewer than %2 steps get no verdict.")
+                         .arg(first.optimizer.total_steps)
+                         .arg(least_steps(first.telemetry.validation_every)));
 
   auto* name = new QLabel("Candidates");
   name->setFont(semibold(name->font()));

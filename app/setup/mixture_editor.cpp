@@ -24,7 +24,7 @@ MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_->setHorizontalSpacing(kSpace8);
   grid_->setVerticalSpacing(kSpace4);
   grid_->setColumnStretch(1, 1);
-  even_ = new QPushButton("As in the data", this);
+  even_ = new QPushButton("Same as the data", this);
   even_->hide();  // until there are domains
   even_->setToolTip(
       "No weights: built-in domains are equally frequent, all places of your own text are equally likely");

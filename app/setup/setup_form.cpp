@@ -246,7 +246,7 @@ QWidget* SetupForm::makeBottom() {
   summary_ = wrappedLabel();
   cost_ = wrappedLabel();
   cost_->setObjectName("setup_cost");
-  cost_->setAccessibleName("What a run with these settings costs");
+  cost_->setAccessibleName("Cost of a run with these settings");
   cost_->hide();
   column->addWidget(new HairLine);
   column->addSpacing(kSpace4);

@@ -29,15 +29,16 @@ std::vector<ConfigField> data_fields() {
               "Tokens in one sequence. DeepSeek-V3: 4096. Time and memory of attention grow with its square."),
           field<&DataConfig::microbatches>(
               "microbatches", "Microbatches", "microbatches", {1, 4096},
-              "Number of equal parts into which the batch is cut, as where a framework adds up the gradients of "
-              "several passes. Each part has its own auxiliary loss (in mode batch) and capacities; their mean and "
-              "expert_bias are of the whole batch. Gradients are summed in FP32, so that with neither an auxiliary "
-              "loss nor capacities nothing changes. Must divide the sequences."),
+              "Number of equal parts of the batch, as in gradient accumulation. Each microbatch has its own auxiliary "
+              "loss (in mode batch) and its own capacities; the auxiliary loss of the batch is their mean, and "
+              "expert_bias follows the load of the whole batch. Gradients are summed in FP32: without an auxiliary "
+              "loss and without capacities the number of microbatches has no effect. The number must divide the "
+              "sequences per step."),
           field<&DataConfig::padding>(
               "padding", "Padding", "share", {0, 0.5},
-              "Mean share of padding tokens (byte 0) at the end of sequences; each sequence has another length, from "
-              "none to twice the mean. Padding is routed and computed as text is, and no loss is taken on it. Whether "
-              "it counts in the load: router.count_padding. 0: none."),
+              "Mean share of padding tokens (byte 0) at the end of sequences; the share varies between sequences from "
+              "0 to twice the mean. Padding is routed and computed like text, but has no loss. router.count_padding "
+              "sets whether it counts in the load. 0: no padding."),
           live(field<&DataConfig::mixture>(
               "mixture", "Domain mixture",
               "Weights of the domains in the batches, as DOMAIN=WEIGHT: code=1 reads code alone; prose=0.5, JSON=2, "

@@ -91,47 +91,46 @@ std::vector<ConfigField> optimizer_fields() {
               "without limit end in NaN. Models as small as the presets stay below 10 to 20 for long; the Loss panel "
               "shows the value as Max QK logit. 0: off.")),
       });
-  add_group(
-      t, "Stored formats",
-      {
-          field<&OptimizerConfig::master_format>(
-              "master_format", "Master weights",
-              "Format in which all weights are stored between two steps. bf16: every step computes in FP32 and rounds "
-              "the new weights to 8 bits, as fused optimizers of PyTorch do with a model in BF16. An update below "
-              "half the distance of two BF16 numbers, 0.2 to 0.4 % of the weight, is lost. That is a matter of the "
-              "learning rate: in an experiment of marin (issue 6486) the loss fell behind in the last tenth of the "
-              "schedule, by 0.01. A perturbed twin starts with every weight a BF16 unit away. fp32: as DeepSeek-V3."),
-          field<&OptimizerConfig::update_stochastic>(
-              "update_stochastic", "Stochastic update",
-              "Only with master weights in BF16: rounds the new weights up or down with a probability given by the "
-              "distance (torchao's bf16_stochastic_round), so that small updates are right on average. The draws "
-              "depend on seed, step and position only. false: to nearest."),
-          field<&OptimizerConfig::moment1_format>(
-              "moment1_format", "First moment",
-              "Format in which Adam's running mean of the gradient, or the momentum of Muon, is stored. bf16: "
-              "computed in FP32, rounded after the step. DeepSeek-V3: BF16 (arXiv:2412.19437, section 3.3.2)."),
-          field<&OptimizerConfig::moment2_format>(
-              "moment2_format", "Second moment",
-              "Format in which Adam's running mean of the squared gradient is stored. In BF16 it follows a falling "
-              "gradient only if a step changes it by more than 0.2 to 0.4 %: 1 - beta2 must be larger. DeepSeek-V3: "
-              "BF16 with beta2 = 0.95."),
-      });
-  add_group(
-      t, "Faults",
-      {
-          field<&OptimizerConfig::fault_missing_experts>(
-              "fault_missing_experts", "Experts not in the optimizer",
-              "Experts whose weights the optimizer does not have, as LAYER:EXPERT: 2:7, or *:3 for every MoE layer. "
-              "They get tokens and gradients and never change, as where a list of parameters misses the experts' "
-              "names (KellerJordan/Muon, issue 65: experts equal to their first weights after 1B tokens). Empty: "
-              "none."),
-          live(field<&OptimizerConfig::fault_expert_gradient>(
-              "fault_expert_gradient", "Expert gradient factor", "", {0, 1000},
-              "Factor of the gradients of routed experts, as where they are summed over the ranks of expert "
-              "parallelism in place of averaged (PyTorch, issue 160285; Megatron-LM, issue 5956). AdamW and Muon "
-              "divide most of a constant factor out again; it remains in the gradient norm, so that clipping scales "
-              "all other gradients down. 1: right.")),
-      });
+  add_group(t, "Stored formats",
+            {
+                field<&OptimizerConfig::master_format>(
+                    "master_format", "Master weights",
+                    "Format in which all weights are stored between two steps. bf16: every step computes in FP32 and "
+                    "rounds the new weights to BF16 (8 significant bits), as fused optimizers of PyTorch do with a "
+                    "model in BF16. An update below half the distance of two BF16 numbers, 0.2 to 0.4 % of the weight, "
+                    "is lost. Low learning rates lose more updates: in an experiment of marin (issue 6486) the loss "
+                    "was 0.01 higher in the last tenth of the schedule. In a perturbed twin every weight starts one "
+                    "BF16 unit away. fp32: as in DeepSeek-V3."),
+                field<&OptimizerConfig::update_stochastic>(
+                    "update_stochastic", "Stochastic update",
+                    "Only with master weights in BF16: rounds the new weights up or down with a probability given by "
+                    "the distance (torchao's bf16_stochastic_round), so that small updates are correct on average. The "
+                    "random numbers depend on seed, step and position only. false: rounds to nearest."),
+                field<&OptimizerConfig::moment1_format>(
+                    "moment1_format", "First moment",
+                    "Format in which Adam's running mean of the gradient, or the momentum of Muon, is stored. bf16: "
+                    "computed in FP32, rounded after the step. DeepSeek-V3: BF16 (arXiv:2412.19437, section 3.3.2)."),
+                field<&OptimizerConfig::moment2_format>(
+                    "moment2_format", "Second moment",
+                    "Format in which Adam's running mean of the squared gradient is stored. In BF16 the mean can fall "
+                    "only if a step changes it by more than 0.2 to 0.4 %, so that 1 - beta2 must be larger than that. "
+                    "DeepSeek-V3: BF16 with beta2 = 0.95."),
+            });
+  add_group(t, "Faults",
+            {
+                field<&OptimizerConfig::fault_missing_experts>(
+                    "fault_missing_experts", "Experts not in the optimizer",
+                    "Experts whose weights the optimizer does not update, as LAYER:EXPERT: 2:7, or *:3 for every MoE "
+                    "layer. They get tokens and gradients but never change. This happens when a list of parameters "
+                    "does not contain the experts (KellerJordan/Muon, issue 65: experts had their initial weights "
+                    "after 1B tokens). Empty: none."),
+                live(field<&OptimizerConfig::fault_expert_gradient>(
+                    "fault_expert_gradient", "Expert gradient factor", "", {0, 1000},
+                    "Factor of the gradients of routed experts. A factor equal to the number of expert-parallel ranks "
+                    "is the effect of gradients that are summed over the ranks instead of averaged (PyTorch, issue "
+                    "160285; Megatron-LM, issue 5956). AdamW and Muon cancel most of a constant factor, but it remains "
+                    "in the gradient norm, so that clipping scales down all other gradients. 1: correct.")),
+            });
   return t;
 }
 

@@ -213,25 +213,26 @@ std::vector<ConfigField> precision_fields() {
       {
           live(field<&PrecisionConfig::gate_output>(
               "gate_output", "Router outputs",
-              "Format in which the router's outputs (logits) and their gradient are stored. bf16: rounded to 8 bits, "
-              "as a gate computed in BF16 returns them, even where it adds up in FP32. This changes more choices than "
-              "BF16 operands do: of 8,192 tokens none changed with BF16 operands and FP32 outputs (TorchTitan, pull "
-              "request 4273). fp32: as TorchTitan and Megatron-LM with a router in FP32.")),
+              "Format in which the router's outputs (logits) and their gradient are stored. bf16: rounded to BF16 (8 "
+              "significant bits), as a BF16 GEMM returns them even if it accumulates in FP32. This changes more "
+              "choices than BF16 operands do: with BF16 operands and FP32 outputs none of 8,192 choices changed "
+              "(TorchTitan, pull request 4273). fp32: as in TorchTitan and Megatron-LM with a router in FP32.")),
           live(field<&PrecisionConfig::activations>(
               "activations", "Activations",
-              "Format of what layers hand on, and of its gradients. bf16: outputs of GEMMs, attention, SwiGLU and "
-              "norms are rounded, as in a training in BF16, whose GEMMs add up in FP32 and store BF16. It applies "
-              "to parts whose recipe is not fp32; weight gradients stay FP32. The sum over a token's experts is taken "
-              "in FP32. fp32: only operands are rounded.")),
+              "Format in which the outputs of GEMMs, attention, SwiGLU and norms and their gradients are stored. bf16: "
+              "rounded, as in BF16 training, where GEMMs accumulate in FP32 and store BF16. The setting applies to "
+              "parts whose recipe is not fp32; weight gradients stay FP32. The sum over a token's experts is taken in "
+              "FP32. fp32: only operands are rounded.")),
           live(field<&PrecisionConfig::residual>(
               "residual", "Residual stream",
               "Format of the residual stream between sub-layers and of its gradient. bf16: rounded after every "
-              "addition, as in trainings in BF16: in a deep model what late layers add is lost in part. fp32: exact.")),
+              "addition, as in BF16 training; in a deep model a part of the output of late layers is lost. fp32: not "
+              "rounded.")),
           live(field<&PrecisionConfig::norm_gains>(
               "norm_gains", "Norm gains",
-              "Format of the weights of the norms where they are used; what the optimizer holds is optimizer."
-              "master_format. bf16: values near 1 are 0.004 to 0.008 apart. arXiv:2506.20752 traces "
-              "instabilities in MX formats to the rounding of these gains. fp32: exact.")),
+              "Format in which norms use their weights; optimizer.master_format is the format in which the optimizer "
+              "stores them. bf16: numbers near 1 are 0.004 to 0.008 apart. arXiv:2506.20752 traces instabilities in MX "
+              "formats to the rounding of these gains. fp32: exact.")),
       });
   return t;
 }

@@ -174,18 +174,19 @@ std::vector<ConfigField> router_fields() {
       {
           live(field<&RouterConfig::bias_format>(
               "bias_format", "Bias format",
-              "Format in which expert_bias is stored. bf16: rounded after every update. Near 0.25 the values of BF16 "
-              "are 0.002 apart (0.001 below it), so that an update of 0.001 is lost or doubled; near 7 they are 0.03 "
-              "apart, and experts with different biases become equal: in GLM-5.2 238 values became 8 and 98.5 % of the "
-              "tokens chose other experts (sglang, pull request 37133). Without centring the biases drift there. "
-              "Megatron-LM stored it in BF16 by accident (issue 1482). fp32: as every training means it.")),
+              "Format in which expert_bias is stored. bf16: rounded after every update. BF16 numbers are 0.001 apart "
+              "just below 0.25 and 0.002 above, so that an update of 0.001 is lost or doubled. Near 7, which biases "
+              "without centred updates can reach, they are 0.03 apart, and different biases become equal: in GLM-5.2 "
+              "238 values became 8, and 98.5 % of the tokens got other experts (sglang, pull request 37133). "
+              "Megatron-LM stored the bias in BF16 by accident (issue 1482). fp32: the usual format.")),
           live(field<&RouterConfig::count_format>(
               "count_format", "Count format",
-              "Only with the sign rule: format of the token counts by which expert_bias moves. bf16: the counts of the "
-              "sequences are added in BF16, one after the other, and so is their mean taken, as in a buffer that a "
-              "framework converts with the model (Megatron-LM, pull request 7081). BF16 has the whole numbers up to "
-              "256; at 40,000 they are 256 apart, and the direction of the update changes for experts near the fair "
-              "share. The panels still show the exact counts. fp32: exact.")),
+              "Only with the sign rule: format of the token counts from which the update of expert_bias is computed. "
+              "bf16: the counts of the sequences are added one after the other in BF16, and their mean is computed in "
+              "BF16. This happens when a framework converts the buffer of the counts with the model (Megatron-LM, pull "
+              "request 7081). BF16 represents every whole number up to 256; near 40,000 its numbers are 256 apart, and "
+              "the update of experts near the fair share can get the wrong sign. The panels still show the exact "
+              "counts. fp32: exact.")),
       });
   add_group(
       t, "Faults",
@@ -193,30 +194,29 @@ std::vector<ConfigField> router_fields() {
           live(field<&RouterConfig::count_padding>(
               "count_padding", "Counted padding",
               "Only with data.padding: padding tokens count in the load, expert_bias, capacities and auxiliary losses "
-              "as all others. They are alike, so that the same few experts get them all, and balancing works against "
-              "a load that no text has (Megatron-LM, issues 1984 and 5542; TorchTitan, issue 4594). false: they are "
-              "routed and count for nothing.")),
+              "like all other tokens. Padding tokens are equal and go to the same few experts, so that the router "
+              "balances padding instead of text (Megatron-LM, issues 1984 and 5542; TorchTitan, issue 4594). false: "
+              "padding is routed but not counted.")),
           live(field<&RouterConfig::fault_stale_bias>(
               "fault_stale_bias", "Stale bias",
-              "expert_bias is never updated, whatever the bias update rate, as where a hook is not called for a layer "
-              "or a framework (TorchTitan, issue 4494; NeMo Automodel, issue 3207). Settings and code look right; the "
-              "biases stay where they are.")),
+              "expert_bias is never updated, whatever the bias update rate. This happens when the update hook is not "
+              "registered for a layer (TorchTitan, issue 4494; NeMo Automodel, issue 3207). false: correct.")),
           live(field<&RouterConfig::fault_aux_loss>(
               "fault_aux_loss", "Auxiliary loss fault",
               "times_microbatches, over_microbatches: the gradient of the auxiliary loss is multiplied or divided by "
-              "data.microbatches while its value in the log is right (NeMo Automodel, issue 3359; Megatron-LM, issue "
-              "5798). softmax_twice: its shares are a softmax of the softmax (transformers, issue 45111): they are "
-              "nearly equal, and the loss stays at its floor. none: right.")),
+              "data.microbatches; the logged value is correct (NeMo Automodel, issue 3359; Megatron-LM, issue 5798). "
+              "softmax_twice: the scores in the loss are a softmax of the softmax (transformers, issue 45111). They "
+              "are nearly equal, and the loss stays at its minimum. none: correct.")),
           live(field<&RouterConfig::fault_group_mask>(
               "fault_group_mask", "Group mask",
-              "Only with groups per token: value of experts in groups that were not chosen. zero: 0 in place of minus "
-              "infinity, so that they are chosen where expert_bias makes the others negative, and the limit on groups "
-              "is broken (transformers, issue 45440). minus_infinity: right.")),
+              "Only with groups per token: score of the experts in groups that were not chosen. zero: 0 instead of "
+              "minus infinity. If expert_bias makes the scores of the chosen groups negative, tokens get experts of "
+              "other groups (transformers, issue 45440). minus_infinity: correct.")),
           live(field<&RouterConfig::fault_recount>(
               "fault_recount", "Counted twice",
-              "Token counts are doubled, as where activations are recomputed in the backward pass and the router "
-              "counts again (TorchTitan, issue 4772). The sign rule does not notice; counts, and every rule that "
-              "uses their size, are wrong. false: right.")),
+              "Token counts are doubled. This happens when activations are recomputed in the backward pass and the "
+              "router counts its tokens a second time (TorchTitan, issue 4772). The sign rule is not affected; the "
+              "counts and every rule that uses their size are wrong. false: correct.")),
       });
   return t;
 }

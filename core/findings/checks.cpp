@@ -74,7 +74,7 @@ class Checking {
 };
 
 void Checking::losses() {
-  if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss of the steps, and no step has it");
+  if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
   passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
   after(kWindowSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
         "The loss has no spike, and no rise that stays.");
@@ -88,7 +88,7 @@ void Checking::loads() {
   const auto frame = history_.frame_at(INT64_MAX);
   const RouterFrame* router = first_router(frame.get());
   if (info.n_experts == 0 || info.moe_layers.empty() || !router || router->tokens_per_expert.empty()) {
-    needs("load of the experts", "tokens_per_expert, and no step has it");
+    needs("load of the experts", "tokens_per_expert, which no step has");
   } else {
     experts();
     layers();
@@ -118,7 +118,7 @@ void Checking::layers() {
   if (LoadWatch::can_tell_collapse(history_.info()))
     after(kWindowSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
   else
-    needs("collapse", "two experts more than top_k in use by chance: more experts, or more tokens in a step");
+    needs("collapse", "more experts, or more tokens per step: too few experts for a test of collapse");
   after(kUnevenSteps, {uneven}, "lasting imbalance",
         "No layer stays uneven: the fullest expert had no " + decimal(1 + kUnevenVio) + " times its fair share for " +
             grouped(kUnevenSteps) + " steps.");
@@ -171,7 +171,7 @@ void Checking::number_formats() {
     passed({underflow, clipping, low_sqnr},
            "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
   else if (history_.info().config_toml.empty())
-    needs("number formats", "statistics of quantized operands, and no step has them");
+    needs("number formats", "statistics of quantized operands, which no step has");
   else
     checks_.not_checked.push_back("number formats: nothing is quantized in this run.");
 }

@@ -28,7 +28,9 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
     {"rank_max_over_mean", Source::run, "",
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
-    {"batch_rank_max_over_mean", Source::run, "", "the same in a single batch, mean over the steps of the range"},
+    {"batch_rank_max_over_mean", Source::run, "",
+     "token copies that the fullest rank receives over the mean of the ranks in a single batch, mean over the steps of "
+     "the range"},
     {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
     {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
     {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},

@@ -48,7 +48,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   explain_->setText(QStringLiteral("?"));
   explain_->setAutoRaise(true);
   explain_->setAccessibleName("Explanation of the verdicts");
-  explain_->setToolTip("What a verdict means");
+  explain_->setToolTip("Meaning of the verdicts");
   connect(explain_, &QToolButton::clicked, this,
           [this] { emit explanationRequested(explain_->mapToGlobal(explain_->rect().bottomLeft())); });
   connect(selection_, &Selection::dataChanged, this, &VerdictStrip::fill);

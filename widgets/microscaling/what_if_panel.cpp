@@ -21,7 +21,7 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
                        "Figure in the cells; read SQNR together with what is flushed to zero");
   connect(metric_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
-  columns_ = makeChoice({"by block size", "by scale rule"}, "Columns", "What the columns compare");
+  columns_ = makeChoice({"by block size", "by scale rule"}, "Columns", "Setting that differs between the columns");
   connect(columns_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
   cancel_ = new QAction("Stop computing", this);

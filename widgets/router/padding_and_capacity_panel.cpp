@@ -78,7 +78,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   factor_ = new QSlider(Qt::Horizontal, factor_row_);
   factor_->setRange(0, sliderPlace(kMaxFactor));
   factor_->setAccessibleName("Capacity factor");
-  factor_->setToolTip("What a router with this capacity factor would drop");
+  factor_->setToolTip("Capacity factor for which dropped copies are computed");
   knob->addWidget(factor_text_);
   knob->addWidget(factor_, 1);
   addBody(factor_row_, 0);

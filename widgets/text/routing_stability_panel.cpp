@@ -92,7 +92,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
                      "at this step: a bar for each layer at the cursor's step");
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
   figure_ =
-      makeChoice({"tokens unchanged", "choices unchanged"}, "What is compared",
+      makeChoice({"tokens unchanged", "choices unchanged"}, "Compared figure",
                  "tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
                  "choices unchanged: share of the chosen experts that are the same, counted one by one; never less");
   against_ = makeChoice(

@@ -110,7 +110,7 @@ TEST(Findings, SayWhatALogDoesNotHave) {
   history.append(std::make_shared<const TelemetryFrame>(frame));
   const Checks checks = checks_of(history, {});
   EXPECT_TRUE(checks.passed.empty());
-  EXPECT_EQ(checks.not_checked.front(), "loss: needs the loss of the steps, and no step has it.");
+  EXPECT_EQ(checks.not_checked.front(), "loss: needs the loss, which no step has.");
 }
 
 TEST(Findings, ABiasThatRings) {
