@@ -20,6 +20,7 @@ constexpr std::size_t kApart = 10;                          // blocks between tw
 constexpr std::int64_t kPeak = 100;                         // steps in which a jump reaches its peak
 constexpr std::size_t kEdge = 5;                            // batches on each side that locate the jump
 constexpr std::size_t kSearch = 4;                          // blocks in which the jump is searched
+constexpr double kLeastRise = 0.02;                         // in MaxVio: a perfect balance makes any factor large
 
 }  // namespace
 
@@ -96,10 +97,11 @@ void ShiftWatch::look_for_jump(std::int64_t first) {
     const double before = mean(l, begin, at), after = mean(l, at, blocks);
     shift.before.push_back(before);
     before_sum += before, after_sum += after;
-    jumped += after >= kLayerJump * grown * before;
+    jumped += after > before && after >= kLayerJump * grown * before;
   }
   const auto layers = static_cast<double>(layers_.size());
-  if (!(after_sum >= kJump * grown * before_sum) || static_cast<double>(jumped) < kJumpedLayers * layers) return;
+  const bool is_jump = after_sum >= kJump * grown * before_sum && after_sum - before_sum >= kLeastRise * layers;
+  if (!is_jump || static_cast<double>(jumped) < kJumpedLayers * layers) return;
   shift.step = jump_step(first);
   shift.block = blocks_seen_ - kAfter;
   shift.mean_before = before_sum / layers, shift.mean_after = after_sum / layers;

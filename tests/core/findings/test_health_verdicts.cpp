@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/findings/health.h"
+#include "core/logs/lines/log_reader.h"
 #include "tests/support/synthetic_log.h"
 
 namespace moescope {
@@ -378,6 +379,23 @@ TEST(HealthVerdicts, AreThoseOfLogsWhoseTruthIsKnown) {
                 row[static_cast<std::size_t>(attention)], row[static_cast<std::size_t>(unhealthy)],
                 row[static_cast<std::size_t>(unknown)] + row[static_cast<std::size_t>(too_young)]);
   }
+}
+
+std::ptrdiff_t jumps_in(const std::shared_ptr<History>& history) {
+  FindingsScan scan(history);
+  scan.advance(INT64_MAX);
+  return std::ranges::count_if(scan.findings(), [](const Finding& finding) {
+    return finding.kind == FindingKind::load_shift || finding.kind == FindingKind::no_recovery;
+  });
+}
+
+// A perfect balance, as forced routing and experts that choose their tokens have it: any factor of its MaxVio is 0.
+TEST(HealthVerdicts, APerfectBalanceHasNoJump) {
+  LogReader even("even.jsonl");
+  for (int step = 0; step < 700; ++step)
+    even.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":3,\"tokens_per_expert\":[[500,500,500,500]]}");
+  even.finish_step();
+  EXPECT_EQ(jumps_in(even.history()), 0);
 }
 
 }  // namespace
