@@ -114,11 +114,13 @@ void find_figures(const std::vector<std::string>& names, const std::vector<std::
   if (form.value >= 0 && (form.name >= 0 || is_tensorboards)) return;
   form.value = -1;
   form.expert_loads = expert_columns(spelled, form.layer >= 0);
+  std::vector<bool> is_load(names.size());
+  for (const int column : form.expert_loads) is_load[static_cast<std::size_t>(column)] = true;
   std::set<std::string_view> seen;
   for (int i = 0; i < std::ssize(names); ++i) {
     const std::string& name = names[static_cast<std::size_t>(i)];
     const bool is_other = i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 ||
-                          std::ranges::count(form.expert_loads, i) > 0;
+                          is_load[static_cast<std::size_t>(i)];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
     const bool again = !seen.insert(spelled[static_cast<std::size_t>(i)]).second;
     form.figures.push_back({i, again ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});

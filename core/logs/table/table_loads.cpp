@@ -274,13 +274,28 @@ RunInfo TableLoads::info(const ImportOptions& options) const {
   return info;
 }
 
+// Engines fill slots without an expert with the largest number of a type; no such number is taken for an expert if no
+// other one is near.
+void TableLoads::check_filling() const {
+  if (expert_.number != 255 && expert_.number != 65535) return;
+  int next = -1;
+  for (const Load& load : loads_)
+    if (load.expert != expert_.number) next = std::max(next, int{load.expert});
+  if (2 * (next + 1) > expert_.number) return;
+  throw std::runtime_error(path_ + ": line " + std::to_string(expert_.line) + " has expert " +
+                           std::to_string(expert_.number) + ", and all others are " + std::to_string(next) +
+                           " at most: is it a slot without an expert? Write -1 for such slots");
+}
+
 // A row without a count is a token, but a table with one row of each expert is no list of tokens: its counts have a
 // name that is not known.
 void TableLoads::check_counts() const {
   constexpr std::array<std::string_view, 17> kOfTokens = {
       "token",  "token_id", "token_idx", "token_index", "position", "pos",  "sample",    "seq",  "sequence",
       "weight", "gate",     "prob",      "score",       "slot",     "time", "timestamp", "batch"};
-  if (form_.kind != TableKind::loads || form_.count >= 0 || order_.repeats()) return;
+  if (form_.count >= 0) return;
+  check_filling();
+  if (form_.kind != TableKind::loads || order_.repeats()) return;
   std::string names;
   for (const int column : form_.others) {
     const std::string& name = form_.names[static_cast<std::size_t>(column)];

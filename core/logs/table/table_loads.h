@@ -60,6 +60,7 @@ class TableLoads {
   void drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks);
   RunInfo info(const ImportOptions& options) const;
   void check_counts() const;
+  void check_filling() const;
   void check_size(const RunInfo& info) const;
   std::int64_t smallest_batch() const;
 

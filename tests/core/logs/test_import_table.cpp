@@ -586,5 +586,28 @@ TEST(ImportTable, AColumnForEachExpertOfALargeModel) {
   EXPECT_EQ(history.frame_at(1)->routers.back().tokens_per_expert.at(255), 255u);
 }
 
+TEST(ImportTable, LoadsWithAValueARow) {
+  std::string text = "step,metric,value\n";
+  for (int step = 0; step < 2; ++step)
+    for (int expert = 0; expert < 3; ++expert)
+      text +=
+          std::to_string(step) + ",layer_1/expert_" + std::to_string(expert) + "/load," + std::to_string(expert) + "\n";
+  const Imported table = read(text);
+  EXPECT_EQ(table.bad.count(), 0) << table.bad.text();
+  EXPECT_EQ(table.runs.at(0)->frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{0, 1, 2}));
+}
+
+TEST(ImportTable, AFillingOfEmptySlotsIsNoExpert) {
+  std::string rows = "step,layer,expert\n";
+  for (const int expert : {0, 1, 2, 3, 0, 255, 255}) rows += "0,1," + std::to_string(expert) + "\n";
+  try {
+    read(rows);
+    ADD_FAILURE();
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("has expert 255, and all others are 3 at most"), std::string::npos);
+  }
+  EXPECT_EQ(read(rows + "0,1,200\n").runs.at(0)->info().n_experts, 256);
+}
+
 }  // namespace
 }  // namespace moescope
