@@ -8,6 +8,7 @@
 #include "core/frame/figures.h"
 #include "core/history/step_axis.h"
 #include "core/io/text_escape.h"
+#include "core/io/unreadable.h"
 
 namespace moescope {
 
@@ -154,6 +155,19 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   fill(router.dead_fraction, dead_fraction(window.counts()));
 }
 
+namespace {
+
+// Other numbers of loads would make a damaged recording.
+void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
+  for (const RouterFrame& router : frame.routers) {
+    const std::size_t loads = router.tokens_per_expert.size(), experts = static_cast<std::size_t>(info.n_experts);
+    if (loads > 0 && loads != experts)
+      throw Unreadable("tokens_per_expert: " + std::to_string(loads) + " experts, not " + std::to_string(experts));
+  }
+}
+
+}  // namespace
+
 TelemetryFrame ImportedRun::completed(TelemetryFrame frame) const {
   frame.run = info().run;
   if (frame.tokens == 0) frame.tokens = info().tokens_per_step * (frame.step + 1);
@@ -168,6 +182,7 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 }
 
 void ImportedRun::add(TelemetryFrame frame) {
+  require_experts(frame, info());
   if (frame.step <= last_step_) drop({frame.step, last_step_});
   // If step numbers are far apart, a window is a number of logged steps, as in findings (step_axis.h).
   const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
@@ -182,6 +197,7 @@ void ImportedRun::add(TelemetryFrame frame) {
 }
 
 bool ImportedRun::join(TelemetryFrame more) {
+  require_experts(more, info());
   const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
   const bool too_late = found == recent_.begin() && kept_.size() > recent_.size();
   const bool is_there = found != recent_.end() && (*found)->step == more.step;

@@ -128,7 +128,7 @@ class RowFromJson {
   }
   void by_expert(std::vector<std::uint32_t>& counts, Column column) {
     const JsonValue* list = member(json_, {column.name});
-    if (!list) return;
+    if (!list || list_of(*list, column.name, 0, "").size() == 0) return;  // a dense layer
     counts = to_counts(*list, column.name, experts_);
     experts_ = counts.size();
   }

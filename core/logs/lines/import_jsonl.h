@@ -24,7 +24,10 @@
 // have them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is skipped and counted
 // with its number and the reason. A line after the first step without a step and without figures, such as {"end":
 // true}, is skipped, and so are the totals that Hugging Face's Trainer writes at its end ("train_runtime"). Further
-// lines of a step are joined; a repeated step is a restart (restart_rule.h).
+// lines of a step are joined; a repeated step is a restart (restart_rule.h). A line with a key split, phase, mode, ...
+// of "val" or "eval" has the loss of a validation and no other values; one of "test" is not read. A line may have the
+// name and the value of one figure (split_step.h). Loads that cannot be read make the line a bad one, whose figures are
+// read all the same.
 #pragma once
 
 #include <string>

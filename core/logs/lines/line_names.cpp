@@ -57,6 +57,35 @@ std::string joined_name(std::string_view outer, std::string_view inner) {
   return is_wrapper(outer) ? std::string(inner) : std::string(outer) + '.' + std::string(inner);
 }
 
+// Text that the values of a line were measured on: {"split": "val", "step": 7, "loss": 2.5}.
+enum class MeasuredOn { training, validation, test };
+MeasuredOn measured_on(const JsonFields& line) {
+  constexpr std::array<const char*, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
+  constexpr std::array<std::string_view, 7> kValidation = {"val",        "valid",      "validation", "eval",
+                                                           "evaluation", "validating", "dev"};
+  for (const char* key : kKeys) {
+    const JsonValue* found = line.find(key);
+    if (!found || !found->is_string()) continue;
+    const std::string word = spelled_alike(to_text(*found, key));
+    if (word == "test" || word == "testing") return MeasuredOn::test;
+    if (std::ranges::find(kValidation, word) != kValidation.end()) return MeasuredOn::validation;
+  }
+  return MeasuredOn::training;
+}
+
+// Leaves only the loss of a line that is no training.
+void keep_validation(MeasuredOn text, NamedLine& line) {
+  std::vector<JsonFields::Field> kept;
+  for (JsonFields::Field field : line.fields) {
+    const bool is_loss = field.key == "ce_loss" || field.key == "val_loss";
+    if (is_loss && text == MeasuredOn::test) continue;
+    if (is_loss) field.key = "val_loss";
+    if (is_loss || field.key == "step" || field.key == "run" || field.key == "epoch") kept.push_back(field);
+  }
+  line.fields = JsonFields(std::move(kept));
+  line.of_layers.clear();
+}
+
 // Returns nullopt if the value is not the number of a step, such as -1 before the first step.
 std::optional<std::int64_t> step_number(JsonValue value) {
   try {
@@ -124,6 +153,13 @@ bool LineNames::has_step(const JsonFields& line) {
   return std::ranges::any_of(line, [&](const JsonFields::Field& field) { return is_step(field.key, field.value, 0); });
 }
 
+bool LineNames::has_load_of_expert(const JsonFields& line) {
+  return std::ranges::any_of(line, [&](const JsonFields::Field& field) {
+    const auto found = find(field.key);
+    return found && found->expert >= 0;
+  });
+}
+
 JsonValue LineNames::step_of(std::vector<Named> steps) {
   const JsonValue first = steps.front().second.value;
   std::erase_if(steps, [](const Named& named) { return !step_number(named.second.value); });
@@ -173,7 +209,9 @@ NamedLine LineNames::read(const JsonFields& line) {
     if (shown) fields.push_back({rule->column, field.value});
   }
   if (!steps.empty()) fields.push_back({steps.front().first->column, step_of(steps)});
-  return {JsonFields(std::move(fields)), std::move(of_layers)};
+  NamedLine read{JsonFields(std::move(fields)), std::move(of_layers)};
+  if (const MeasuredOn text = measured_on(line); text != MeasuredOn::training) keep_validation(text, read);
+  return read;
 }
 
 }  // namespace moescope

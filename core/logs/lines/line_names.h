@@ -39,6 +39,7 @@ class LineNames {
   // Unreadable.
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
+  bool has_load_of_expert(const JsonFields& line);  // a value whose name has the number of an expert
   const TagMap& tags() const { return tags_; }
   // Names of values that are not shown; the first kMostUnknown of them.
   const std::set<std::string>& unknown() const { return unknown_; }

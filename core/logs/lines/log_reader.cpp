@@ -14,6 +14,7 @@
 #include "core/io/text_encoding.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/line_names.h"
+#include "core/logs/lines/split_step.h"
 #include "core/logs/lines/step_fields.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/run_choice.h"
@@ -112,6 +113,7 @@ struct LogReader::State {
     double epoch = -1;         // of the newest step
     bool begins_anew = false;  // a later epoch began at the first step again
     std::vector<HeldStep> held;
+    SplitStep split;
   };
 
   State(std::string source, const ImportOptions* options)
@@ -132,7 +134,7 @@ struct LogReader::State {
   std::int64_t last_bad_line = 0;
   bool has_values = false;
   BadLines bad;
-  JsonLines parser;
+  JsonLines parser, named_parser, split_parser;
   LineNames names;
   mutable LineNames router_names;  // for the entries of "routers"; caches names while reading
   TextLogReader text;
@@ -147,7 +149,8 @@ struct LogReader::State {
   void read_json(std::string_view json);
   void read_unknown(std::string_view read);
 
-  void parse_line();
+  void parse_line(JsonLines& parser);
+  void read_split(Run& run);
   void describe(Run& run, const JsonFields& json);
   void step(Run& run, const JsonFields& json);
   void add_part(Run& run);
@@ -178,7 +181,7 @@ bool LogReader::State::is_of_training(const JsonFields& json) const {
 
 void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (form == Form::unknown && (is_of_training(json) || text.wraps_text(line))) throw Unreadable("no step");
-  if (run.imported || run.part || !run.held.empty()) {
+  if (run.imported || run.part || !run.held.empty() || !run.split.empty()) {
     if (!is_closing(json) && has_figures(names.read(json))) throw Unreadable("no step");
     return;
   }
@@ -215,7 +218,7 @@ int LogReader::State::place_of(const Run& run) const {
 // Returns the run of a line, by number or name. A line without either belongs to run 0, or to the named run whose
 // settings came before.
 LogReader::State::Run& LogReader::State::run_of(const JsonFields& json, bool has_step) {
-  const JsonValue* key = member(json, {"run"});
+  const JsonValue* key = member(json, {"run", "run_name", "run_id"});
   const std::string name = key && key->is_string() ? to_text(*key, "run").substr(0, kLongestRunName) : std::string();
   const int number = key && key->is_number() ? to_index(*key, "run", 0, 1 << 20) : 0;
   const bool is_unnamed = name.empty() && !(key && key->is_number());
@@ -264,10 +267,9 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named
 TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
   RunInfo info = run.imported ? run.imported->info() : run.stated;
   if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
-    if (run.part && !run.part->routers.empty())
-      info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
-    else if (info.n_experts == 0)
-      info.n_experts = listed_experts(load);
+    for (const RouterFrame& router : run.part ? run.part->routers : std::vector<RouterFrame>())
+      info.n_experts = std::max(info.n_experts, static_cast<int>(router.tokens_per_expert.size()));
+    if (info.n_experts == 0) info.n_experts = listed_experts(load);
   }
   LineBudget budget(line.size());
   TelemetryFrame frame = frame_from_json(json, info, budget);
@@ -429,8 +431,27 @@ void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool loads
   take(run, named);
 }
 
-void LogReader::State::parse_line() {
+// Reads the joined lines of a step, in place of the current line.
+void LogReader::State::read_split(Run& run) {
+  if (run.split.empty()) return;
+  const std::string_view current = std::exchange(line, run.split.text());
+  const std::int64_t current_line = std::exchange(lines, run.split.line());
+  try {
+    step(run, split_parser.parse(line));
+  } catch (const Unreadable& unreadable) {
+    bad.add(lines, unreadable.what());
+  }
+  run.split.clear();
+  line = current;
+  lines = current_line;
+}
+
+void LogReader::State::parse_line(JsonLines& parser) {
   const JsonFields json = parser.parse(line);
+  if (const auto named = named_value(json, names.tags())) {
+    line = *named;
+    return parse_line(named_parser);
+  }
   if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
   const bool has_step = names.has_step(json);
   Run& run = run_of(json, has_step);
@@ -440,7 +461,9 @@ void LogReader::State::parse_line() {
   if (!run.is_read)
     run.is_read =
         is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options->most_runs, kMostRunsRead);
-  if (*run.is_read) step(run, json);
+  if (!*run.is_read) return;
+  if (!run.split.empty() && run.split.is_other_step(json, names)) read_split(run);
+  if (!run.split.take(json, line, lines, names)) step(run, json);
 }
 
 LogReader::LogReader(std::string source, const ImportOptions& options)
@@ -454,7 +477,7 @@ LogReader::LogReader(LogReader&&) noexcept = default;
 void LogReader::State::read_json(std::string_view json) {
   line = json;
   try {
-    parse_line();
+    parse_line(parser);
   } catch (const Unreadable& unreadable) {  // counts the first bad object of a line
     if (std::exchange(last_bad_line, lines) != lines) bad.add(lines, unreadable.what());
   }
@@ -513,6 +536,7 @@ void LogReader::refuse_line(std::string why) {
 
 void LogReader::finish_step() {
   for (State::Run& run : state_->runs) {
+    state_->read_split(run);
     state_->add_part(run);
     state_->add_held_steps(run);
     state_->add_part(run);

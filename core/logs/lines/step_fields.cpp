@@ -25,6 +25,11 @@ bool is_one_layer(JsonValue load) {
   return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
 }
 
+// Returns 0 for a layer without loads, as programs write dense layers: null or [].
+std::size_t experts_of_layer(JsonValue load) {
+  return load.is_null() ? 0 : list_of(load, "tokens_per_expert", 0, "experts").size();
+}
+
 // Adds the layers and experts in the names of the values to `info`.
 void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
@@ -65,17 +70,16 @@ class LayerValues {
       of.router.*rule.router = scaled(to_float(each.value, name), rule);
       return;
     }
-    std::vector<float>& list = rule.means == TagMeaning::tokens_per_expert ? of.counts
-                               : rule.means == TagMeaning::utilization     ? of.shares
-                                                                           : of.bias;
+    Values& values = rule.means == TagMeaning::tokens_per_expert ? of.counts
+                     : rule.means == TagMeaning::utilization     ? of.shares
+                                                                 : of.bias;
     if (each.match.expert < 0) {
-      list = to_floats(each.value, name, experts_);
-      for (float& value : list) value = scaled(value, rule);
+      values.list = to_floats(each.value, name, experts_);
+      for (float& value : values.list) value = scaled(value, rule);
       return;
     }
     if (each.match.expert >= info_->n_experts) throw Unreadable(rule.column + ": more experts than in the first step");
-    list.resize(experts_, kNoValue);
-    list[static_cast<std::size_t>(each.match.expert)] = scaled(to_float(each.value, name), rule);
+    values.single.emplace_back(each.match.expert, scaled(to_float(each.value, name), rule));
   }
 
   void join(TelemetryFrame& frame) {
@@ -84,29 +88,40 @@ class LayerValues {
     more.aux_loss = more.z_loss = kNoValue;
     for (auto& [layer, of] : layers_) {
       of.router.layer = layer;
-      if (!of.counts.empty()) of.router.tokens_per_expert = whole_counts(of.counts);
-      if (of.counts.empty() && is_complete(of.shares, "utilization"))
-        of.router.tokens_per_expert = counts_of_shares(of.shares);
-      if (is_complete(of.bias, "expert_bias")) of.router.expert_bias = std::move(of.bias);
+      if (const auto counts = complete(of.counts, "tokens_per_expert"); !counts.empty())
+        of.router.tokens_per_expert = whole_counts(counts);
+      else if (const auto shares = complete(of.shares, "utilization"); !shares.empty())
+        of.router.tokens_per_expert = counts_of_shares(shares);
+      of.router.expert_bias = complete(of.bias, "expert_bias");
       more.routers.push_back(std::move(of.router));
     }
     join_frames(frame, std::move(more));
   }
 
  private:
+  // The values of a layer: as a list, or by expert.
+  struct Values {
+    std::vector<float> list;
+    std::vector<std::pair<int, float>> single;
+  };
   struct Layer {
-    std::vector<float> counts, shares, bias;
+    Values counts, shares, bias;
     RouterFrame router;
   };
   static float scaled(float value, const TagRule& rule) {
     return is_missing(value) || rule.scale == 1 ? value : static_cast<float>(rule.scale * static_cast<double>(value));
   }
-  static bool is_complete(const std::vector<float>& list, const char* name) {
-    if (std::ranges::any_of(list, is_missing)) throw Unreadable(std::string(name) + ": not of all experts");
-    return !list.empty();
+  // Returns a value for each expert, or nothing if there are none. Few of many experts must not take memory for all.
+  std::vector<float> complete(const Values& values, const char* name) const {
+    std::vector<float> list = values.list;
+    if (list.empty() && values.single.size() >= experts_) list.resize(experts_, kNoValue);
+    const bool some = list.empty() && !values.single.empty();
+    if (!some)
+      for (const auto& [expert, value] : values.single) list[static_cast<std::size_t>(expert)] = value;
+    if (some || std::ranges::any_of(list, is_missing)) throw Unreadable(std::string(name) + ": not of all experts");
+    return list;
   }
   static std::vector<std::uint32_t> whole_counts(const std::vector<float>& list) {
-    is_complete(list, "tokens_per_expert");
     std::vector<std::uint32_t> counts;
     for (const float value : list) {
       if (!(value >= 0 && value < 4294967296.0f && value == std::floor(value)))
@@ -149,8 +164,9 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
     const JsonList list = list_of(*load, "tokens_per_expert", 0, "layers");
     const bool one_layer = is_one_layer(*load);
     layers = one_layer ? 1 : list.size();
-    const JsonValue one = one_layer || layers == 0 ? *load : *list.begin();
-    const std::size_t experts = layers ? list_of(one, "tokens_per_expert", 0, "experts").size() : 0;
+    std::size_t experts = one_layer ? list.size() : 0;
+    if (!one_layer)
+      for (const JsonValue each : list) experts = std::max(experts, experts_of_layer(each));
     check_imported_shape(layers, experts);
     info.n_experts = static_cast<int>(experts);
   }
@@ -163,7 +179,7 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
       const int layer = to_index(*router.find("layer"), "layer", 0, kLastImportedLayer);
       if (stated.moe_layers.empty()) info.moe_layers.push_back(layer);
       const JsonValue* load = member(router, {"tokens_per_expert"});
-      if (load && load->is_array()) info.n_experts = listed_experts(load);
+      if (load && load->is_array()) info.n_experts = std::max(info.n_experts, listed_experts(load));
     }
     check_imported_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
   }
@@ -200,7 +216,7 @@ void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, T
     return true;
   };
   const bool has_counts = by_layer("tokens_per_expert", [&](RouterFrame& router, JsonValue list) {
-    router.tokens_per_expert = to_counts(list, "tokens_per_expert", n_experts);
+    if (experts_of_layer(list) > 0) router.tokens_per_expert = to_counts(list, "tokens_per_expert", n_experts);
   });
   if (!has_counts)
     by_layer("utilization", [&](RouterFrame& router, JsonValue list) {

@@ -173,9 +173,18 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   }
 }
 
+// Returns the name without the unit of the number before it: "GB grad_norm" of "memory: 10.5 GB grad_norm: 1.1".
+std::string_view without_unit(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kUnits = {"GB ", "GiB ", "MB ", "MiB ", "ms ", "s ", "sec ", "% "};
+  for (const std::string_view unit : kUnits)
+    if (name.starts_with(unit)) return name.substr(unit.size());
+  return name;
+}
+
 std::vector<Pair> pairs_of(std::string_view rest) {
   std::vector<Pair> pairs;
   for (const std::string& part : parts_of(rest)) add_pairs(part, pairs);
+  for (Pair& pair : pairs) pair.name = std::string(without_unit(pair.name));
   return pairs;
 }
 
@@ -197,7 +206,11 @@ enum class Text { training, validation, test };
 Text text_of_line(std::string_view line, const StepPlace& place) {
   std::string before(line.substr(0, place.begin));
   std::transform(before.begin(), before.end(), before.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (has(line, "on test set")) return Text::test;
+  const std::size_t last = before.find_last_of("abcdefghijklmnopqrstuvwxyz") + 1;
+  const std::size_t space = std::string_view(before).substr(0, last).find_last_not_of("abcdefghijklmnopqrstuvwxyz") + 1;
+  const std::string word = before.substr(space, last - space);  // "Test step: 10"
+  if (has(line, "on test set") || word == "test") return Text::test;
+  if (word == "val") return Text::validation;
   const bool validates = has(before, "valid") || has(before, "[val]") || has(before, "eval");
   return validates ? Text::validation : Text::training;
 }
@@ -304,8 +317,11 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     if (!keys.trains && !keys.validates && !(keys.has_step && keys.shows)) continue;
     if (!is_wanted_rank(rank)) return true;
     std::string json = dict->json;
-    if (!keys.has_step) json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
-    give(keys.has_step || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer, json, take);
+    const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
+    if (before) json = "{\"step\":" + before->number + ',' + json.substr(1);
+    if (!keys.has_step && !before)
+      json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
+    give(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer, json, take);
     found = true;
     tried = 0;
     at += dict->size - 1;  // further dicts may follow

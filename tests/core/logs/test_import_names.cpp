@@ -442,5 +442,68 @@ TEST(ImportNames, LoadsInAnObjectOfLayers) {
   }
 }
 
+TEST(ImportNames, AStepMayBeSplitIntoALineForEachExpert) {
+  LogReader reader("here.jsonl");
+  for (int step = 0; step < 3; ++step) {
+    const std::string begin = "{\"step\":" + std::to_string(step) + ",\"";
+    for (int layer = 1; layer < 3; ++layer)
+      for (int expert = 0; expert < 3; ++expert)
+        reader.read_line(begin + "layer_" + std::to_string(layer) + "/expert_" + std::to_string(expert) +
+                         "/load\":" + std::to_string(10 * layer + expert + step) + "}");
+    reader.read_line(begin + "loss\":" + std::to_string(5 - step) + "}");
+  }
+  reader.finish_step();
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  ASSERT_NE(reader.history(), nullptr);
+  EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{1, 2}));
+  for (int step = 0; step < 3; ++step) {
+    const auto frame = reader.history()->frame_at(step);
+    const auto first = static_cast<std::uint32_t>(20 + step);
+    EXPECT_EQ(frame->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{first, first + 1, first + 2}));
+    EXPECT_EQ(frame->ce_loss, static_cast<float>(5 - step));
+  }
+}
+
+TEST(ImportNames, ALineMayHaveTheNameAndTheValueOfOneFigure) {
+  const LogReader reader = log_of({R"({"step":0,"metric":"loss","value":5})", R"({"step":0,"metric":"fun","value":1})",
+                                   R"({"step":1,"metric":"loss","value":4})"});
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
+}
+
+// A layer without loads in the first step set the number of experts to 0, and the recording of the run was damaged.
+TEST(ImportNames, ALayerWithoutLoadsIsNoneOfZeroExperts) {
+  for (const char* line : {R"({"step":0,"loss":5,"tokens_per_expert":[[],[1,2,3]]})",
+                           R"({"step":0,"loss":5,"tokens_per_expert":[null,[1,2,3]]})",
+                           R"({"step":0,"loss":5,"routers":[{"layer":1,"tokens_per_expert":[1,2,3]},)"
+                           R"({"layer":0,"tokens_per_expert":[]}]})"}) {
+    const LogReader reader = log_of({line});
+    ASSERT_EQ(reader.bad_lines(), 0) << line << reader.bad().text();
+    EXPECT_EQ(reader.history()->info().n_experts, 3) << line;
+    const auto frame = reader.history()->frame_at(0);
+    EXPECT_TRUE(frame->routers.at(0).tokens_per_expert.empty()) << line;
+    EXPECT_EQ(frame->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{1, 2, 3})) << line;
+  }
+  const LogReader layers =
+      log_of({R"({"step":0,"layer":0,"tokens_per_expert":[]})", R"({"step":0,"layer":1,"tokens_per_expert":[1,2,3]})",
+              R"({"step":0,"layer":2,"tokens_per_expert":[1,2]})"});
+  EXPECT_EQ(layers.history()->info().n_experts, 3);
+  EXPECT_EQ(layers.bad_lines(), 1) << "two experts";
+}
+
+TEST(ImportNames, AValidationsLossIsNotThatOfTheTraining) {
+  for (const char* key : {"split", "phase", "mode", "event"}) {
+    const std::string of = "\"" + std::string(key) + "\":\"";
+    const LogReader reader =
+        log_of({"{\"step\":0," + of + "train\",\"loss\":5,\"tokens_per_expert\":[[1,2]]}",
+                "{\"step\":0," + of + "Val\",\"loss\":6,\"tokens_per_expert\":[[9,9]]}",
+                "{\"step\":0," + of + "test\",\"loss\":7}", "{\"step\":1," + of + "train\",\"loss\":4}"});
+    EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f) << key;
+    EXPECT_EQ(value(reader, Metric::val_loss, 0), 6.0f) << key;
+    EXPECT_EQ(reader.history()->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 2}));
+  }
+}
+
 }  // namespace
 }  // namespace moescope

@@ -421,5 +421,26 @@ TEST(TextLog, TrainerStateWithMuchBeforeItsHistory) {
   EXPECT_EQ(file_kind(file.path()), FileKind::trainer_state);
 }
 
+TEST(TextLog, TheWordBeforeTheStepSaysWhatWasMeasured) {
+  LogReader reader = read_text(
+      "Train step: 1 loss: 9\nTest step: 1 loss: 3\nVal step: 1 loss: 8.5\n[/home/test/a.py:3] step: 2 loss: 8\n");
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
+  EXPECT_EQ(values(*reader.history(), Metric::val_loss, {1}), std::vector<float>{8.5f});
+}
+
+TEST(TextLog, AStepBeforeADictAndUnitsBeforeNames) {
+  LogReader reader = read_text(
+      "(TrainActor pid=12) step 10: {'train/loss': 8.5, 'train/grad_norm': 1.0}\n"
+      "(TrainActor pid=12) step 20: {'train/loss': 8.25, 'train/grad_norm': 1.0}\n");
+  EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10, 20}), (std::vector<float>{8.5f, 8.25f}));
+  EXPECT_FALSE(has_remark(reader.remarks(), "numbered"));
+  LogReader units = read_text(
+      "Step 1/100 lr: 0.5 total_loss: 9.5, reduced_llm_loss: 9.25, reduced_balancing_loss: 0.25 "
+      "max_memory: 10.00 GB grad_norm: 1.5 tgs: 100.1\n");
+  EXPECT_EQ(values(*units.history(), Metric::ce_loss, {1}), std::vector<float>{9.25f});
+  EXPECT_EQ(values(*units.history(), Metric::aux_loss, {1}), std::vector<float>{0.25f});
+  EXPECT_EQ(values(*units.history(), Metric::grad_norm, {1}), std::vector<float>{1.5f});
+}
+
 }  // namespace
 }  // namespace moescope
