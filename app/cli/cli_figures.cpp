@@ -138,7 +138,7 @@ void add_arrays(Json& json, const History& history, std::int64_t at) {
   add(history.frame_at(at), {"routers", "wire"});
   add(history.quant_frame_at(at), {"quants"});
   add(history.flip_frame_at(at), {"flips"});
-  add(history.gradient_frame_at(at), {"gradients", "rounding_flips"});
+  add(history.gradient_frame_at(at), {"gradients", "rounding_flips", "router_roundings"});
   add(history.specialisation_frame_at(at), {"specialisation"});
 }
 
@@ -210,7 +210,7 @@ void add_figures_command(CLI::App& app) {
       "\"unit\",\n"
       "\"provenance\", \"values\": [{\"layer\" (null: the whole run), \"step\" (null: a mean over steps of long ago),\n"
       "\"value\"}]}], and where the run has them \"routers\", \"wire\", \"quants\", \"flips\", \"gradients\", "
-      "\"rounding_flips\",\n"
+      "\"rounding_flips\", \"router_roundings\",\n"
       "\"specialisation\": {\"step\", \"values\" as in export --to jsonl}}. Keys may be added; the number rises when "
       "one\n"
       "changes.\n"

@@ -109,7 +109,7 @@ std::vector<ConfigField> optimizer_fields() {
                 field<&OptimizerConfig::moment1_format>(
                     "moment1_format", "First moment",
                     "Format in which Adam's running mean of the gradient, or the momentum of Muon, is stored. bf16: "
-                    "computed in FP32, rounded after the step. DeepSeek-V3: BF16 (arXiv:2412.19437, section 3.3.2)."),
+                    "computed in FP32, rounded after the step. DeepSeek-V3: BF16 (arXiv:2412.19437, section 3.3.3)."),
                 field<&OptimizerConfig::moment2_format>(
                     "moment2_format", "Second moment",
                     "Format in which Adam's running mean of the squared gradient is stored. In BF16 the mean can fall "

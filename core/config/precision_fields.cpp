@@ -216,7 +216,7 @@ std::vector<ConfigField> precision_fields() {
               "Format in which the router's outputs (logits) and their gradient are stored. bf16: rounded to BF16 (8 "
               "significant bits), as a BF16 GEMM returns them even if it accumulates in FP32. This changes more "
               "choices than BF16 operands do: with BF16 operands and FP32 outputs none of 8,192 choices changed "
-              "(TorchTitan, pull request 4273). fp32: as in TorchTitan and Megatron-LM with a router in FP32.")),
+              "(TorchTitan, issue 4273). fp32: as in TorchTitan and Megatron-LM with a router in FP32.")),
           live(field<&PrecisionConfig::activations>(
               "activations", "Activations",
               "Format in which the outputs of GEMMs, attention, SwiGLU and norms and their gradients are stored. bf16: "

@@ -23,9 +23,11 @@ std::vector<ConfigField> telemetry_fields() {
           live(field<&TelemetryConfig::gradient_every>(
               "gradient_every", "Gradient error every", "steps", {0, 10000},
               "Steps between comparisons of the gradients with those of an additional forward and backward pass in "
-              "FP32 on the same weights and batch: signal-to-noise ratio and cosine by layer and kind of tensor, and "
-              "the share of the tokens that FP32 would have routed to other experts. Such a step takes about twice as "
-              "long. No effect on the training. 0: never.")),
+              "FP32 on the same weights and batch: signal-to-noise ratio and cosine by layer and kind of tensor; "
+              "the share of the tokens that FP32 would have routed to other experts, and what each rounding to BF16 in "
+              "the router alone does to the choice; the difference of the predictions. Where experts differ, another "
+              "FP32 pass with the run's experts follows. Such a step takes two to three times as long. No effect on "
+              "the training. 0: never.")),
           live(field<&TelemetryConfig::validation_every>(
               "validation_every", "Validation every", "steps", {0, 10000},
               "Steps between losses of four fixed batches that are never trained on and do not depend on the seed. "

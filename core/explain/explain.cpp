@@ -64,9 +64,11 @@ void explain_gradient(Explanation& out, Context& at) {
   const auto group = static_cast<GradientGroup>(at.target.other);
   for (const GradientFrame& gradient : frame->gradients) {
     if (gradient.layer != at.target.layer || gradient.group != group) continue;
-    const bool cosine = at.target.key == "gradient_cosine";
+    const auto figure =
+        std::ranges::find_if(kGradientFigures, [&](const auto& each) { return at.target.key == each.card; });
+    const bool cosine = figure->member == &GradientFrame::cosine || figure->member == &GradientFrame::pinned_cosine;
     at.step = frame->step;
-    at.value = static_cast<double>(cosine ? gradient.cosine : gradient.snr_db);
+    at.value = static_cast<double>(gradient.*figure->member);
     put(out, at, cosine ? angle(at, "between the gradient and FP32's") : gradient_snr(at), false);
     out.where =
         std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.where;
@@ -116,7 +118,9 @@ Explanation explain_figure(const History& history, const FigureTarget& asked) {
   const bool what_if_figure =
       (target.key == "padding_fraction" || target.key == "dropped_fraction" || target.key == "filler_fraction") &&
       std::isfinite(target.parameter) && target.parameter > 0;
-  if ((target.key == "gradient_snr_db" || target.key == "gradient_cosine") && target.other >= 0) {
+  const bool of_gradient =
+      std::ranges::any_of(kGradientFigures, [&](const auto& each) { return target.key == each.card; });
+  if (of_gradient && target.other >= 0) {
     explain_gradient(out, at);
   } else if (what_if_figure) {
     at.frame = history.frame_at(target.step);

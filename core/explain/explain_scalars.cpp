@@ -218,10 +218,23 @@ Parts dropped(const Context& at) {
                                                                       num(*factor) + "), of all"};
 }
 
-Parts flips(const Context& at) {
+Parts share_of_tokens(const Context& at, const char* note) {
   if (at.tokens() <= 0) return plain(at);
-  return {num(std::round(at.value * static_cast<double>(at.tokens()))) + " / " + std::to_string(at.tokens()),
-          "tokens whose set of experts differs from run A's, of the batch"};
+  return {num(std::round(at.value * static_cast<double>(at.tokens()))) + " / " + std::to_string(at.tokens()), note};
+}
+
+Parts flips(const Context& at) {
+  return share_of_tokens(at, "tokens whose set of experts differs from run A's, of the batch");
+}
+
+Parts changed_tokens(const Context& at) {
+  return share_of_tokens(at, "tokens whose set of experts changes with this rounding alone, of the batch");
+}
+
+Parts turned_experts(const Context& at) {
+  const int experts = at.info().n_experts;
+  return {num(std::round(at.value * experts)) + " / " + std::to_string(experts),
+          "experts whose bias moves in another direction, of all"};
 }
 
 Parts mean_sqnr(const Context& at) {
@@ -314,11 +327,28 @@ Parts scalar_parts(const Context& at, Metric metric) {
       });
     case Metric::flip_rate:
       return router_scalar(at, metric, flips);
+    case Metric::changed_by_operands:
+    case Metric::changed_by_gate_output:
+    case Metric::changed_by_bias:
+      return router_scalar(at, metric, changed_tokens);
+    case Metric::changed_by_counts:
+      return router_scalar(at, metric, turned_experts);
+    case Metric::fp32_kl:
+      return plain(at, "mean over the tokens, of all probabilities of the next token");
+    case Metric::fp32_k1:
+    case Metric::fp32_k3:
+      return plain(at, "mean over the tokens, of the probability of the token that follows");
+    case Metric::fp32_ratio_beyond_2:
+      return share_of_tokens(at, "tokens whose probability differs by more than a factor of 2, of the batch");
+    case Metric::fp32_any_layer_flipped:
+      return share_of_tokens(at, "tokens with other experts than in FP32 in at least one layer, of the batch");
     case Metric::quant_sqnr_db:
       return mean_sqnr(at);
     case Metric::gradient_snr_db:
+    case Metric::pinned_gradient_snr_db:
       return gradient_snr(at);
     case Metric::gradient_cosine:
+    case Metric::pinned_gradient_cosine:
       return angle(at, "between the gradient and FP32's");
     default:
       return plain(at);

@@ -95,6 +95,16 @@ void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
   visit.figures(gradient, kGradientFigures);
 }
 
+void describe(RowOf<RouterRoundingFrame> auto& rounding, auto& visit) {
+  visit.layer(rounding.layer, LayerColumn{});
+  visit.name(rounding.rounding,
+             Column{"rounding", "alone in BF16: 'operands', 'gate output', 'bias', 'counts'; 'none': for comparison"},
+             Names{router_rounding_name, kNumRouterRoundings});
+  visit.figures(rounding, kRouterRoundingFigures);
+  visit.bins(rounding.margin_tokens, Column{"margin_tokens", "uint32 [40]: tokens by margin without rounding"});
+  visit.bins(rounding.margin_flipped, Column{"margin_flipped", "uint32 [40]: those with other experts"});
+}
+
 // The bytes of an E8M0 histogram from the first to the last scale that occurs; count 0 if all are zero.
 struct ByteRange {
   int first = 0;

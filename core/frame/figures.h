@@ -26,6 +26,11 @@ enum class Metric {
   tokens_per_s,
   val_loss,
   max_logit,
+  fp32_kl,
+  fp32_k1,
+  fp32_k3,
+  fp32_ratio_beyond_2,
+  fp32_any_layer_flipped,
   step_ms,
   max_vio_p50,  // over all MoE layers at each step
   max_vio_p90,
@@ -56,8 +61,14 @@ enum class Metric {
   nodes_per_token,
   rank_overload,
   rounding_flip_rate,
+  pinned_gradient_snr_db,  // as gradient_snr_db
+  pinned_gradient_cosine,
+  changed_by_operands,  // per MoE layer, or mean over layers; in the order of RouterRounding
+  changed_by_gate_output,
+  changed_by_bias,
+  changed_by_counts,
 };
-inline constexpr int kNumMetrics = static_cast<int>(Metric::rounding_flip_rate) + 1;
+inline constexpr int kNumMetrics = static_cast<int>(Metric::changed_by_counts) + 1;
 inline constexpr int kWholeRun = -1;  // layer of figures of the whole run
 
 // Texts about a figure for the screen.
@@ -84,7 +95,7 @@ struct FrameFigure : FigureField<Frame> {
   MetricInfo card;
 };
 
-inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
+inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats per byte"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): ln "
@@ -133,6 +144,44 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Hundreds and rising: attention reads a single token, and with low precision a NaN follows. QK-clip scales down "
       "the heads above its limit after each step.",
       "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
+    {{Metric::fp32_kl, &TelemetryFrame::fp32_kl, "fp32_kl", "of an FP32 pass from the run, nats, over the vocabulary"},
+     {"fp32_kl", "KL from FP32", "nats",
+      "mean over tokens of sum_v q_v ln(q_v / p_v), p the run's probabilities of the next token and q those of an FP32 "
+      "pass with the same weights and batch",
+      "Far below 0.001: the formats hardly change what the model says.",
+      "Grows during training: the same weights say something else in the other format. Between a trainer and an "
+      "inference engine this mismatch makes reinforcement learning of MoE models unstable.",
+      "KL(q || p); the mismatch of trainer and engine in arXiv:2510.11370"}},
+    {{Metric::fp32_k1, &TelemetryFrame::fp32_k1, "fp32_k1", "mean of -d, d = ln p - ln q of the next token"},
+     {"fp32_k1", "KL estimate k1", "nats",
+      "mean over tokens of -d, d = ln p - ln q of the token that follows in the text; p: the run, q: an FP32 pass",
+      "Near 0: it is the difference of the two losses.",
+      "Its sign may change from step to step. The next tokens come from the text and not from the model, so that k1 "
+      "and k3 are no estimates of the KL divergence here; they are the numbers that trainers log.",
+      "k1 of Schulman's estimators; d as in AReaL, pull request 1207"}},
+    {{Metric::fp32_k3, &TelemetryFrame::fp32_k3, "fp32_k3", "mean of exp(d) - 1 - d"},
+     {"fp32_k3", "KL estimate k3", "nats",
+      "mean over tokens of exp(d) - 1 - d, d = ln p - ln q of the token that follows in the text; p: the run, q: an "
+      "FP32 pass",
+      "Near 0; never negative.",
+      "Far above the KL from FP32: a few tokens have a much larger probability in the run than in FP32.",
+      "rollout_train_k3_kl of AReaL, pull request 1207"}},
+    {{Metric::fp32_ratio_beyond_2, &TelemetryFrame::fp32_ratio_beyond_2, "fp32_ratio_beyond_2",
+      "share of the tokens with |d| > ln 2"},
+     {"fp32_ratio_beyond_2", "Probability ratio beyond 2", "share",
+      "#{tokens with |ln p - ln q| > ln 2} / T, of the token that follows in the text; p: the run, q: an FP32 pass",
+      "0: no token's probability changes by more than a factor of 2.",
+      "Above 0: these tokens dominate weights by importance sampling. In MoE models most of them have other experts in "
+      "at least one layer.",
+      "extreme_frac_tau2 of AReaL, pull request 1207; arXiv:2510.11370"}},
+    {{Metric::fp32_any_layer_flipped, &TelemetryFrame::fp32_any_layer_flipped, "fp32_any_layer_flipped",
+      "share of the tokens with other experts than in FP32 in at least one layer"},
+     {"fp32_any_layer_flipped", "Flipped in any layer", "share",
+      "#{tokens whose set of K experts differs from an FP32 pass's in at least one MoE layer} / T",
+      "Near the share of a single layer: the layers change the same tokens.",
+      "Near 1 in deep models although each layer flips few tokens: of Qwen3-30B-A3B 94 % of the tokens differed in at "
+      "least one layer between trainer and engine, about 10 % in each (arXiv:2510.11370).",
+      "as in arXiv:2510.11370"}},
 }};
 
 inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
@@ -196,8 +245,8 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "copies beyond router.capacity_factor, dropped only where router.token_drop says so"},
      {"dropped_fraction", "Beyond capacity", "share",
       "sum_e max(0, n_e - ceil(c T K / E)) / (T K), c the capacity factor", "0.",
-      "Above 0: token copies were dropped. With token_drop = none nothing is dropped, and the share says what would be "
-      "dropped.",
+      "Above 0: token copies were dropped, in each microbatch those beyond its own capacity. With token_drop = none "
+      "nothing is dropped, and the share says what the capacity of the whole batch would drop.",
       "arXiv:2101.03961"}},
     {{Metric::mutual_information, &RouterFrame::mutual_information, "mutual_information",
       "entropy of the mean scores minus score_entropy, nats"},
@@ -303,7 +352,7 @@ inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
       "sets of chosen experts compared token by token with run A"}},
 }};
 
-inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
+inline constexpr std::array<FrameFigure<GradientFrame>, 4> kGradientFigures = {{
     {{Metric::gradient_snr_db, &GradientFrame::snr_db, "snr_db", "9e999 when equal"},
      {"gradient_snr_db", "Gradient SNR", "dB", "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass",
       "Tens of dB: the noise of the format is small beside the gradient.",
@@ -317,6 +366,41 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
       "shows the noise of one step only: stochastic rounding has a lower cosine than rounding to nearest and can still "
       "cost less loss, because its errors cancel over the steps (lesson 12).",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
+    {{Metric::pinned_gradient_snr_db, &GradientFrame::pinned_snr_db, "pinned_snr_db", "FP32 with the run's experts"},
+     {"pinned_gradient_snr_db", "Gradient SNR, experts pinned", "dB",
+      "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass in which every token has the run's experts",
+      "Above the SNR without pinning: what is left is the error of the arithmetic alone.",
+      "As low as the SNR without pinning: the arithmetic itself is coarse, and no replay of the routing will help.",
+      "NeMo Automodel, issue 3243: gradients of packed sequences were 0.071 of their length off, with the routing "
+      "pinned 0.00099"}},
+    {{Metric::pinned_gradient_cosine, &GradientFrame::pinned_cosine, "pinned_cosine", "FP32 with the run's experts"},
+     {"pinned_gradient_cosine", "Gradient cosine, experts pinned", "",
+      "g.r / (||g|| ||r||), r the gradient of an FP32 pass in which every token has the run's experts",
+      "Nearer to 1 than the cosine without pinning: the rest is due to tokens with other experts.",
+      "As low as the cosine without pinning: the arithmetic itself is coarse.", "NeMo Automodel, issue 3243"}},
+}};
+
+inline constexpr std::array<FrameFigure<RouterRoundingFrame>, 3> kRouterRoundingFigures = {{
+    {{std::nullopt, &RouterRoundingFrame::changed, "changed",
+      "share of the tokens with other experts; of counts: of the experts"},
+     {"changed_by_rounding", "Changed by one rounding", "share",
+      "#{tokens with another set of K experts if only this is in BF16} / T; of counts: #{experts whose bias moves in "
+      "another direction} / E",
+      "0, or a share that only tokens at narrow margins make up.",
+      "Large for the stored bias while it is small for the others: the biases have moved far from 0, where BF16 has "
+      "few numbers. Centring the bias updates (router.bias_centring) prevents this.",
+      "each rounding alone on the same inputs and weights: SGLang pull request 37133 (bias), TorchTitan issue "
+      "4273 (operands, outputs), Megatron-LM pull request 7081 (counts)"}},
+    {{std::nullopt, &RouterRoundingFrame::max_vio, "max_vio", "of the choice with it"},
+     {"max_vio_with_rounding", "MaxVio with one rounding", "", "max_e u_e - 1 of the choice if only this is in BF16",
+      "As without it: the tokens that change are spread over the experts.",
+      "Above that without it: the rounding sends tokens to the same few experts.", "MaxVio: arXiv:2408.15664"}},
+    {{std::nullopt, &RouterRoundingFrame::bias_values, "bias_values", "different values of expert_bias"},
+     {"bias_values", "Different biases", "values", "number of different values of expert_bias, as stored",
+      "As many as there are experts, or few by themselves: the sign rule moves all biases by the same step.",
+      "Far fewer in BF16 than in FP32: experts with equal biases cannot be balanced against each other. GLM-5.2: 238 "
+      "values became 8.",
+      "SGLang, pull request 37133"}},
 }};
 
 // The history finds the figures of a frame in its columns by their order.

@@ -29,6 +29,11 @@ const char* gradient_group_name(GradientGroup group) {
   return kNames[static_cast<int>(group)];
 }
 
+const char* router_rounding_name(RouterRounding rounding) {
+  static constexpr const char* kNames[kNumRouterRoundings] = {"none", "operands", "gate output", "bias", "counts"};
+  return kNames[static_cast<int>(rounding)];
+}
+
 const RouterFrame* find_router(const TelemetryFrame* frame, int layer) {
   if (!frame) return nullptr;
   const auto found = std::ranges::find(frame->routers, layer, &RouterFrame::layer);

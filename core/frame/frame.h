@@ -176,12 +176,37 @@ inline constexpr int kNumGradientGroups = 7;
 const char* gradient_group_name(GradientGroup group);
 
 // The run's gradient g compared with the gradient r of a forward and backward pass in FP32 with the same weights,
-// expert_bias and batch. That pass routes by its own scores, so that flips count.
+// expert_bias and batch. That pass routes by its own scores, so that flips count; a second pass in FP32 takes the run's
+// experts (pinned), so that they do not.
 struct GradientFrame {
   int layer = -1;  // -1 if not of a layer (embedding, head, and `all` over the whole model)
   GradientGroup group = GradientGroup::all;
   float snr_db = kNoValue;  // 20 log10(|r| / |g - r|), +inf if equal
   float cosine = kNoValue;  // g.r / (|g| |r|)
+  float pinned_snr_db = kNoValue, pinned_cosine = kNoValue;
+};
+
+// What is rounded to BF16 alone in a router that is in FP32 otherwise. none: nothing, for comparison.
+enum class RouterRounding : std::uint8_t {
+  none,
+  operands,     // inputs and weights of the gate, whose products are added up in FP32
+  gate_output,  // the logits as they are stored
+  bias,         // expert_bias as it is stored
+  counts        // the loads by which expert_bias moves: this step's choice stays the same
+};
+inline constexpr int kNumRouterRoundings = 5;
+const char* router_rounding_name(RouterRounding rounding);
+
+// One rounding alone in the router of one MoE layer, with the inputs of the FP32 pass that gives the gradients.
+struct RouterRoundingFrame {
+  int layer = 0;
+  RouterRounding rounding = RouterRounding::none;
+  float changed = kNoValue;      // share of the tokens with another set of experts; of counts: share of the experts
+                                 // whose bias moves in another direction
+  float max_vio = kNoValue;      // of the choice with it
+  float bias_values = kNoValue;  // number of different values of expert_bias
+  HalfOctaves margin_tokens{};   // tokens by margin without rounding; of counts none
+  HalfOctaves margin_flipped{};  // those with another set of experts
 };
 
 struct TelemetryFrame {
@@ -193,16 +218,24 @@ struct TelemetryFrame {
   float aux_loss = 0, z_loss = 0;
   float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats per byte
   float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
-  float grad_norm = kNoValue;  // before clipping
+  // The run's probabilities p of the next tokens against those q of an FP32 pass with the same weights and batch
+  // (core/training/agreement.h); at the steps of the gradients.
+  float fp32_kl = kNoValue;                 // sum over the vocabulary of q ln(q / p), mean over tokens
+  float fp32_k1 = kNoValue;                 // mean of -d, d = ln p - ln q of the next token
+  float fp32_k3 = kNoValue;                 // mean of exp(d) - 1 - d
+  float fp32_ratio_beyond_2 = kNoValue;     // share of the tokens with |d| > ln 2
+  float fp32_any_layer_flipped = kNoValue;  // share of the tokens with other experts in at least one layer
+  float grad_norm = kNoValue;               // before clipping
   float lr = kNoValue;
   float tokens_per_s = kNoValue;
   std::array<float, kNumPhases> phase_ms{};
   std::vector<RouterFrame> routers;  // one per MoE layer, in order
   std::vector<QuantFrame> quants;
-  std::vector<FlipFrame> flips;                     // per MoE layer; only in runs other than run 0
-  std::vector<GradientFrame> gradients;             // per layer and group, then those without a layer
-  std::vector<FlipFrame> rounding_flips;            // per MoE layer, for the FP32 pass that gives the gradients
-  std::vector<SpecialisationFrame> specialisation;  // per MoE layer
+  std::vector<FlipFrame> flips;                       // per MoE layer; only in runs other than run 0
+  std::vector<GradientFrame> gradients;               // per layer and group, then those without a layer
+  std::vector<FlipFrame> rounding_flips;              // per MoE layer, for the FP32 pass that gives the gradients
+  std::vector<RouterRoundingFrame> router_roundings;  // per MoE layer and rounding, at the same steps
+  std::vector<SpecialisationFrame> specialisation;    // per MoE layer
   std::vector<TokenFrame> texts;
   WireFrame wire;
 };

@@ -16,7 +16,7 @@ struct DerivedMetric {
   MetricInfo card;
 };
 
-inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
+inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
     {Metric::step_ms,
      {"step_ms", "Step time", "ms", "sum over the phases of the step", "Flat over the run.",
       "Grows: the panel Time of a step shows which phase.", "wall clock"}},
@@ -84,6 +84,33 @@ inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
       "High or growing with the layers: the errors of the formats reach the router. If the gate is quantized, compare "
       "with a gate in fp32.",
       "set of chosen experts compared token by token with the FP32 pass that gives the gradients"}},
+    {Metric::changed_by_operands,
+     {"changed_by_operands", "Changed by BF16 operands", "share",
+      "#{tokens with another set of K experts if only the inputs and weights of the gate are rounded to BF16} / T, "
+      "mean over layers",
+      "Small, and only at narrow margins: the products are added up in FP32.",
+      "Above the share of the stored outputs: the inputs of the router differ by less than BF16 resolves.",
+      "TorchTitan, issue 4273: 0 of 8,192 tokens"}},
+    {Metric::changed_by_gate_output,
+     {"changed_by_gate_output", "Changed by stored logits", "share",
+      "#{tokens with another set of K experts if only the logits are rounded to BF16} / T, mean over layers",
+      "A few per cent: logits that are equal in 8 bits are ties, and the lower index wins.",
+      "Grows during training: the logits become large, and BF16 resolves less between them.",
+      "the gate's output store: SGLang pull requests 29892 and 38695"}},
+    {Metric::changed_by_bias,
+     {"changed_by_bias", "Changed by stored bias", "share",
+      "#{tokens with another set of K experts if only expert_bias is rounded to BF16} / T, mean over layers",
+      "Small while the biases are near 0, where BF16 has many numbers.",
+      "Grows without limit as the biases drift away from 0 together, which updates without centring allow. GLM-5.2: "
+      "biases near 7, 98.5 % of the tokens.",
+      "SGLang, pull request 37133"}},
+    {Metric::changed_by_counts,
+     {"changed_by_counts", "Turned by BF16 counts", "share",
+      "#{experts whose bias moves in another direction if the loads are added up in BF16} / E, mean over layers",
+      "0: BF16 holds counts up to 256 exactly.",
+      "Above 0: at 40,000 tokens an expert BF16 numbers are 256 apart, and the sign of the update is a matter of "
+      "rounding for experts near the mean.",
+      "Megatron-LM, pull request 7081"}},
 }};
 
 inline constexpr MetricInfo kScalesCard = {
@@ -239,6 +266,8 @@ constexpr const MetricInfo* find_metric(std::string_view key) {
   for (const MetricInfo& info : kQuantMetrics)
     if (key == info.key) return &info;
   for (const auto& figure : kFlipFigures)
+    if (key == figure.card.key) return &figure.card;
+  for (const auto& figure : kRouterRoundingFigures)
     if (key == figure.card.key) return &figure.card;
   for (const MetricInfo& info : kArrayMetrics)
     if (key == info.key) return &info;

@@ -217,6 +217,10 @@ void transfer(auto& archive, RowOf<GradientFrame> auto& gradient) {
   describe(gradient, archive);
 }
 
+void transfer(auto& archive, RowOf<RouterRoundingFrame> auto& rounding) {
+  describe(rounding, archive);
+}
+
 void transfer(auto& archive, RowOf<SpecialisationFrame> auto& special) {
   archive.value(special.layer);
   archive.value(special.experts);
@@ -288,6 +292,7 @@ void transfer_part(auto& archive, RowOf<TelemetryFrame> auto& frame, FramePart p
     case FramePart::gradients:
       archive.rows(frame.gradients);
       archive.rows(frame.rounding_flips);
+      archive.rows(frame.router_roundings);
       break;
     case FramePart::specialisation:
       archive.rows(frame.specialisation);

@@ -29,6 +29,7 @@ class Mean {
 // Derived figures of a layer, or of the whole run.
 struct Derived {
   Mean flip_rate, sqnr_db, ranks_per_token, nodes_per_token, rank_overload, rounding_flip_rate;
+  std::array<Mean, kNumRouterRoundings> changed;  // by RouterRounding
   const GradientFrame* gradient = nullptr;
 
   DerivedValues values() const {
@@ -39,8 +40,15 @@ struct Derived {
             ranks_per_token.get(),
             nodes_per_token.get(),
             rank_overload.get(),
-            rounding_flip_rate.get()};
+            rounding_flip_rate.get(),
+            gradient ? gradient->pinned_snr_db : kNoValue,
+            gradient ? gradient->pinned_cosine : kNoValue,
+            changed_by(RouterRounding::operands),
+            changed_by(RouterRounding::gate_output),
+            changed_by(RouterRounding::bias),
+            changed_by(RouterRounding::counts)};
   }
+  float changed_by(RouterRounding rounding) const { return changed[static_cast<std::size_t>(rounding)].get(); }
 };
 
 // Derived figures by layer. Rows of a frame mostly have the order of the layers, so the next layer is tried first.
@@ -57,6 +65,11 @@ class DerivedByLayer {
   void add(int layer, Mean Derived::*mean, float value) {
     (whole_run().*mean).add(value);
     if (Derived* derived = of(layer)) (derived->*mean).add(value);
+  }
+  void add(const RouterRoundingFrame& row) {
+    const auto rounding = static_cast<std::size_t>(row.rounding);
+    whole_run().changed[rounding].add(row.changed);
+    if (Derived* derived = of(row.layer)) derived->changed[rounding].add(row.changed);
   }
   std::vector<DerivedValues> values() const {
     std::vector<DerivedValues> values;
@@ -89,6 +102,7 @@ std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span
   for (const FlipFrame& flip : frame.flips) derived.add(flip.layer, &Derived::flip_rate, flip.flip_rate);
   for (const FlipFrame& flip : frame.rounding_flips)
     derived.add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
+  for (const RouterRoundingFrame& rounding : frame.router_roundings) derived.add(rounding);
   for (const QuantFrame& quant : frame.quants) {
     if (quant.gemm_class() == GemmClass::payload) continue;  // a round trip over the wire, not an operand
     derived.add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);

@@ -18,6 +18,7 @@ std::vector<int> layers_of(const TelemetryFrame& frame) {
   for (const RouterFrame& router : frame.routers) layers.push_back(router.layer);
   for (const FlipFrame& flip : frame.flips) layers.push_back(flip.layer);
   for (const FlipFrame& flip : frame.rounding_flips) layers.push_back(flip.layer);
+  for (const RouterRoundingFrame& rounding : frame.router_roundings) layers.push_back(rounding.layer);
   for (const QuantFrame& quant : frame.quants) layers.push_back(quant.layer);
   for (const GradientFrame& gradient : frame.gradients) layers.push_back(gradient.layer);
   std::erase(layers, kWholeRun);

@@ -75,6 +75,7 @@ void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
   join_rows(frame.flips, std::move(more.flips));
   join_rows(frame.gradients, std::move(more.gradients));
   join_rows(frame.rounding_flips, std::move(more.rounding_flips));
+  join_rows(frame.router_roundings, std::move(more.router_roundings));
   join_rows(frame.specialisation, std::move(more.specialisation));
   join_list(frame.texts, std::move(more.texts));
   if (more.wire.ranks > 0) frame.wire = std::move(more.wire);

@@ -61,7 +61,9 @@ class Transformer {
   void backward(const Batch& batch, PhaseClock& clock);
 
   // Values of the last forward pass.
-  const T* logits() const { return logits_.data; }  // [T, V]
+  const T* logits() const { return logits_.data; }          // [T, V]
+  const T* token_losses() const { return token_loss_; }     // [T] nats; of padding 0
+  const std::uint8_t* padding() const { return padding_; }  // [T] 1: padding; nullptr: there is none
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const T* largest_scores(int layer) const {  // attention scores, [B, H] for this rank's sequences
     return blocks_[layer].attention.largest;

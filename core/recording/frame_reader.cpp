@@ -229,6 +229,7 @@ FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64
       quants_(connection, "quant", info.run),
       flips_(connection, "flip", info.run),
       gradients_(connection, "gradient", info.run),
+      router_roundings_(connection, "router_rounding", info.run),
       specialisation_(connection, "specialisation", info.run),
       texts_(connection, "text", info.run),
       text_layers_(connection, "text_layer", info.run),
@@ -236,8 +237,8 @@ FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64
 
 template <class Do>
 void FrameReader::each_table(Do what) {
-  for (FrameRows* table :
-       {&routers_, &volumes_, &quants_, &flips_, &gradients_, &specialisation_, &texts_, &text_layers_, &wires_})
+  for (FrameRows* table : {&routers_, &volumes_, &quants_, &flips_, &gradients_, &router_roundings_, &specialisation_,
+                           &texts_, &text_layers_, &wires_})
     what(*table);
 }
 
@@ -294,6 +295,8 @@ void FrameReader::read_rows(std::int64_t id, TelemetryFrame& frame) {
   quants_.of_frame(id, [&](Statement& row, std::int64_t) { frame.quants.push_back(get<QuantFrame>(row)); });
   flips_.of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, get<FlipFrame>(row), frame); });
   gradients_.of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
+  router_roundings_.of_frame(
+      id, [&](Statement& row, std::int64_t) { frame.router_roundings.push_back(get<RouterRoundingFrame>(row)); });
   specialisation_.of_frame(
       id, [&](Statement& row, std::int64_t) { read_specialisation(row, info_, frame.specialisation.emplace_back()); });
   texts_.of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });

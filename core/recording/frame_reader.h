@@ -65,7 +65,8 @@ class FrameReader {
   const RunInfo& info_;
   std::int64_t every_, n_ = 0;
   Statement frames_;
-  FrameRows routers_, volumes_, quants_, flips_, gradients_, specialisation_, texts_, text_layers_, wires_;
+  FrameRows routers_, volumes_, quants_, flips_, gradients_, router_roundings_, specialisation_, texts_, text_layers_,
+      wires_;
 };
 
 }  // namespace moescope

@@ -271,6 +271,7 @@ struct RecordingWriter::Database {
   Statement insert_quant{connection, insert_sql(connection, "quant")};
   Statement insert_flip{connection, insert_sql(connection, "flip")};
   Statement insert_gradient{connection, insert_sql(connection, "gradient")};
+  Statement insert_router_rounding{connection, insert_sql(connection, "router_rounding")};
   Statement insert_specialisation{connection, insert_sql(connection, "specialisation")};
   Statement insert_text{connection, insert_sql(connection, "text")};
   Statement insert_text_layer{connection, insert_sql(connection, "text_layer")};
@@ -300,6 +301,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   insert_all(insert_quant, frame, frame.quants, id);
   insert_flips(frame, id);
   insert_all(insert_gradient, frame, frame.gradients, id);
+  insert_all(insert_router_rounding, frame, frame.router_roundings, id);
   insert_all(frame, frame.specialisation, id);
   insert_all(frame, frame.texts, id);
   insert_text_layers(frame, id);

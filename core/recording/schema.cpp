@@ -230,6 +230,8 @@ std::string schema() {
                       flip_columns()) +
          create_table("gradient", "a group of gradients against those of an FP32 pass on the same weights and batch",
                       row_columns<GradientFrame>()) +
+         create_table("router_rounding", "one rounding to BF16 alone in the router of one MoE layer",
+                      row_columns<RouterRoundingFrame>()) +
          kOthers;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/config/config_field.h"
+#include "core/training/router_roundings.h"
 #include "core/training/routing_flips.h"
 
 namespace moescope {
@@ -94,6 +95,26 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
   return frames;
 }
 
+// Adds the figures of the pass with the run's experts.
+void add_pinned(const std::vector<GradientFrame>& pinned, std::vector<GradientFrame>& frames) {
+  for (GradientFrame& frame : frames)
+    for (const GradientFrame& each : pinned) {
+      if (each.layer != frame.layer || each.group != frame.group) continue;
+      frame.pinned_snr_db = each.snr_db;
+      frame.pinned_cosine = each.cosine;
+    }
+}
+
+PredictedTokens predictions(const Transformer<float>& model) {
+  return {{model.logits(), model.part().tokens(), model.config().model.vocab}, model.token_losses()};
+}
+
+std::vector<std::vector<std::int32_t>> experts_of(const Transformer<float>& model) {
+  std::vector<std::vector<std::int32_t>> experts;
+  for (const MoeActivations<float>& moe : model.moe()) experts.push_back(moe.router.ids);
+  return experts;
+}
+
 }  // namespace
 
 RunConfig in_fp32(RunConfig config) {
@@ -113,15 +134,31 @@ Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& 
   }
   float* gradients = learner.parameters.gradients;
   kept_.assign(gradients, gradients + learner.parameters.size());
-  PhaseClock clock;  // the caller counts all of it as telemetry
-  clock.start(Phase::other);
-  model_->set_replayed(learner.model().replayed());
-  model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
-  model_->backward(batch, clock);
-  Fp32Comparison found{frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients),
-                       routing_flips(keep_routing(routing_of(*model_)), keep_routing(routing_of(learner.model())))};
+  run(learner, batch, learner.model().replayed());
+  const auto frames = [&] { return frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients); };
+  const auto exact = keep_routing(routing_of(*model_)), rounded = keep_routing(routing_of(learner.model()));
+  Fp32Comparison found{frames(), routing_flips(exact, rounded), router_roundings(learner, *model_),
+                       agreement(predictions(learner.model()), predictions(*model_), model_->padding()),
+                       flipped_in_any_layer(exact, rounded)};
+  if (found.flipped_in_any_layer > 0) {
+    const std::vector<std::vector<std::int32_t>> experts = experts_of(learner.model());
+    run(learner, batch, &experts);
+    model_->set_replayed(nullptr);
+    add_pinned(frames(), found.gradients);
+  } else {
+    add_pinned(std::vector(found.gradients), found.gradients);
+  }
   std::copy(kept_.begin(), kept_.end(), gradients);
   return found;
+}
+
+void GradientReference::run(Learner<float>& learner, const Batch& batch,
+                            const std::vector<std::vector<std::int32_t>>* experts) {
+  PhaseClock clock;  // the caller counts all of it as telemetry
+  clock.start(Phase::other);
+  model_->set_replayed(experts);
+  model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
+  model_->backward(batch, clock);
 }
 
 }  // namespace moescope

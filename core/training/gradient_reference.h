@@ -1,4 +1,4 @@
-// Compares a run's gradients and routing with those in FP32 with the same weights and batch.
+// Compares a run's gradients, routing and predictions with those in FP32 with the same weights and batch.
 #pragma once
 
 #include <memory>
@@ -6,21 +6,28 @@
 
 #include "core/frame/frame.h"
 #include "core/model/learner.h"
+#include "core/training/agreement.h"
 
 namespace moescope {
 
 struct Fp32Comparison {
   std::vector<GradientFrame> gradients;
   std::vector<FlipFrame> flips;
+  std::vector<RouterRoundingFrame> router_roundings;
+  Agreement agreement;
+  float flipped_in_any_layer = kNoValue;
 };
 
 class GradientReference {
  public:
   // Call after forward and backward of `learner` on `batch`; leaves the learner unchanged to the bit. Runs another
-  // forward and backward pass in a second set of activations, which stays allocated for the lifetime of this object.
+  // forward and backward pass in a second set of activations, which stays allocated for the lifetime of this object;
+  // and once more with the learner's experts if any token has others in FP32.
   Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
 
  private:
+  void run(Learner<float>& learner, const Batch& batch, const std::vector<std::vector<std::int32_t>>* experts);
+
   RunConfig config_;  // the learner's config in FP32; the model refers to it
   std::unique_ptr<Transformer<float>> model_;
   std::vector<float> kept_;  // copy of the learner's gradients

@@ -6,6 +6,7 @@
 
 #include "core/io/text_escape.h"
 #include "core/numerics/rng.h"
+#include "core/numerics/size.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::size_t kPromptBytes = 24;
 constexpr std::size_t kPassageBytes = 256;
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 // Returns -ln p of `byte` under softmax(logits).
 float loss_of(std::span<const float> logits, unsigned char byte) {

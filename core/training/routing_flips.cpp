@@ -52,6 +52,16 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
   return frame;
 }
 
+bool can_be_compared(const KeptRouting& a, const KeptRouting& b) {
+  return a.layer == b.layer && a.n_experts == b.n_experts && a.top_k == b.top_k && a.ids_TK.size() == b.ids_TK.size();
+}
+
+const KeptRouting* same_layer(const KeptRouting& layer, const std::vector<KeptRouting>& other) {
+  const auto same =
+      std::ranges::find_if(other, [&](const KeptRouting& candidate) { return can_be_compared(layer, candidate); });
+  return same == other.end() ? nullptr : &*same;
+}
+
 }  // namespace
 
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) {
@@ -73,13 +83,26 @@ std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) 
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other) {
   std::vector<FlipFrame> flips;
   for (const KeptRouting& layer : reference) {
-    const auto same = std::find_if(other.begin(), other.end(), [&](const KeptRouting& candidate) {
-      return candidate.layer == layer.layer && candidate.n_experts == layer.n_experts &&
-             candidate.top_k == layer.top_k && candidate.ids_TK.size() == layer.ids_TK.size();
-    });
-    if (same != other.end()) flips.push_back(flips_of_layer(layer, *same));
+    if (const KeptRouting* same = same_layer(layer, other)) flips.push_back(flips_of_layer(layer, *same));
   }
   return flips;
+}
+
+float flipped_in_any_layer(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other) {
+  std::vector<bool> flipped;
+  for (const KeptRouting& layer : reference) {
+    const KeptRouting* same = same_layer(layer, other);
+    if (!same) continue;
+    flipped.resize(layer.margin_T.size());
+    const auto top_k = static_cast<std::size_t>(layer.top_k);
+    for (std::size_t t = 0; t < flipped.size(); ++t) {
+      const auto* ids = layer.ids_TK.data() + t * top_k;
+      if (!std::equal(ids, ids + top_k, same->ids_TK.data() + t * top_k)) flipped[t] = true;
+    }
+  }
+  if (flipped.empty()) return kNoValue;
+  return static_cast<float>(static_cast<double>(std::ranges::count(flipped, true)) /
+                            static_cast<double>(flipped.size()));
 }
 
 void RoutingArchive::put(std::int64_t step, std::vector<KeptRouting> routing) {

@@ -22,6 +22,8 @@ struct KeptRouting {
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
 // Returns the flips of the layers that can be compared (see FlipFrame), with the margins of the reference.
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
+// Returns the share of the tokens whose experts differ in at least one layer; kNoValue if no layer can be compared.
+float flipped_in_any_layer(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
 
 // Run A's routing of past steps, for runs that join later. Beyond the budget every second entry of the older half is
 // dropped.

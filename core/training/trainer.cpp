@@ -40,6 +40,16 @@ VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivation
   return count_volumes(router.sent(), config.router.top_k, placement, p.ranks_per_node);
 }
 
+// Where copies are dropped, those of each microbatch beyond its own capacity; otherwise what the batch's would be.
+float dropped_share(const RouterConfig& config, const RouterActivations<float>& router) {
+  if (config.token_drop == TokenDrop::none) return dropped_fraction(router.tokens_per_expert, config.capacity_factor);
+  const auto sum = [](const std::vector<std::uint32_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  };
+  const std::uint64_t chosen = sum(router.tokens_per_expert), sent = sum(router.rows_per_expert);
+  return chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(chosen - sent) / static_cast<double>(chosen));
+}
+
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
                          std::span<const float> expert_bias, const LoadWindow& window, const LoadPlanner& planner) {
   RouterFrame frame;
@@ -63,7 +73,7 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.aux_loss = static_cast<float>(router.aux_loss);
   frame.z_loss = static_cast<float>(router.z_loss);
   frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
-  frame.dropped_fraction = dropped_fraction(frame.tokens_per_expert, config.router.capacity_factor);
+  frame.dropped_fraction = dropped_share(config.router, router);
   frame.volume = volume_of(config, layer, router, planner);
   return frame;
 }
@@ -186,6 +196,12 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
     Fp32Comparison found = s.gradient_reference->compare(s.learner, batch);
     frame.gradients = std::move(found.gradients);
     frame.rounding_flips = std::move(found.flips);
+    frame.router_roundings = std::move(found.router_roundings);
+    frame.fp32_kl = static_cast<float>(found.agreement.kl);
+    frame.fp32_k1 = static_cast<float>(found.agreement.k1);
+    frame.fp32_k3 = static_cast<float>(found.agreement.k3);
+    frame.fp32_ratio_beyond_2 = static_cast<float>(found.agreement.ratio_beyond_2);
+    frame.fp32_any_layer_flipped = found.flipped_in_any_layer;
   } else if (config.telemetry.gradient_every == 0) {
     s.gradient_reference.reset();
   }

@@ -96,10 +96,20 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       for (auto& n : flip.margin_tokens) n = rng() % 400;
       for (auto& n : flip.margin_flipped) n = rng() % 40;
     }
+    for (int i = 0; i < kNumRouterRoundings; ++i) {
+      RouterRoundingFrame& rounding = frame.router_roundings.emplace_back();
+      rounding.layer = layer;
+      rounding.rounding = static_cast<RouterRounding>(i);
+      for (const auto& field : kRouterRoundingFigures) rounding.*field.member = value(rng);
+      for (auto& n : rounding.margin_tokens) n = rng() % 400;
+      for (auto& n : rounding.margin_flipped) n = rng() % 40;
+    }
   }
   for (int layer = -1; layer <= shape.moe_layers; ++layer) {
-    frame.gradients.push_back({layer, static_cast<GradientGroup>((layer + 1) % 6), value(rng), value(rng)});
-    frame.gradients.push_back({layer, GradientGroup::all, value(rng), value(rng)});
+    for (const GradientGroup group : {static_cast<GradientGroup>((layer + 1) % 6), GradientGroup::all}) {
+      GradientFrame& gradient = frame.gradients.emplace_back(GradientFrame{layer, group});
+      for (const auto& field : kGradientFigures) gradient.*field.member = value(rng);
+    }
   }
   return frame;
 }
@@ -197,6 +207,14 @@ inline void expect_equal(const GradientFrame& a, const GradientFrame& b) {
   for (const auto& field : kGradientFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
 }
 
+inline void expect_equal(const RouterRoundingFrame& a, const RouterRoundingFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.rounding, b.rounding);
+  for (const auto& field : kRouterRoundingFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
+  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
+  EXPECT_EQ(a.margin_flipped, b.margin_flipped);
+}
+
 inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
   EXPECT_EQ(a.domain_DE, b.domain_DE);
@@ -242,6 +260,9 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   for (std::size_t i = 0; i < a.rounding_flips.size(); ++i) expect_equal(a.rounding_flips[i], b.rounding_flips[i]);
   ASSERT_EQ(a.gradients.size(), b.gradients.size());
   for (std::size_t i = 0; i < a.gradients.size(); ++i) expect_equal(a.gradients[i], b.gradients[i]);
+  ASSERT_EQ(a.router_roundings.size(), b.router_roundings.size());
+  for (std::size_t i = 0; i < a.router_roundings.size(); ++i)
+    expect_equal(a.router_roundings[i], b.router_roundings[i]);
 }
 
 }  // namespace moescope

@@ -2,7 +2,10 @@
 
 #include <QPainter>
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {
@@ -14,6 +17,24 @@ constexpr double kMaxLostDb = 20, kMaxCosine = 0.1;  // of differences: ends of 
 // 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
 double cosinePosition(double cosine) {
   return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
+}
+
+// Figures of the predictions, in the order of the choice after error and cosine.
+struct PredictionFigure {
+  Metric metric;
+  const char* name;
+};
+constexpr int kGradientFigureChoices = 2;
+constexpr std::array<PredictionFigure, 5> kPredictionFigures = {{{Metric::fp32_kl, "KL from FP32"},
+                                                                 {Metric::fp32_k1, "k1"},
+                                                                 {Metric::fp32_k3, "k3"},
+                                                                 {Metric::fp32_ratio_beyond_2, "ratio beyond 2"},
+                                                                 {Metric::fp32_any_layer_flipped, "any layer"}}};
+
+QStringList figureNames() {
+  QStringList names{"error", "cosine"};
+  for (const PredictionFigure& figure : kPredictionFigures) names << figure.name;
+  return names;
 }
 
 // Length of the error over length of the gradient.
@@ -46,7 +67,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
   matrix_->figure = [this](int row, int column) {
-    return FigureTarget{.key = cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
+    return FigureTarget{.key = metric(),
                         .layer = layers_[static_cast<std::size_t>(row)],
                         .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
                         .step = selection_->step()};
@@ -56,9 +77,12 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   followSelection(matrix_);
 
   figure_ = makeChoice(
-      {"error", "cosine"}, "Figure",
+      figureNames(), "Figure",
       "Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
-      "in dB), or the cosine of the angle between both");
+      "in dB), or the cosine of the angle between both. Of the predictions against those of the FP32 pass: KL "
+      "divergence, its estimates k1 and k3, tokens whose probability differs by more than a factor of 2, and tokens "
+      "with other experts in at least one layer");
+  connect(figure_, &QComboBox::currentIndexChanged, this, &GradientErrorPanel::showFigure);
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
   connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
   addControl(figure_);
@@ -77,6 +101,13 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
   addOption(minus_a_);
+  pinned_ = makeToggle("experts pinned",
+                       "Against an FP32 pass in which every token has the run's experts: the error of the arithmetic, "
+                       "without that of tokens which FP32 sends to other experts");
+  connect(pinned_, &QToolButton::toggled, lines_, &PlotFrame::markDirty);
+  connect(pinned_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
+  connect(pinned_, &QToolButton::toggled, this, qOverload<>(&QWidget::update));
+  addOption(pinned_);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(lines_);
   stack_->addWidget(matrix_);
@@ -86,16 +117,30 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   keepState("figure", figure_);
   keepState("by_layer", by_layer_);
   keepState("minus_a", minus_a_);
+  keepState("pinned", pinned_);
+}
+
+bool GradientErrorPanel::ofPredictions() const {
+  return figure_->currentIndex() >= kGradientFigureChoices;
+}
+
+Metric GradientErrorPanel::metric() const {
+  if (ofPredictions())
+    return kPredictionFigures[static_cast<std::size_t>(figure_->currentIndex() - kGradientFigureChoices)].metric;
+  if (pinned()) return cosine() ? Metric::pinned_gradient_cosine : Metric::pinned_gradient_snr_db;
+  return cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db;
 }
 
 // The answer is about the run with the largest error; about a noise twin only if there is no other run.
 Panel::Answer GradientErrorPanel::answer() const {
+  if (ofPredictions()) return answerOfPredictions();
+  const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
   int worst = -1;
   double most = 0;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame = history.gradient_frame_at(selection_->step());
-    const float snr = frame ? history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step) : kNoValue;
+    const float snr = frame ? history.value_at(snr_metric, kWholeRun, frame->step) : kNoValue;
     if (is_missing(snr)) continue;
     const double error = errorOf(static_cast<double>(snr));
     const bool twin = selection_->isNoiseTwin(run), worst_twin = worst >= 0 && selection_->isNoiseTwin(worst);
@@ -106,7 +151,41 @@ Panel::Answer GradientErrorPanel::answer() const {
   if (worst < 0) return {};
   if (most == 0) return {{}, {"The gradients equal those of FP32, to the bit", "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
-  return {{}, {QString("%1 of its length is rounding").arg(share), share}};
+  const QString all = QString("%1 of its length is rounding").arg(share);
+  return {{}, {all + unpinnedError(worst), all, share}};
+}
+
+// About the run whose predictions differ most.
+Panel::Answer GradientErrorPanel::answerOfPredictions() const {
+  std::shared_ptr<const TelemetryFrame> worst;
+  int worst_run = -1;
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
+    const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->gradient_frame_at(selection_->step());
+    if (!frame || is_missing(frame->fp32_kl)) continue;
+    if (worst && !(frame->fp32_kl > worst->fp32_kl)) continue;
+    worst = frame;
+    worst_run = run;
+  }
+  if (!worst) return {};
+  const QString letter = runLetter(*selection_, worst_run);
+  if (worst->fp32_kl == 0) return {{}, {"The predictions equal those of FP32", "Equal"}};
+  const QString kl = QString("%1: KL from FP32 %2 nats").arg(letter, formatValue(worst->fp32_kl, 3));
+  const QString ratio =
+      QString("%1, ratio beyond 2 for %2 of the tokens").arg(kl, formatPercent(worst->fp32_ratio_beyond_2));
+  if (is_missing(worst->fp32_any_layer_flipped)) return {{}, {ratio, kl}};
+  return {{},
+          {QString("%1, other experts in at least one layer for %2")
+               .arg(ratio, formatPercent(worst->fp32_any_layer_flipped)),
+           ratio, kl}};
+}
+
+// With the experts pinned: the error of the same gradient against the pass that routes by itself.
+QString GradientErrorPanel::unpinnedError(int run) const {
+  if (!pinned()) return {};
+  const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+  const auto frame = history.gradient_frame_at(selection_->step());
+  const double snr = static_cast<double>(history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step));
+  return QString(" with the experts pinned; %1 with those that FP32 chooses").arg(formatPercent(errorOf(snr)));
 }
 
 void GradientErrorPanel::setLive(bool live) {
@@ -126,8 +205,14 @@ void GradientErrorPanel::showButton() {
 
 void GradientErrorPanel::showLayers(bool layers) {
   by_layer_->setChecked(layers);
+  showFigure();
+}
+
+void GradientErrorPanel::showFigure() {
+  const bool layers = by_layer_->isChecked() && !ofPredictions();
   minus_a_->setVisible(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
+  update();
 }
 
 std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
@@ -138,7 +223,8 @@ std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
 QString GradientErrorPanel::status() const {
   const auto now = frame();
   if (!now) return {};
-  const QString when = timeStatus(now->step, false);
+  if (ofPredictions()) return timeStatus(now->step, false);
+  const QString when = timeStatus(now->step, false) + (pinned() ? QString(", experts pinned") : QString());
   if (!by_layer_->isChecked()) return when;
   return QString("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
          (minusA() ? QString(" minus A") : QString());
@@ -157,26 +243,28 @@ void GradientErrorPanel::refillLines() {
   lines_->setNotice({});
   std::vector<LineSeries> series;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));
-  lines_->setPercent(!cosine());
-  lines_->setCaption(cosine() ? QString("cosine") : QString("of the length"));
+  lines_->setPercent(ofPredictions() ? metricIsShare(metric()) : !cosine());
+  lines_->setCaption(ofPredictions() ? metricCaption(metric())
+                     : cosine()      ? QString("cosine")
+                                     : QString("of the length"));
   lines_->setSeries(std::move(series));
 }
 
 LineSeries GradientErrorPanel::seriesOf(int run) const {
   const auto& history = selection_->histories()[static_cast<std::size_t>(run)];
   LineSeries series{history,
-                    cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
+                    metric(),
                     kWholeRun,
                     selection_->histories().size() > 1 ? runLabel(*selection_, run) : QString("whole model"),
                     runColor(*selection_, run),
                     0};
-  if (cosine()) return series;
-  series.fetch = [history](StepRange range, int bins) {
+  if (cosine() || ofPredictions()) return series;
+  series.fetch = [history, metric = metric()](StepRange range, int bins) {
     const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;
     if (measured) range = {measured->step, measured->step};  // the newest measurement, as in the answer
-    return errorsOf(history->series(Metric::gradient_snr_db, kWholeRun, range, bins));
+    return errorsOf(history->series(metric, kWholeRun, range, bins));
   };
-  series.figure = [](std::int64_t step) { return FigureTarget{.key = Metric::gradient_snr_db, .step = step}; };
+  series.figure = [metric = metric()](std::int64_t step) { return FigureTarget{.key = metric, .step = step}; };
   return series;
 }
 
@@ -227,7 +315,8 @@ const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
 }
 
 double GradientErrorPanel::figureOf(const GradientFrame& gradient) const {
-  return cosine() ? static_cast<double>(gradient.cosine) : static_cast<double>(gradient.snr_db);
+  const float snr = pinned() ? gradient.pinned_snr_db : gradient.snr_db;
+  return static_cast<double>(!cosine() ? snr : pinned() ? gradient.pinned_cosine : gradient.cosine);
 }
 
 double GradientErrorPanel::shownValue(int row, int column) const {
@@ -294,22 +383,45 @@ QStringList GradientErrorPanel::describe(int row, int column) const {
   const QString group = QLatin1String(gradient_group_name(at->group));
   return {at->layer < 0 ? group : QString("layer %1, %2").arg(at->layer).arg(group),
           QString("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
-              (minusA() ? againstA(shownValue(row, column)) : QString())};
+              (minusA() && !pinned() ? againstA(shownValue(row, column)) : QString()),
+          QString("experts pinned: SNR %1 dB, cosine %2")
+                  .arg(formatValue(at->pinned_snr_db, 3), formatValue(at->pinned_cosine, 6)) +
+              (minusA() && pinned() ? againstA(shownValue(row, column)) : QString())};
+}
+
+QString GradientErrorPanel::csvOfPredictions() const {
+  QString text = QStringLiteral(
+      "run,step,KL from FP32 [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
+      "[share of tokens]\n");
+  for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
+    const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
+    if (!now) continue;
+    text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1").arg(now->step);
+    for (const float value :
+         {now->fp32_kl, now->fp32_k1, now->fp32_k3, now->fp32_ratio_beyond_2, now->fp32_any_layer_flipped})
+      text += QStringLiteral(",%1").arg(value, 0, 'g', 9);
+    text += QLatin1Char('\n');
+  }
+  return text;
 }
 
 QString GradientErrorPanel::csv() const {
-  QString text = QStringLiteral("run,step,layer,tensors,SNR [dB],cosine\n");
+  if (ofPredictions()) return csvOfPredictions();
+  QString text = QStringLiteral(
+      "run,step,layer,tensors,SNR [dB],cosine,SNR with experts pinned [dB],cosine with experts pinned\n");
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!now) continue;
     for (const GradientFrame& gradient : now->gradients)
       text += csvField(runLabel(*selection_, static_cast<int>(run))) +
-              QStringLiteral(",%1,%2,%3,%4,%5\n")
+              QStringLiteral(",%1,%2,%3,%4,%5,%6,%7\n")
                   .arg(now->step)
                   .arg(gradient.layer < 0 ? QString("model") : QString::number(gradient.layer))
                   .arg(QLatin1String(gradient_group_name(gradient.group)))
                   .arg(gradient.snr_db, 0, 'g', 7)
-                  .arg(gradient.cosine, 0, 'g', 9);
+                  .arg(gradient.cosine, 0, 'g', 9)
+                  .arg(gradient.pinned_snr_db, 0, 'g', 7)
+                  .arg(gradient.pinned_cosine, 0, 'g', 9);
   }
   return text;
 }

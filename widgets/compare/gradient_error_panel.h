@@ -1,4 +1,5 @@
-// Error of each run's gradients against FP32, over steps, and by layer and group of tensors.
+// Error of each run's gradients against FP32, over steps, and by layer and group of tensors; and how far its
+// predictions are from those of the FP32 pass.
 #pragma once
 
 #include <QComboBox>
@@ -32,6 +33,13 @@ class GradientErrorPanel : public Panel {
  private:
   void showLayers(bool layers);  // shows layers x tensors of the active run in place of the whole models of all runs
   bool cosine() const { return figure_->currentIndex() == 1; }
+  bool pinned() const { return pinned_->isChecked(); }  // against an FP32 pass with the run's experts
+  Metric metric() const;                                // as chosen
+  // Whether the figure is one of the predictions, which have no layers.
+  bool ofPredictions() const;
+  void showFigure();
+  Answer answerOfPredictions() const;
+  QString csvOfPredictions() const;
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
   LineSeries seriesOf(int run) const;  // error of the run over steps
@@ -48,13 +56,14 @@ class GradientErrorPanel : public Panel {
   LegendScale legend() const;
   QStringList describe(int row, int column) const;
   QString againstA(double difference) const;
+  QString unpinnedError(int run) const;
   QString valueText(double value) const;
 
   LinePlot* lines_;
   MatrixPlot* matrix_;
   QComboBox* figure_;
   QStackedWidget* stack_;
-  QToolButton *by_layer_, *minus_a_;
+  QToolButton *by_layer_, *minus_a_, *pinned_;
   QPushButton* measure_;
   bool live_ = false;
   std::shared_ptr<const TelemetryFrame> frame_, frame_of_a_;

@@ -92,16 +92,27 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
   connect(runs_, &ComparedRuns::changed, margins_, &PlotFrame::markDirty);
   addOption(by_rounding_);
+  in_router_ = makeToggle(
+      "in the router",
+      "The active run alone: what rounding the operands, the stored logits, the stored biases or the counts of its "
+      "routers to BF16 does, each by itself on the same inputs and weights");
+  connect(in_router_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRouter);
+  connect(in_router_, &QToolButton::clicked, this, [this] { chosen_ = true; });
+  addOption(in_router_);
 
-  auto* body = new QWidget(this);
+  pages_ = new QStackedWidget(this);
+  router_ = new RouterRoundingView(selection, this);
+  auto* body = new QWidget(pages_);
   auto* row = plainRow(body);
   stack_ = new QStackedWidget(body);
   stack_->addWidget(lines_);
   stack_->addWidget(layers_);
   row->addWidget(stack_, 1);
   row->addWidget(margins_, 1);
+  pages_->addWidget(body);
+  pages_->addWidget(router_);
   showAnswers();
-  addBody(body);
+  addBody(pages_);
   showRounding(false);
   keepState("by_layer", by_layer_);
   keepState(
@@ -111,11 +122,12 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
         showRounding(state.toBool());
         chooseReference();
       });
+  keepState("in_router", in_router_);
 }
 
 // Flips against run A look like an effect of the format: once flips by rounding are known, they are shown first.
 void RoutingFlipsPanel::chooseReference() {
-  if (chosen_ || rounding()) return;
+  if (chosen_ || rounding() || inRouter()) return;
   for (const auto& history : selection_->histories()) {
     if (history->steps().empty()) continue;
     const auto frame = history->gradient_frame_at(history->steps().last);
@@ -139,6 +151,7 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
 
 // The answer is about the run with the most flips; about a noise twin only if there is no other run.
 Panel::Answer RoutingFlipsPanel::answer() const {
+  if (inRouter()) return {{}, router_->answers()};
   const std::vector<Rate> all = rates();
   const auto less = [this](const Rate& a, const Rate& b) {
     const bool twin_a = runs_->isNoiseTwin(a.run), twin_b = runs_->isNoiseTwin(b.run);
@@ -190,16 +203,27 @@ QString RoutingFlipsPanel::commonText() const {
 // Shows the margins beside the curves in a wide panel only.
 void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
-  margins_->setVisible(width() >= withType(kWideEnough, fontMetrics()));
+  const bool wide = width() >= withType(kWideEnough, fontMetrics());
+  margins_->setVisible(wide);
+  router_->showMargins(wide);
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {
   by_layer_->setChecked(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(layers_) : lines_);
+  router_->showLayers(layers);
+}
+
+void RoutingFlipsPanel::showRouter(bool router) {
+  in_router_->setChecked(router);
+  if (router) by_rounding_->setChecked(false);
+  pages_->setCurrentIndex(router ? 1 : 0);
+  update();
 }
 
 void RoutingFlipsPanel::showRounding(bool rounding) {
   by_rounding_->setChecked(rounding);
+  if (rounding) showRouter(false);
   lines_->setCaption(rounding ? QString("tokens that change experts") : QString("tokens with other experts than in A"));
   const QString reference = rounding ? QString("FP32") : QString("run A");
   margins_->setTexts(
@@ -302,6 +326,11 @@ void RoutingFlipsPanel::refillMargins() {
 }
 
 QString RoutingFlipsPanel::status() const {
+  if (inRouter())
+    return router_->shownStep() < 0
+               ? QString()
+               : QString("in the router of %1, %2")
+                     .arg(runLabel(*selection_, selection_->run()), timeStatus(router_->shownStep(), false));
   const auto now = frameAt(selection_->step());
   if (!now) return {};
   return (rounding() ? QString("by rounding, %1") : QString("against A, %1")).arg(timeStatus(now->step, false));
@@ -317,6 +346,7 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
 }
 
 QString RoutingFlipsPanel::csv() const {
+  if (inRouter()) return router_->csv();
   QString text = QStringLiteral(
       "run,reference,step,layer,flip rate [share of tokens],overlap [share of experts],margin from,margin "
       "to,tokens,flipped\n");

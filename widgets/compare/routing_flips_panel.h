@@ -1,8 +1,10 @@
-// Tokens that a run routes to other experts than run A does: their share over steps and by layer, and their margins.
+// Tokens that a run routes to other experts than run A does, or than it would in FP32, or if one number of the router
+// alone were rounded: their share over steps and by layer, and their margins.
 #pragma once
 
 #include <QStackedWidget>
 
+#include "widgets/compare/router_rounding_view.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/half_octave_plot.h"
 #include "widgets/plots/line_plot.h"
@@ -30,6 +32,9 @@ class RoutingFlipsPanel : public Panel {
   // the weights.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
+  // Shows what each rounding in the router alone does, in place of flips against another run or pass.
+  void showRouter(bool router);
+  bool inRouter() const { return in_router_->isChecked(); }
   QString whyNoMargins() const;
   QString whyNothing() const;  // empty: there is something to show
   const History* shown() const;
@@ -56,8 +61,9 @@ class RoutingFlipsPanel : public Panel {
   LinePlot* lines_;
   TimeHeatMap* layers_;
   HalfOctavePlot* margins_;
-  QStackedWidget* stack_;
-  QToolButton *by_layer_, *by_rounding_;
+  RouterRoundingView* router_;
+  QStackedWidget *stack_, *pages_;  // curves or layers; flips or the router
+  QToolButton *by_layer_, *by_rounding_, *in_router_;
 };
 
 }  // namespace moescope

@@ -335,6 +335,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
   get_all("quants", frame.quants);
   get_all("flips", frame.flips);
   get_all("rounding_flips", frame.rounding_flips);
+  get_all("router_roundings", frame.router_roundings);
   get_all("gradients", frame.gradients);
   get_rows(json, "specialisation", frame.specialisation, budget,
            [&](const JsonFields& row) { return specialisation_from_json(row, info, budget); });

@@ -195,6 +195,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_rows(json, "texts", frame.texts);
   if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
   put_rows(json, "rounding_flips", frame.rounding_flips);
+  put_rows(json, "router_roundings", frame.router_roundings);
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

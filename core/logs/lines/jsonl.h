@@ -5,7 +5,9 @@
 // [...], ..., "volume": {"ranks", "ranks_per_node", "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight",
 // "operand", "direction", "format", "amax", ..., "e8m0_blocks": {"<scale byte>": blocks}}], "flips": [{"layer",
 // "flip_rate", "overlap", "margin_tokens": [...], "margin_flipped":
-// [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}], "specialisation":
+// [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine",
+// "pinned_snr_db", "pinned_cosine"}], "router_roundings": [{"layer", "rounding", "changed", "max_vio", "bias_values",
+// "margin_tokens": [...], "margin_flipped": [...]}], "specialisation":
 // [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]},
 // "weight_norm": [...], "weight_sqnr": [...], "gradient_norm": [...], "update_norm": [...], "bias_for_share": [...] (33
 // values an expert)}], "texts": [{"kind", "text" (with escapes as in text_escape.h), "loss", "layers": [{"layer",

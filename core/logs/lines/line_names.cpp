@@ -17,7 +17,7 @@ constexpr double kLatestStepOfLine = 1e15;
 
 // True for names of this program's lines (jsonl.h) that the table does not have.
 bool is_own_name(std::string_view name) {
-  constexpr std::array<std::string_view, 26> kOwn = {"run",
+  constexpr std::array<std::string_view, 27> kOwn = {"run",
                                                      "wall_s",
                                                      "tokens",
                                                      "phase_ms",
@@ -29,6 +29,7 @@ bool is_own_name(std::string_view name) {
                                                      "specialisation",
                                                      "wire",
                                                      "rounding_flips",
+                                                     "router_roundings",
                                                      "markers",
                                                      "layer",
                                                      "score_mass",

@@ -45,7 +45,7 @@ bool has_figures(const NamedLine& line) {
 }
 
 bool holds_other_values(const JsonFields& fields) {
-  return member(fields, {"wire", "flips", "rounding_flips"}) ||
+  return member(fields, {"wire", "flips", "rounding_flips", "router_roundings"}) ||
          std::ranges::any_of(kValuesOfStep, [&](const char* key) { return member(fields, {key}); });
 }
 

@@ -161,6 +161,31 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
     EXPECT_TRUE(found.setting.is_in<PrecisionConfig>()) << found.setting.key();
 }
 
+// TorchTitan's mixed precision, and DeepSeek-V3's moments; comparisons keep what they were measured with.
+TEST(Presets, StoreWhatTheirSourcesStore) {
+  const auto config = [](const char* name) { return load_preset(name).config; };
+  for (const char* name : {"mini-v3", "16B-like"}) {
+    const RunConfig run = config(name);
+    for (const StoredFormat format : {run.precision.activations, run.precision.residual, run.precision.norm_gains})
+      EXPECT_EQ(format, StoredFormat::bf16) << name;
+    for (const StoredFormat format :
+         {run.precision.gate_output, run.optimizer.master_format, run.optimizer.moment1_format,
+          run.optimizer.moment2_format, run.router.bias_format, run.router.count_format})
+      EXPECT_EQ(format, StoredFormat::fp32) << name;
+    EXPECT_EQ(run.precision.operands, "router_gate.W=bf16") << name;
+    EXPECT_EQ(all_text(validate(run)), "") << name;
+  }
+  const OptimizerConfig v3 = config("DeepSeek-V3").optimizer;
+  EXPECT_EQ(v3.moment1_format, StoredFormat::bf16);
+  EXPECT_EQ(v3.moment2_format, StoredFormat::bf16);
+  EXPECT_EQ(v3.master_format, StoredFormat::fp32);
+  for (const char* name : {"convergence-check", "mxfp4-everywhere", "mini-v3-formats"})
+    for (const RunConfig& run : all_runs(load_preset(name))) {
+      EXPECT_EQ(run.precision.activations, StoredFormat::fp32) << name << " " << run.name;
+      EXPECT_EQ(run.precision.operands, "") << name << " " << run.name;
+    }
+}
+
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(
       all_text(load_preset("tiny").problems),

@@ -132,7 +132,8 @@ TEST(History, GivesFramesBackBitForBit) {
   }
   expect_equal(*history.frame_at(100000), *frames[299]);
   EXPECT_EQ(history.frame_at(-1), nullptr);
-  EXPECT_LT(history.array_bytes(), 300 * (sizeof(QuantFrame) * 12 + sizeof(FlipFrame) * 4) * 3 / 10)
+  EXPECT_LT(history.array_bytes(),
+            300 * (sizeof(QuantFrame) * 12 + sizeof(FlipFrame) * 4 + sizeof(RouterRoundingFrame) * 10) * 3 / 10)
       << "packed to less than 30 %";
 }
 

@@ -26,9 +26,9 @@ TEST(RecordingFormats, FormatOneHasTheseColumns) {
   ASSERT_EQ(kFormatVersion, 1);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
-            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, max_logit REAL, nan_mask INTEGER, "
-            "data_ms REAL, "
-            "attention_ms REAL, "
+            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, max_logit REAL, fp32_kl REAL, "
+            "fp32_k1 REAL, fp32_k3 REAL, fp32_ratio_beyond_2 REAL, fp32_any_layer_flipped REAL, nan_mask INTEGER, "
+            "data_ms REAL, attention_ms REAL, "
             "router_ms REAL, dispatch_ms REAL, experts_ms REAL, combine_ms REAL, dense_ffn_ms REAL, head_ms REAL, "
             "optimizer_ms REAL, telemetry_ms REAL, other_ms REAL");
   EXPECT_EQ(columns("router"),
@@ -48,8 +48,11 @@ TEST(RecordingFormats, FormatOneHasTheseColumns) {
             "margin_tokens "
             "BLOB, margin_flipped BLOB, reference TEXT");
   EXPECT_EQ(columns("gradient"),
-            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
-            "INTEGER");
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, "
+            "pinned_snr_db REAL, pinned_cosine REAL, nan_mask INTEGER");
+  EXPECT_EQ(columns("router_rounding"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, rounding TEXT, changed REAL, max_vio REAL, "
+            "bias_values REAL, nan_mask INTEGER, margin_tokens BLOB, margin_flipped BLOB");
   EXPECT_EQ(columns("specialisation"),
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, domain_experts BLOB, together BLOB, byte_experts "
             "BLOB, weight_norm BLOB, weight_sqnr BLOB, bias_for_share BLOB, gradient_norm BLOB, update_norm BLOB");

@@ -236,6 +236,20 @@ TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
   EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
 }
 
+// A microbatch is less even than the batch, so that more of its copies are beyond its capacity.
+TEST_F(TrainerTest, DroppedShareIsThatOfTheMicrobatches) {
+  config_.router.capacity_factor = 1;
+  config_.router.token_drop = TokenDrop::probs;
+  Trainer whole(config_);
+  config_.data.microbatches = 2;
+  Trainer halves(config_);
+  const RouterFrame of_whole = step(whole).routers[0], of_halves = step(halves).routers[0];
+  EXPECT_EQ(of_whole.tokens_per_expert, of_halves.tokens_per_expert);
+  EXPECT_GT(of_halves.dropped_fraction, of_whole.dropped_fraction);
+  const auto sent = std::accumulate(of_halves.volume.copies_RR.begin(), of_halves.volume.copies_RR.end(), 0u);
+  EXPECT_FLOAT_EQ(of_halves.dropped_fraction, 1 - static_cast<float>(sent) / 160);
+}
+
 // Copies on each rank are those of the placement that the load of the two steps before the plan gives; a checkpoint
 // between two plans holds what was counted, and another placement begins anew.
 TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {

@@ -1,0 +1,305 @@
+#include "widgets/compare/router_rounding_view.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "widgets/look/layouts.h"
+#include "widgets/panel/csv.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/panel/panel.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+namespace {
+
+struct RoundingSource {
+  RouterRounding rounding;
+  Metric metric;
+  const char* name;   // in the legend and above a column
+  const char* whole;  // at the beginning of a sentence
+};
+constexpr std::array<RoundingSource, 4> kRoundingSources = {
+    {{RouterRounding::operands, Metric::changed_by_operands, "operands", "Operands of the gate"},
+     {RouterRounding::gate_output, Metric::changed_by_gate_output, "logits", "Stored logits"},
+     {RouterRounding::bias, Metric::changed_by_bias, "bias", "Stored biases"},
+     {RouterRounding::counts, Metric::changed_by_counts, "counts", "Counts"}}};
+
+constexpr double kLowestShare = 1e-3;  // low end of the logarithmic colour scale
+
+// Index of seriesColor; 0 is run A's.
+int seriesOf(std::size_t source) {
+  return static_cast<int>(source) + 1;
+}
+
+double scalePosition(double share) {
+  if (!std::isfinite(share)) return std::nan("");
+  return share <= kLowestShare ? 0 : 1 - std::log10(share) / std::log10(kLowestShare);
+}
+
+LegendScale changedLegend(bool dark) {
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("changed"), .beyond = false};
+  for (const double share : {0.001, 0.01, 0.1, 1.0})
+    legend.ticks.push_back({scalePosition(share), formatPercent(share)});
+  return legend;
+}
+
+const RouterRoundingFrame* routerRow(const TelemetryFrame& frame, int layer, RouterRounding rounding) {
+  const auto found = std::ranges::find_if(frame.router_roundings, [&](const RouterRoundingFrame& row) {
+    return row.layer == layer && row.rounding == rounding;
+  });
+  return found == frame.router_roundings.end() ? nullptr : &*found;
+}
+
+// Mean over the layers; NaN if no layer has the row.
+double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
+  double sum = 0;
+  int layers = 0;
+  for (const RouterRoundingFrame& row : frame.router_roundings) {
+    if (row.rounding != rounding) continue;
+    sum += static_cast<double>(row.changed);
+    ++layers;
+  }
+  return layers > 0 ? sum / layers : std::nan("");
+}
+
+// The source that changes most tokens. Counts change none in their step.
+const RoundingSource& mostChanging(const TelemetryFrame& frame) {
+  const auto share = [&](const RoundingSource& source) { return meanShare(frame, source.rounding); };
+  return *std::ranges::max_element(kRoundingSources.begin(), kRoundingSources.end() - 1, {}, share);
+}
+
+// The layer in which the rounding changes most tokens.
+const RouterRoundingFrame& worstLayer(const TelemetryFrame& frame, RouterRounding rounding) {
+  const RouterRoundingFrame* worst = nullptr;
+  for (const RouterRoundingFrame& row : frame.router_roundings)
+    if (row.rounding == rounding && (!worst || row.changed > worst->changed)) worst = &row;
+  return *worst;
+}
+
+QString countText(float value) {
+  return QString::number(static_cast<double>(value), 'f', 0);
+}
+
+}  // namespace
+
+RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
+    : QWidget(parent),
+      selection_(selection),
+      stack_(new QStackedWidget(this)),
+      lines_(new LinePlot(selection, this)),
+      matrix_(new MatrixPlot(this)),
+      margins_(new HalfOctavePlot(this)) {
+  lines_->refill = [this] { refillLines(); };
+  lines_->setPercent(true);
+  lines_->setCaption("changed by this alone");
+  lines_->setAtLeastShown(0, 0.001);
+  matrix_->refill = [this] { refillMatrix(); };
+  matrix_->setWeights(sequentialWeights());
+  matrix_->setAccessibleName("Changed choices by layer and rounding");
+  matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
+    return FigureTarget{.key = kRoundingSources[static_cast<std::size_t>(column)].metric,
+                        .layer = layers_[static_cast<std::size_t>(row)],
+                        .step = selection_->step()};
+  };
+  matrix_->decorate = [this](QPainter& painter) {
+    matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("88.8 %"), {4, 2}), [this](int row, int column) {
+      const RouterRoundingFrame* at = cell(row, column);
+      return at ? formatPercent(at->changed) : QString();
+    });
+  };
+  connect(matrix_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    chosen_ = column;
+    selection_->setLayer(layers_[static_cast<std::size_t>(row)]);
+    matrix_->markDirty();
+    margins_->markDirty();
+  });
+  margins_->refill = [this] { refillMargins(); };
+  margins_->setAccessibleName("Changed choices by margin");
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(margins_)})
+    for (const auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  stack_->addWidget(lines_);
+  stack_->addWidget(matrix_);
+  auto* row = plainRow(this);
+  row->addWidget(stack_, 1);
+  row->addWidget(margins_, 1);
+}
+
+void RouterRoundingView::showLayers(bool layers) {
+  stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
+}
+
+void RouterRoundingView::showMargins(bool margins) {
+  margins_->setVisible(margins);
+}
+
+std::shared_ptr<const TelemetryFrame> RouterRoundingView::frame() const {
+  const History* history = selection_->history();
+  auto frame = history ? history->gradient_frame_at(selection_->step()) : nullptr;
+  return frame && !frame->router_roundings.empty() ? frame : nullptr;
+}
+
+std::int64_t RouterRoundingView::shownStep() const {
+  const auto now = frame();
+  return now ? now->step : -1;
+}
+
+RouterRounding RouterRoundingView::shownRounding() const {
+  return chosen_ >= 0 ? kRoundingSources[static_cast<std::size_t>(chosen_)].rounding : mostChanging(*frame()).rounding;
+}
+
+QString RouterRoundingView::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (history->info().config_toml.empty()) return notInLogNotice(history->info(), "the numbers of the router");
+  const auto measured = history->gradient_frame_at(history->steps().last);
+  if (measured && measured->router_roundings.empty())
+    return QString("No router of this run chooses: balance is forced, or the routing is replayed");
+  if (!measured)
+    return QString(
+        "The router was not measured yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, sets "
+        "how often");
+  return {};
+}
+
+void RouterRoundingView::refillLines() {
+  lines_->setNotice(whyNothing());
+  if (!lines_->notice().isEmpty()) return;
+  const auto& history = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  std::vector<LineSeries> series;
+  for (std::size_t i = 0; i < kRoundingSources.size(); ++i)
+    series.push_back({history, kRoundingSources[i].metric, kWholeRun, kRoundingSources[i].name, seriesOf(i)});
+  lines_->setSeries(std::move(series));
+}
+
+void RouterRoundingView::refillMatrix() {
+  matrix_->setNotice(whyNothing());
+  frame_ = frame();
+  if (!matrix_->notice().isEmpty()) return;
+  if (!frame_) return matrix_->setNotice("Not measured yet at this step");
+  layers_.clear();
+  for (const RouterRoundingFrame& row : frame_->router_roundings)
+    if (layers_.empty() || layers_.back() != row.layer) layers_.push_back(row.layer);
+  std::vector<Tick> rows, columns;
+  std::vector<std::uint8_t> codes;
+  for (int row = 0; row < std::ssize(layers_); ++row) {
+    rows.push_back({static_cast<double>(row), QString::number(layers_[static_cast<std::size_t>(row)])});
+    for (int column = 0; column < std::ssize(kRoundingSources); ++column) {
+      const RouterRoundingFrame* at = cell(row, column);
+      codes.push_back(scaleCode(at ? scalePosition(static_cast<double>(at->changed)) : std::nan("")));
+    }
+  }
+  for (std::size_t i = 0; i < kRoundingSources.size(); ++i)
+    columns.push_back({static_cast<double>(i), QString(kRoundingSources[i].name)});
+  matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(kRoundingSources.size()), std::move(codes));
+  matrix_->setLegend(changedLegend(isDark(palette())));
+  matrix_->setRowAxis(std::move(rows), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
+  matrix_->setColumnAxis(std::move(columns), {});
+  const auto row = std::ranges::find(layers_, selection_->layer());
+  matrix_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()), chosen_);
+}
+
+void RouterRoundingView::refillMargins() {
+  const auto now = whyNothing().isEmpty() ? frame() : nullptr;
+  if (!now)
+    return margins_->setNotice(whyNothing().isEmpty() ? QString("Not measured yet at this step") : QString(' '));
+  const RouterRounding rounding = shownRounding();
+  HalfOctaves tokens{}, flipped{};
+  for (const RouterRoundingFrame& row : now->router_roundings) {
+    if (row.rounding != rounding) continue;
+    for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
+      tokens[bin] += row.margin_tokens[bin];
+      flipped[bin] += row.margin_flipped[bin];
+    }
+  }
+  if (std::ranges::all_of(tokens, [](std::uint32_t n) { return n == 0; }))
+    return margins_->setNotice("Counts change the biases after the step, and no choice in it");
+  margins_->setNotice({});
+  const auto source = std::ranges::find(kRoundingSources, rounding, &RoundingSource::rounding);
+  margins_->setTexts({.value = "margin",
+                      .counted = "tokens",
+                      .caption = "margin in FP32: score of the last chosen expert minus the next, log",
+                      .in_short = "margin in FP32, log",
+                      .back = "all",
+                      .front = QString("changed by %1").arg(QString(source->name))});
+  margins_->setHistograms(tokens, flipped, seriesOf(static_cast<std::size_t>(source - kRoundingSources.begin())));
+}
+
+const RouterRoundingFrame* RouterRoundingView::cell(int row, int column) const {
+  return frame_ ? routerRow(*frame_, layers_[static_cast<std::size_t>(row)],
+                            kRoundingSources[static_cast<std::size_t>(column)].rounding)
+                : nullptr;
+}
+
+QStringList RouterRoundingView::describe(int row, int column) const {
+  const RouterRoundingFrame* at = cell(row, column);
+  if (!at) return {};
+  const RouterRoundingFrame* none = routerRow(*frame_, at->layer, RouterRounding::none);
+  const QString place =
+      QString("layer %1, %2").arg(at->layer).arg(kRoundingSources[static_cast<std::size_t>(column)].name);
+  if (at->rounding == RouterRounding::counts)
+    return {place, QString("%1 of the biases move in another direction").arg(formatPercent(at->changed))};
+  QStringList lines{place, QString("%1 of the tokens have other experts").arg(formatPercent(at->changed))};
+  if (none)
+    lines
+        << QString("MaxVio %1, without it %2").arg(formatValue(at->max_vio, 3), formatValue(none->max_vio, 3))
+        << QString("%1 different biases, without it %2").arg(countText(at->bias_values), countText(none->bias_values));
+  return lines;
+}
+
+QStringList RouterRoundingView::answers() const {
+  const auto now = frame();
+  if (!now) return {};
+  const RoundingSource& source = mostChanging(*now);
+  const RouterRoundingFrame& worst = worstLayer(*now, source.rounding);
+  const RouterRoundingFrame* none = routerRow(*now, worst.layer, RouterRounding::none);
+  const QString letter = runLetter(*selection_, selection_->run());
+  if (!(worst.changed > 0)) return {QString("No rounding in the router of %1 changes a choice").arg(letter)};
+  const QString share = formatPercent(static_cast<float>(meanShare(*now, source.rounding)));
+  const QString most =
+      QString("%1: %2 in BF16 alone change %3 of the choices").arg(letter, QString(source.whole).toLower(), share);
+  const QString load =
+      none ? QString("; in layer %1 %2, MaxVio %3 becomes %4")
+                 .arg(worst.layer)
+                 .arg(formatPercent(worst.changed), formatValue(none->max_vio, 3), formatValue(worst.max_vio, 3))
+           : QString();
+  const RouterRoundingFrame* bias = routerRow(*now, worst.layer, RouterRounding::bias);
+  const QString values = bias && none ? QString(", %1 of %2 different biases left in BF16")
+                                            .arg(countText(bias->bias_values), countText(none->bias_values))
+                                      : QString();
+  return {most + load + values, most + load, most, QString("%1: %2 by %3").arg(letter, share, source.name),
+          QString("%1: %2").arg(source.name, share)};
+}
+
+QString RouterRoundingView::csv() const {
+  QString text = QStringLiteral(
+      "run,step,layer,in BF16 alone,changed [share],MaxVio,different biases,margin from,margin to,tokens,changed "
+      "tokens\n");
+  const auto now = frame();
+  if (!now) return text;
+  const QString run = csvField(runLabel(*selection_, selection_->run()));
+  for (const RouterRoundingFrame& row : now->router_roundings) {
+    const QString begin =
+        QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
+            .arg(run)
+            .arg(now->step)
+            .arg(row.layer)
+            .arg(QLatin1String(router_rounding_name(row.rounding)), digits(static_cast<double>(row.changed), 9),
+                 digits(static_cast<double>(row.max_vio), 9), digits(static_cast<double>(row.bias_values), 9));
+    if (row.rounding == RouterRounding::counts) text += begin + QStringLiteral(",,,\n");
+    for (int bin = 0; bin < kHalfOctaves; ++bin) {
+      const auto i = static_cast<std::size_t>(bin);
+      if (row.margin_tokens[i] > 0)
+        text += begin + csvRow(digits(static_cast<double>(half_octave_edge(bin)), 9),
+                               digits(static_cast<double>(half_octave_edge(bin + 1)), 9), row.margin_tokens[i],
+                               row.margin_flipped[i]);
+    }
+  }
+  return text;
+}
+
+}  // namespace moescope
