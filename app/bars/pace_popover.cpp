@@ -33,8 +33,9 @@ PacePopover::PacePopover(QWidget* parent) : Popover("Pace", parent), speed_(new 
 
 void PacePopover::setTraining(bool training) {
   for (QWidget* part : {static_cast<QWidget*>(until_), static_cast<QWidget*>(until_name_)}) part->setVisible(training);
-  words_->setText(training ? "Training pauses before this step. Without one, it goes on past the end of the schedule."
-                           : "As fast as possible, a recording is replayed in 10 s.");
+  words_->setText(
+      training ? "Training pauses before this step. If no step is set, training continues past the end of the schedule."
+               : "At \"as fast as possible\" a recording is replayed in 10 s.");
 }
 
 void PacePopover::onUntilEdited() {

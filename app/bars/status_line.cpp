@@ -219,7 +219,7 @@ void StatusLine::showHoldings(const Source& source, const History& history) {
   tip += QString("%1; %2 of arrays and %3 of figures in memory")
              .arg(steps, bytes(history.array_bytes()), bytes(history.scalar_bytes()));
   if (history.kept_every() > 1)
-    tip += QString("<br>Of older steps, the arrays of 1 in %1 are in memory").arg(history.kept_every());
+    tip += QString("<br>For older steps, the arrays of 1 step in %1 are in memory").arg(history.kept_every());
   recording_->setToolTip(tip);
   fit();
 }

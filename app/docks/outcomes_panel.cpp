@@ -61,7 +61,7 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
      "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; "
      "computed from measured losses",
      [](const Outcome& o) { return o.conclusion.half; }},
-    {"verdict", "Whether the gap is more than chance, and matters"},
+    {"verdict", "Verdict: whether the gap is larger than chance and large enough to matter"},
     {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured",
      [](const Outcome& o) { return o.costs.gradient_error; }},
     {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured",

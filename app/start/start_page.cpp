@@ -189,7 +189,7 @@ void StartPage::makeDoors(QBoxLayout* column) {
                DoorIcon::Kind::book),
       1);
   row->addWidget(
-      doorCard({"Open a log or a model", "What you already have",
+      doorCard({"Open a log or a model", "Your own files",
                 "Recordings, logs (JSON lines, TensorBoard, W&B, traces), tensors, and folders of models in Hugging "
                 "Face format. Or drop it on the window.",
                 open},
@@ -239,7 +239,7 @@ void StartPage::makeExamples(QBoxLayout* column) {
   column->addSpacing(kSpace8);
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpace8);
-  head->addWidget(words("What the Overview answers", Type::body, true));
+  head->addWidget(words("Questions of the Overview", Type::body, true));
   head->addWidget(words("Example data, not from your machine", Type::body, false, true), 1);
   column->addLayout(head);
   auto* row = new QHBoxLayout;

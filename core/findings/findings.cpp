@@ -505,8 +505,8 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
     case Verdict::unclear:
       finding.title = names + ": not told apart";
       finding.why =
-          "Equal runs differ as much by noise, and by more than matters. More noise twins or more steps would settle "
-          "it.";
+          "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or "
+          "more steps would settle it.";
       break;
     case Verdict::worse:
     case Verdict::better:

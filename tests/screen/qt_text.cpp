@@ -221,7 +221,7 @@ class TextTest : public QObject {
     TokenTextView* view = panel.findChild<TokenTextView*>();
     QVERIFY2(view->notice().isEmpty(), qPrintable(view->notice()));
     QCOMPARE(view->text()->text, std::string("once upon"));
-    choose(&panel, "Which text", "code");
+    choose(&panel, "Displayed text", "code");
     panel.grab();
     QCOMPARE(view->text()->text, std::string("int main"));
   }
@@ -230,12 +230,12 @@ class TextTest : public QObject {
     Selection selection;
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun());
-    choose(&panel, "Which text", "code");
+    choose(&panel, "Displayed text", "code");
     panel.grab();
     QCOMPARE(panel.findChild<TokenTextView*>()->text()->text, std::string("int main"));
     QVERIFY(panel.csv().startsWith("step,position,byte"));
     QVERIFY(panel.csv().contains("\n30,0,105,"));
-    choose(&panel, "Which text", "probe");
+    choose(&panel, "Displayed text", "probe");
     selection.setStep(7);
     panel.grab();
     QVERIFY(panel.csv().contains("\n0,0,97,"));

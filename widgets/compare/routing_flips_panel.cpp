@@ -82,11 +82,10 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
                          "Layer by layer of one run (the active one, B while A is active), instead of all runs' means");
   connect(by_layer_, &QToolButton::toggled, this, &RoutingFlipsPanel::showLayers);
   addOption(by_layer_);
-  by_rounding_ = makeToggle(
-      "by rounding",
-      "Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
-      "Run A has other weights after the first step, so flips against it measure how far the runs have drifted "
-      "apart");
+  by_rounding_ = makeToggle("by rounding",
+                            "Compares with an FP32 pass on the run's own weights instead of run A: the effect of its "
+                            "number formats on the routing. Run A has other weights after the first step, so flips "
+                            "against it measure how far the runs have drifted apart");
   connect(by_rounding_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRounding);
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);

@@ -201,8 +201,8 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   auto* row = plainRow(basis_row_, 0);
   const QString names[] = {"Modelled", "Measured"};
   const QString tips[] = {"By the rounding errors of each weight's operands, as if independent",
-                          "By what rounding each operand alone does to the gradient: a copy of the run takes a "
-                          "forward and a backward pass for each"};
+                          "By the change of the gradient when one operand is rounded: a copy of the run does a forward "
+                          "and a backward pass for each operand"};
   for (const Basis basis : {kModelled, kMeasured}) {
     QToolButton*& button = bases_[static_cast<std::size_t>(basis)];
     button = new QToolButton(basis_row_);

@@ -329,10 +329,10 @@ QString HealthBanner::explanation() const {
 QString HealthBanner::textsExplained() const {
   if (texts_->isHidden()) return {};
   return QString(
-             "<p>A checkpoint's router does not change, so that nothing has to last: the verdict is on the load of all "
-             "batches together, of all texts or of the domain that is chosen at the right. It needs attention if an "
-             "expert gets no token, where chance would give it %1 and more, or if the fullest one has twice its fair "
-             "share. On one domain alone that is what specialised experts look like; over all texts it is not.</p>")
+             "<p>The router of a checkpoint does not train. The verdict judges the load of all batches together, for "
+             "all texts or for the domain that is chosen at the right. It is <i>needs attention</i> if an expert gets "
+             "no token although an even share is %1 tokens or more, or if the fullest expert has twice its fair share. "
+             "Specialised experts are uneven on one domain alone; over all texts their load should be even.</p>")
       .arg(kLeastToJudge);
 }
 

@@ -26,10 +26,14 @@ QString tileName(int figure) {
 }
 
 QString tileTip(int figure) {
-  if (figure == kDrops) return QString("Assignments beyond the capacity, over all; mean of layers");
+  if (figure == kDrops)
+    return QString("Assignments beyond the capacity, as a share of all assignments; mean of layers");
   if (figure == kFiller)
-    return QString("Rows of gate 0 that would fill every expert up to its capacity, over all copies; mean of layers");
-  return QString("Zero rows when every expert's rows are padded to a multiple of %1, over all rows; mean of layers")
+    return QString(
+        "Rows with gate 0 that would fill every expert up to its capacity, as a share of all copies; mean of layers");
+  return QString(
+             "Zero rows when every expert's rows are padded to a multiple of %1, as a share of all rows; mean of "
+             "layers")
       .arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
 }
 

@@ -96,7 +96,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
     what_ = new FlatCombo(this);
-    what_->setAccessibleName("Which text");
+    what_->setAccessibleName("Displayed text");
     what_->setToolTip("The probe text, or the newest passage of the data that was trained on, by domain");
     what_->addItem("probe");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
@@ -375,8 +375,8 @@ QString TokensAndSamplePanel::explain() const {
           : QString(
                 "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
                 "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
-                "byte, or of a checkpoint a piece of its tokenizer, with a gap before it; white space and control "
-                "bytes have glyphs.</p>");
+                "byte; in the run of a checkpoint it is a token of the checkpoint's tokenizer, with a gap before it; "
+                "white space and control bytes have glyphs.</p>");
   return explanation({what});
 }
 
