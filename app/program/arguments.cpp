@@ -216,7 +216,7 @@ void readLooks(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("theme")) return;
   result.theme = themeNamed(parser.value("theme"));
   if (!result.theme)
-    result.problems << QString("--theme: \"%1\" is no theme; give dark or light").arg(parser.value("theme"));
+    result.problems << QString("--theme: \"%1\" is not a theme; give dark or light").arg(parser.value("theme"));
 }
 
 // Refuses outputs that would replace an input file or, without --overwrite, an existing file.
@@ -265,7 +265,7 @@ Arguments parseArguments(const QStringList& arguments) {
   result.projector = parser.isSet("projector");
   result.workspace = parser.value("workspace");
   if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))
-    result.problems << QString("--workspace: \"%1\" is no workspace; give one of %2")
+    result.problems << QString("--workspace: \"%1\" is not a workspace; give one of %2")
                            .arg(result.workspace, workspaceNames().join(", "));
   result.screenshot = parser.value("screenshot");
   guardOutputs(parser, result);

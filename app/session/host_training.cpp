@@ -33,7 +33,7 @@ std::vector<HostRanks> parseHosts(const QString& text) {
     const QRegularExpressionMatch match = form.match(line);
     const int ranks = match.captured(2).isEmpty() ? 1 : match.captured(2).toInt();
     if (!match.hasMatch() || ranks < 1)
-      throw std::runtime_error(QString("Line %1: \"%2\" is no host; expected NAME or NAME:RANKS, such as node1:4")
+      throw std::runtime_error(QString("Line %1: \"%2\" is not a host; expected NAME or NAME:RANKS, such as node1:4")
                                    .arg(i + 1)
                                    .arg(line)
                                    .toStdString());

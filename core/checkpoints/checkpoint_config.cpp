@@ -112,7 +112,7 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
     for (RopeSettings& rope : c.rope) rope.theta = theta;
     return;
   }
-  if (!given->is_object()) keys.fail("rope_parameters", "is no object");
+  if (!given->is_object()) keys.fail("rope_parameters", "is not an object");
   constexpr const char* kKinds[] = {"full_attention", "sliding_attention"};
   const bool by_kind = given->contains(kKinds[0]) || given->contains(kKinds[1]);
   if (!by_kind) {
@@ -133,7 +133,7 @@ void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& 
   const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
   const Json* types = keys.find({"layer_types"});
   if (types && (!types->is_array() || types->size() != c.layers.size()))
-    keys.fail("layer_types", "is no list of " + std::to_string(c.layers.size()) + " layers");
+    keys.fail("layer_types", "is not a list of " + std::to_string(c.layers.size()) + " layers");
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     bool slides = used && window > 0 && sliding(i);
     if (types) {
@@ -180,9 +180,9 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
     c.layers[i].moe = c.experts > 0 && (static_cast<int>(i) + 1) % step == 0;
   const Json* dense = keys.find({"mlp_only_layers"});
   if (!dense) return;
-  if (!dense->is_array()) keys.fail("mlp_only_layers", "is no list");
+  if (!dense->is_array()) keys.fail("mlp_only_layers", "is not a list");
   for (const Json& layer : *dense) {
-    if (!layer.is_number_integer() || layer.get<double>() < 0) keys.fail("mlp_only_layers", "is no list of layers");
+    if (!layer.is_number_integer() || layer.get<double>() < 0) keys.fail("mlp_only_layers", "is not a list of layers");
     if (layer.get<double>() < static_cast<double>(c.layers.size())) c.layers[layer.get<std::size_t>()].moe = false;
   }
 }
@@ -192,7 +192,7 @@ void read_layer_kinds(ConfigKeys& keys, CheckpointConfig& c) {
   const Json* kinds = keys.find({"mlp_layer_types"});
   if (!kinds) return;
   if (!kinds->is_array() || kinds->size() != c.layers.size())
-    keys.fail("mlp_layer_types", "is no list of " + std::to_string(c.layers.size()) + " layers");
+    keys.fail("mlp_layer_types", "is not a list of " + std::to_string(c.layers.size()) + " layers");
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const Json& kind = (*kinds)[i];
     if (kind != "dense" && kind != "sparse")
@@ -381,7 +381,7 @@ Architecture read_architecture(ConfigKeys& keys) {
 void read_quantization(ConfigKeys& keys) {
   const Json* quantization = keys.find({"quantization_config", "compression_config"});
   if (!quantization) return;
-  if (!quantization->is_object()) keys.fail("quantization_config", "is no object");
+  if (!quantization->is_object()) keys.fail("quantization_config", "is not an object");
   ConfigKeys inside(*quantization, keys.path(), "quantization_config.");
   // How codes and scales lie is told by the tensors (core/tensors/code_scales.h).
   inside.choice({"quant_method"}, {"fp8", "mxfp4", "compressed-tensors", "modelopt"}, "");

@@ -201,7 +201,7 @@ OrderedJson tokenizer_json() {
 
 RunConfig config_of(const SafetensorsFile& file) {
   const auto text = file.metadata().find("config");
-  if (text == file.metadata().end()) throw std::runtime_error(file.path() + ": is no checkpoint of MoEScope's");
+  if (text == file.metadata().end()) throw std::runtime_error(file.path() + ": is not a checkpoint of MoEScope");
   const ParsedConfig parsed = parse_config(text->second, file.path() + " (config)");
   if (!parsed.problems.empty()) throw std::runtime_error(file.path() + ": " + parsed.problems.front().text());
   return parsed.config;

@@ -100,7 +100,7 @@ std::string workspace_of(const std::map<std::string, std::string>& parameters) {
   if (found == parameters.end()) return {};
   const auto is_of_name = [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; };
   if (found->second.size() > 40 || !std::ranges::all_of(found->second, is_of_name))
-    refuse("workspace is \"" + printable(found->second.substr(0, 40)) + "\", which is no workspace");
+    refuse("workspace is \"" + printable(found->second.substr(0, 40)) + "\", which is not a workspace");
   return found->second;
 }
 

@@ -84,7 +84,7 @@ std::set<std::string> files_of_index(const std::string& path) {
     const std::string name = file.is_string() ? file.get<std::string>() : std::string();
     if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
       throw std::runtime_error(path + ": 'weight_map' of '" + printable(tensor) +
-                               "' is no name of a file in the index's folder");
+                               "' is not the name of a file in the index's folder");
     files.insert(name);
   }
   return files;

@@ -331,7 +331,7 @@ class Collector {
     std::vector<std::size_t> found;
     for (const PickleValue* item : list.items) {
       if (item->kind != Kind::number || item->number < 0)
-        throw SkippedTensor("has a size that is no whole number from 0 on");
+        throw SkippedTensor("has a size that is not a whole number of at least 0");
       found.push_back(static_cast<std::size_t>(item->number));
     }
     return found;

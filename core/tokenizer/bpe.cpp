@@ -175,7 +175,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
 std::pair<std::string_view, std::string_view> read_pair(const JsonPlace& place) {
   if (place.value().is_array()) {
     const std::vector<JsonPlace> pair = place.items(2);
-    if (pair.size() != 2) place.fail("is no pair");
+    if (pair.size() != 2) place.fail("is not a pair");
     return {pair[0].text(), pair[1].text()};
   }
   const std::string_view text = place.text();

@@ -69,7 +69,7 @@ TEST_F(CliCheck, JsonHasEveryFindingAndWhetherItFails) {
 TEST_F(CliCheck, WrongWordsAreNamed) {
   const Result word = run({"check", sample("domain_shift"), "--fail-on", "colapsed"});
   EXPECT_EQ(word.status, 2);
-  EXPECT_NE(word.err.find("\"colapsed\" is no finding, allowed are severe, warning, nan"), std::string::npos)
+  EXPECT_NE(word.err.find("\"colapsed\" is not a finding, allowed are severe, warning, nan"), std::string::npos)
       << word.err;
   EXPECT_EQ(run({"check", path("nothing.jsonl")}).status, 2);
   EXPECT_EQ(run({"check", sample("domain_shift"), "--until", "5"}).status, 2) << "--until needs --follow";

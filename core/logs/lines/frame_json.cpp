@@ -169,7 +169,7 @@ class RowFromJson {
     const JsonValue* blocks = member(json_, {"e8m0_blocks"});
     if (!blocks) return;
     for (const auto& [name, count] : fields_of(*blocks, "e8m0_blocks")) {
-      e8m0_blocks[byte_of(name, "e8m0_blocks", "is no scale byte")] =
+      e8m0_blocks[byte_of(name, "e8m0_blocks", "is not a scale byte")] =
           static_cast<std::uint32_t>(to_count(count, "e8m0_blocks", 4294967295.0));
     }
   }
@@ -202,7 +202,7 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
     budget.take(sizeof(std::uint32_t) * counts_of_bytes);
     special.byte_256E.resize(counts_of_bytes);
     for (const auto& [name, list] : by_name) {
-      const std::size_t byte = byte_of(name, "byte", "is no byte");
+      const std::size_t byte = byte_of(name, "byte", "is not a byte");
       const auto counts = to_counts(list, "byte", experts);
       std::copy(counts.begin(), counts.end(), special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts));
     }

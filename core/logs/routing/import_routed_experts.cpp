@@ -119,7 +119,7 @@ void Responses::take_bytes(const std::string& bytes) {
   }
   const std::size_t count = bytes.size() / sizeof(std::int32_t);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
-    throw Unreadable(std::to_string(bytes.size()) + " bytes are no array of int32");
+    throw Unreadable(std::to_string(bytes.size()) + " bytes are not an array of int32");
   sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens_of_response()});
 }
 
@@ -256,7 +256,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
         throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
                                  std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
                                  " has expert " + std::to_string(*expert) +
-                                 " twice: these are no experts of tokens, or their shape is another one (--layers, "
+                                 " twice: these are not experts of tokens, or their shape is different (--layers, "
                                  "--top-k)");
       if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
     }

@@ -88,7 +88,7 @@ RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape s
                                std::to_string(shape.top_k) + " experts (--layers, --top-k)");
     const std::string what = source + ": " + std::to_string(sequence.ids.size()) + " numbers of a response";
     if (sequence.ids.size() % shape.ids() != 0)
-      throw std::runtime_error(what + " are no rows of " + std::to_string(shape.layers) + " layers of " +
+      throw std::runtime_error(what + " are not rows of " + std::to_string(shape.layers) + " layers of " +
                                std::to_string(shape.top_k) + " experts (--layers, --top-k)");
     if (sequence.most_tokens > 0 && sequence.ids.size() / shape.ids() > sequence.most_tokens)
       throw std::runtime_error(what + " are more rows than its " + std::to_string(sequence.most_tokens) +
@@ -109,7 +109,7 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
                            "a token (--top-k) when it is imported");
   const std::size_t known = std::max(layers, top_k);
   if (known > 0 && *ids % known != 0)
-    throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are no multiple of " +
+    throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are not a multiple of " +
                              std::to_string(known) + (layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
   if (layers > 0) return {layers, *ids / layers};
   if (top_k > 0) return {*ids / top_k, top_k};

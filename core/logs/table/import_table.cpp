@@ -295,7 +295,7 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   std::optional<TableForm> form = table_form(beginning, true);
   if (!form)
     throw std::runtime_error(path +
-                             ": is no table of a run: expected the columns step, layer, expert and count; layer and "
+                             ": is not a table of a run: expected the columns step, layer, expert and count; layer and "
                              "expert; or step and a column for each figure");
   TableReader reader(path, std::move(*form));
   Imported imported;

@@ -24,7 +24,7 @@ constexpr const char *kFormatKey = "moescope_queue", *kStepsKey = "steps", *kFin
 constexpr std::int64_t kMostQueueSteps = 1'000'000'000'000;
 
 [[noreturn]] void refuse_queue(const std::string& why) {
-  throw std::runtime_error("is no queue of candidates that can be taken up: " + why);
+  throw std::runtime_error("is not a queue of candidates that can be continued: " + why);
 }
 
 const nlohmann::json& entry_of(const nlohmann::json& file, const char* key) {
@@ -37,14 +37,14 @@ std::int64_t whole_number(const nlohmann::json& file, const char* key, std::int6
   const nlohmann::json& entry = entry_of(file, key);
   const bool whole = entry.is_number_integer();
   if (!whole || entry.get<std::int64_t>() < least || entry.get<std::int64_t>() > most)
-    refuse_queue(std::string(key) + " is no whole number from " + std::to_string(least) + " to " +
+    refuse_queue(std::string(key) + " is not a whole number from " + std::to_string(least) + " to " +
                  std::to_string(most));
   return entry.get<std::int64_t>();
 }
 
 RunConfig config_from(const nlohmann::json& entry, std::size_t place) {
   const std::string which = "run " + std::to_string(place + 1);
-  if (!entry.is_string()) refuse_queue(which + " is no text");
+  if (!entry.is_string()) refuse_queue(which + " is not a text");
   ParsedConfig parsed = parse_config(entry.get_ref<const std::string&>(), which);
   if (!parsed.problems.empty()) refuse_queue(parsed.problems.front().text());
   return std::move(parsed.config);
@@ -96,7 +96,7 @@ QueueState parse_queue(std::string_view json) {
   state.steps = whole_number(file, kStepsKey, 1, kMostQueueSteps);
   state.finished = static_cast<int>(whole_number(file, kFinishedKey, 0, kMaxCandidates));
   const nlohmann::json& runs = entry_of(file, kRunsKey);
-  if (!runs.is_array()) refuse_queue("its runs are no list");
+  if (!runs.is_array()) refuse_queue("its runs are not a list");
   for (const nlohmann::json& run : runs) state.runs.push_back(config_from(run, state.runs.size()));
   require_one_queue(state.runs);
   return state;

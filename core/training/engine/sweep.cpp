@@ -102,7 +102,7 @@ SweepAxis parse_sweep_axis(const std::string& text) {
   const std::string key = text.substr(0, equals);
   SweepAxis axis{find_field(key), {}};
   if (!axis.field) refuse("no such key, did you mean " + nearest_key(key) + "?");
-  if (key == "seed") refuse("seeds are no axis: say how many of them each point gets");
+  if (key == "seed") refuse("the seed is not an axis: --seeds sets the number of seeds of each point");
   std::istringstream list(text.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');) {
     try {

@@ -86,7 +86,7 @@ TEST(SetupLink, RefusesInASentence) {
   EXPECT_EQ(why_refused(with("layer=2", "layer=-2")),
             "The set-up cannot be opened: layer is \"-2\", expected 0 to 9999.");
   EXPECT_EQ(why_refused(with("all-to-all", "../etc")),
-            "The set-up cannot be opened: workspace is \"../etc\", which is no workspace.");
+            "The set-up cannot be opened: workspace is \"../etc\", which is not a workspace.");
   EXPECT_EQ(why_refused(link.substr(0, link.size() - 20)),
             "The set-up cannot be opened: its settings are damaged or cut off; copy the whole text.");
   EXPECT_EQ(why_refused(with("config=", "config=!")),

@@ -181,7 +181,7 @@ TEST_F(RoutedExperts, AFlatArrayOfOneLengthIsNotGuessed) {
     expect_loads(path, {ids}, {.layers = kLayers, .top_k = kTopK});
   }
   const std::string path = write("flat.jsonl", flat_response(later, 20, 21));
-  EXPECT_NE(refusal(path, {.layers = 3, .top_k = 3}).find("no rows of 3 layers of 3 experts"), std::string::npos);
+  EXPECT_NE(refusal(path, {.layers = 3, .top_k = 3}).find("not rows of 3 layers of 3 experts"), std::string::npos);
   EXPECT_NE(refusal(path, {.layers = 1, .top_k = 1}).find("more rows than its 40 tokens"), std::string::npos);
 }
 
@@ -286,7 +286,7 @@ TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
                         "{\"routed_experts\": [[[1, 2]], [[1]]]}\n{\"routed_experts\": [[[-2, 1]]]}\n[1]\n",
                         bad));
   EXPECT_EQ(bad.count(), 6) << bad.text();
-  EXPECT_NE(bad.text().find("no array of int32"), std::string::npos) << bad.text();
+  EXPECT_NE(bad.text().find("not an array of int32"), std::string::npos) << bad.text();
   EXPECT_NE(bad.text().find("not base64"), std::string::npos) << bad.text();
   const auto problem = [&](const std::string& path) -> std::string {
     try {

@@ -40,7 +40,7 @@ TEST(Sweep, AnAxisIsReadOrRefusedWithTheReason) {
   EXPECT_NE(refused("router.topk=1").find("did you mean router.top_k"), std::string::npos);
   EXPECT_NE(refused("router.top_k=1,two").find("router.top_k"), std::string::npos);
   EXPECT_NE(refused("router.top_k=1,2,1").find("there twice"), std::string::npos);
-  EXPECT_NE(refused("seed=1,2").find("no axis"), std::string::npos);
+  EXPECT_NE(refused("seed=1,2").find("not an axis"), std::string::npos);
 }
 
 TEST(Sweep, EveryCombinationGetsEverySeed) {
