@@ -1,4 +1,4 @@
-// Where the first NaN or infinity of a step arose: in the order of its computation, forward and then backward.
+// Finds the place where the first NaN or infinity of a step arose, in the order of computation: forward, then backward.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace moescope {
 
-// Of the learner's last step, whose activations and gradients it still holds; nothing: all of them are finite, as where
-// the first weights that are not came from the update itself.
+// Searches the activations and gradients of the learner's last step. Returns nullopt if all of them are finite, for
+// example if the update made the first weight that is not.
 std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner);
 
 }  // namespace moescope

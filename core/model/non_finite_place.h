@@ -1,4 +1,4 @@
-// A value that is not finite, by its place.
+// A value that is not finite, and its place.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 namespace moescope {
 
 struct NonFinitePlace {
-  int layer = -1;             // -1: of none, such as the head
+  int layer = -1;             // -1 if the tensor belongs to no layer, such as the head
   std::string tensor;         // "w1 and w3 x", "gradient of layers.1.moe.experts.w2"
-  int expert = -1;            // routed; -1: of none
-  Index row = 0, column = 0;  // of the tensor; of an expert's among its own rows
+  int expert = -1;            // routed expert; -1 if the tensor belongs to none
+  Index row = 0, column = 0;  // in the tensor; rows of an expert are counted from its first
   float value = 0;
 
   std::string text() const;  // "layer 1, w1 and w3 x, expert 5, row 17, column 3: NaN"

@@ -10,9 +10,9 @@ namespace moescope {
 namespace {
 
 constexpr int kDrawBits = 16;
-constexpr std::size_t kDraws = 64 / kDrawBits;  // of one random number
+constexpr std::size_t kDraws = 64 / kDrawBits;  // draws of one random number
 
-// The number `n` of the draws of a step.
+// Returns draw number `n` of a step, 16 bits.
 std::uint32_t draw_of(const RandomStream& random, std::uint64_t n) {
   return static_cast<std::uint32_t>(random.bits(n / kDraws) >> (n % kDraws * kDrawBits)) & 0xFFFF;
 }
@@ -23,7 +23,7 @@ void round_stochastically(const RandomStream& random, std::uint64_t first, std::
     values[i] = static_cast<T>(bf16_rounded_stochastically(static_cast<float>(values[i]), draw_of(random, first + i)));
 }
 
-// The next number of BF16, away from zero or towards it.
+// Returns the next BF16 number away from zero (`outwards`) or towards it.
 float bf16_neighbour(float value, bool outwards) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>(outwards ? bits + 0x10000 : bits - 0x10000);

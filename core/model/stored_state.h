@@ -1,8 +1,8 @@
-// State of a training that is stored in BF16: weights, Adam's moments and biases, as optimizer.master_format,
-// moment1_format, moment2_format and router.bias_format say.
+// Rounds the state of a training that is stored in BF16: weights, Adam's moments and biases, as
+// optimizer.master_format, moment1_format, moment2_format and router.bias_format say.
 //
-// A step computes in FP32 and rounds what it stores (PyTorch's fused optimizers with parameters in BF16). The arenas
-// hold the rounded numbers, so that everything that reads them needs to know nothing of it.
+// A step computes in FP32 and rounds the results that it stores, as PyTorch's fused optimizers do with parameters in
+// BF16. The arenas hold the rounded numbers, so that their readers need not know the format.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace moescope {
 
-// One of the two neighbours in BF16, the upper with the probability of the distance from the lower; `random`: 16 bits.
-// What BF16 has, infinities and NaN stay.
+// Returns one of the two BF16 numbers around `value`: the upper one with a probability equal to the distance from the
+// lower one. `random` holds 16 random bits. Numbers of BF16, infinities and NaN do not change.
 float bf16_rounded_stochastically(float value, std::uint32_t random);
 
-// Weights before the first step: to nearest. With a perturbation each then moves a BF16 unit up or down, as
-// Parameters::initialise() moves a weight in FP32.
+// Rounds the weights to nearest before the first step. With a perturbation each weight then moves one BF16 unit up or
+// down, as Parameters::initialise() moves a weight in FP32.
 template <class T>
 void round_initial_weights(const RunConfig& config, std::span<const ParameterRun> runs, Parameters<T>& parameters);
 
-// After the `step`-th step, of the parameters in these runs.
+// Rounds the state of the parameters in `slices` after step number `step`.
 template <class T>
 void round_state(const RunConfig& config, std::int64_t step, std::span<const ParameterRun> slices,
                  Parameters<T>& parameters);

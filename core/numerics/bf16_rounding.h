@@ -1,4 +1,4 @@
-// Numbers rounded to BF16 in place: to nearest, ties to even; a NaN stays one, what is too large becomes infinite.
+// Rounds numbers to BF16 in place, to nearest, ties to even. NaN stays NaN; numbers that are too large become infinite.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-// On the calling thread. Values of type double are rounded to float first.
+// Runs on the calling thread. Values of type double are rounded to float first.
 template <class T>
 void round_to_bf16(std::span<T> values) {
   for (T& value : values) value = static_cast<T>(bf16_rounded(static_cast<float>(value)));
@@ -19,7 +19,7 @@ void round_to_bf16(const Matrix<T>& rows) {
   for (Index r = 0; r < rows.rows; ++r) round_to_bf16(std::span<T>(rows.row(r), static_cast<std::size_t>(rows.cols)));
 }
 
-// On all threads.
+// Runs on all threads.
 template <class T>
 void round_all_to_bf16(const Matrix<T>& rows) {
   constexpr Index kSlice = 64;

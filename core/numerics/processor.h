@@ -1,6 +1,6 @@
-// What computes products on this processor. Beside config, seed and data it alone decides the bits of a run: other
-// kernels add in another order. A recording and a checkpoint store it, so that whoever repeats a training elsewhere
-// knows what to expect.
+// The kernels that compute matrix products on this processor. The bits of a run depend on config, seed, data and these
+// kernels alone: other kernels add in another order. Recordings and checkpoints store their names, so that a user who
+// repeats a training on another machine knows which result to expect.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 namespace moescope {
 
 const Kernels& kernels_here();
-std::string openblas_core();  // whose kernels OpenBLAS uses in this process: "Haswell"
-// The core whose kernels OpenBLAS should use, since those that it chose are older than this CPU's instruction sets
-// (it falls back to kernels of 2004 for CPU models that it does not know); nullptr: its choice fits.
+std::string openblas_core();  // the CPU core for which OpenBLAS's kernels in this process were written: "Haswell"
+// Returns the core whose kernels OpenBLAS should use if those that it chose are older than this CPU's instruction sets
+// (for CPU models that it does not know it falls back to kernels of 2004); nullptr if its choice fits.
 const char* better_openblas_core();
 
 struct KernelCheck {
   enum class Outcome { same, not_recorded, other };
   Outcome outcome = Outcome::same;
-  std::string text;  // a sentence or two: by what it was computed, and what there is here
-  // What comes nearer to the recorded kernels, and this CPU can run; empty: nothing.
+  std::string text;  // a sentence or two: the kernels that computed the run, and those of this machine
+  // Settings that this CPU can run and that come nearer to the recorded kernels; empty if there are none.
   std::string core;   // OPENBLAS_CORETYPE
-  std::string units;  // choose_matrix_unit()'s
+  std::string units;  // argument of choose_matrix_unit()
   bool helps() const { return !core.empty() || !units.empty(); }
 };
-// `recorded`: RunInfo::kernels or those of a checkpoint, Kernels::text(); empty: not known.
+// `recorded` is RunInfo::kernels or a checkpoint's Kernels::text(); empty if not known.
 KernelCheck check_kernels(const std::string& recorded);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Byte-pair encoding: of all neighbouring tokens of a piece that have a merge, the pair whose merge comes first in the
-// list becomes one token, the leftmost of equal ones, until there is none.
+// Byte-pair encoding: repeatedly replaces the pair of neighbouring tokens whose merge comes first in the list by one
+// token, the leftmost of equal pairs first, until no pair has a merge.
 // R. Sennrich et al., https://arxiv.org/abs/1508.07909.
 #include <algorithm>
 #include <queue>
@@ -14,7 +14,7 @@ namespace moescope {
 namespace {
 
 struct Merge {
-  std::int32_t rank;  // place in the list
+  std::int32_t rank;  // index in the list of merges
   TokenId merged;
 };
 
@@ -24,7 +24,7 @@ std::uint64_t pair_key(TokenId left, TokenId right) {
 
 using Merges = FlatTable<Merge>;
 
-// The tokens of a piece while they are merged, in a list whose places stay.
+// The tokens of a piece while they are merged: a linked list in an array, so that indices stay valid.
 class MergedPiece {
  public:
   MergedPiece(const std::vector<TokenId>& ids, const Merges& merges) : merges_(merges) {
@@ -40,7 +40,7 @@ class MergedPiece {
       candidates_.pop();
       const Symbol& left = symbols_[best.place];
       if (left.id < 0 || left.next == kNone) continue;
-      // A pair that has become another since it was offered.
+      // The pair has changed since it was queued.
       const Merge* merge = merges_.find(pair_key(left.id, symbols_[left.next].id));
       if (merge && merge->merged == best.merged) join(best.place, best.merged);
     }
@@ -53,7 +53,7 @@ class MergedPiece {
 
  private:
   static constexpr int kNone = -1;
-  static constexpr TokenId kJoined = -1;  // with the one before it
+  static constexpr TokenId kJoined = -1;  // merged into the token before it
   struct Symbol {
     TokenId id;
     int previous, next;
@@ -89,11 +89,11 @@ class MergedPiece {
 };
 
 struct BpeRules {
-  std::optional<std::string> unknown;  // the token for characters that the vocabulary lacks; nullopt: they are left out
-  bool fuse_unknown = false;           // one for a run of them
-  bool byte_fallback = false;          // their bytes as tokens instead
-  bool whole_pieces = false;           // a piece that is a token is it, whatever the merges say
-  std::string prefix, suffix;          // of characters within a piece, and of its last one
+  std::optional<std::string> unknown;  // token for characters that the vocabulary lacks; nullopt: they are left out
+  bool fuse_unknown = false;           // one such token for a run of characters
+  bool byte_fallback = false;          // tokens of their bytes instead
+  bool whole_pieces = false;           // a piece that is a token is not merged
+  std::string prefix, suffix;          // added to characters within a piece, and to its last one
 };
 
 class Bpe : public TokenModel {
@@ -116,11 +116,11 @@ class Bpe : public TokenModel {
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  // A token for every character, with those that are no token yet treated as the rules say.
+  // Returns a token for every character; characters without a token are treated as the settings say.
   std::vector<TokenId> characters(std::string_view piece) const {
     std::vector<TokenId> ids;
     ids.reserve(piece.size());
-    bool unknown = false;  // one is due
+    bool unknown = false;  // an unknown token has yet to be appended
     std::string spelled;
     for (std::size_t at = 0; at < piece.size();) {
       const std::size_t begin = at;
@@ -137,7 +137,7 @@ class Bpe : public TokenModel {
         unknown = false;
         ids.push_back(*id);
       } else if (rules_.byte_fallback && byte_tokens_.append(character, ids)) {
-        continue;  // an unknown one that is due comes behind these bytes, as in the `tokenizers` package
+        continue;  // a pending unknown token follows these bytes, as in the `tokenizers` package
       } else if (rules_.unknown) {
         if (!unknown_)
           throw std::runtime_error("unk_token " + in_quotes(*rules_.unknown) + " is not in the vocabulary");
@@ -171,7 +171,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
   return vocabulary;
 }
 
-// "a b", or ["a", "b"].
+// Reads "a b" or ["a", "b"].
 std::pair<std::string_view, std::string_view> read_pair(const JsonPlace& place) {
   if (place.value().is_array()) {
     const std::vector<JsonPlace> pair = place.items(2);

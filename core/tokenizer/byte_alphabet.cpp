@@ -10,8 +10,8 @@ namespace {
 constexpr char32_t kFirstOfOthers = 0x100;
 
 struct ByteAlphabet {
-  std::array<std::string, 256> character;         // of a byte, UTF-8
-  std::array<int, 2 * kFirstOfOthers> byte_of{};  // of a character; -1: none
+  std::array<std::string, 256> character;         // by byte, UTF-8
+  std::array<int, 2 * kFirstOfOthers> byte_of{};  // by character; -1 if it is not in the alphabet
 
   ByteAlphabet() {
     byte_of.fill(-1);

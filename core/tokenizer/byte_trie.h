@@ -1,4 +1,4 @@
-// Words by their beginnings: all words that a text begins with are found in one walk.
+// A trie of words: finds all words that a text begins with in one pass.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class ByteTrie {
  public:
   explicit ByteTrie(std::size_t bytes_of_all_words) : edges_(bytes_of_all_words) {}
 
-  void add(std::string_view word, std::int32_t id) {  // not empty; of the same word the last holds
+  void add(std::string_view word, std::int32_t id) {  // `word` must not be empty; a later id replaces it
     std::uint64_t node = 0;
     for (const char c : word) {
       const std::uint64_t edge = node << 8 | static_cast<unsigned char>(c);
@@ -38,7 +38,7 @@ class ByteTrie {
 
  private:
   static constexpr std::int32_t kNoWord = -1;
-  FlatTable<std::uint32_t> edges_;  // node and byte: the next node
+  FlatTable<std::uint32_t> edges_;  // from node and byte to the next node
   std::vector<std::int32_t> ids_{kNoWord};
 };
 

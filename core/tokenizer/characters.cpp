@@ -34,7 +34,7 @@ bool is_combining_mark(char32_t c) {
 }
 
 void append_lower(std::string& to, char32_t c) {
-  constexpr char32_t kCapitalIWithDot = 0x130;  // the only one that becomes two characters
+  constexpr char32_t kCapitalIWithDot = 0x130;  // the only character whose lower case has two characters
   if (c == kCapitalIWithDot)
     to += "i\u0307";
   else

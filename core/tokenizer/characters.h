@@ -1,4 +1,4 @@
-// Unicode classes of characters as the `tokenizers` package takes them, by ICU; texts are UTF-8.
+// Unicode classes of characters as the `tokenizers` package defines them, determined by ICU. Texts are UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,20 @@
 
 namespace moescope {
 
-bool is_white_space(char32_t c);     // White_Space
-bool is_word_character(char32_t c);  // what \w is: alphabetic, marks, decimal digits, connectors, joiners
-bool is_numeric(char32_t c);         // categories Nd, Nl, No
-bool is_punctuation(char32_t c);     // categories P*, and all of ASCII that is no letter, digit, blank or control
-bool is_combining_mark(char32_t c);  // categories M*
-void append_lower(std::string& to, char32_t c);  // of the character alone, whatever stands beside it
+bool is_white_space(char32_t c);                 // White_Space
+bool is_word_character(char32_t c);              // \w: alphabetic, marks, decimal digits, connectors, joiners
+bool is_numeric(char32_t c);                     // categories Nd, Nl, No
+bool is_punctuation(char32_t c);                 // categories P*, and ASCII except letters, digits, blanks and controls
+bool is_combining_mark(char32_t c);              // categories M*
+void append_lower(std::string& to, char32_t c);  // regardless of the neighbouring characters
 
-// The character at `at`, which moves behind it; what is not UTF-8 is U+FFFD.
+// Returns the character at `at` and moves `at` past it; U+FFFD for bytes that are not UTF-8.
 char32_t next_character(std::string_view text, std::size_t& at);
-// The same backwards: the character that ends at `at`, which moves before it. at > 0.
+// Returns the character that ends at `at` (> 0) and moves `at` to its beginning; U+FFFD for bytes that are not UTF-8.
 char32_t previous_character(std::string_view text, std::size_t& at);
 void append_character(std::string& to, char32_t c);
 
-// The text with U+FFFD for every part that is not UTF-8 (as long as a character could have gone on).
+// Returns the text with one U+FFFD in place of each longest part that begins like a character but is not UTF-8.
 std::string valid_utf8(std::string_view text);
 
 }  // namespace moescope

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-// A unit of the double array: the label of the edge to it, whether a word ends there, and how far its children are.
+// A unit of the double array: the label of the edge to it, whether a word ends there, and the offset of its children.
 bool has_leaf(std::uint32_t unit) {
   return unit >> 8 & 1;
 }

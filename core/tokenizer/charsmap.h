@@ -1,8 +1,8 @@
-// The character map of a SentencePiece model ("precompiled_charsmap"): which text stands for which.
+// The character map of a SentencePiece model ("precompiled_charsmap"): texts and their replacements.
 //
-// Base64 of: bytes of the trie (32 bits, little-endian); the trie, a double array of 32-bit units as Darts-clone lays
-// it out (https://github.com/s-yata/darts-clone); the texts that are put in, each ended by a zero byte. The value of a
-// word in the trie is where its text begins.
+// It is the Base64 form of three parts: the size of the trie in bytes (32 bits, little-endian); the trie, a double
+// array of 32-bit units with the layout of Darts-clone (https://github.com/s-yata/darts-clone); the replacements, each
+// ended by a zero byte. The value of a word in the trie is the position of its replacement.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace moescope {
 class Charsmap {
  public:
   explicit Charsmap(const JsonPlace& base64);  // throws Unreadable naming the key
-  // Replaces what a user takes for one character (a grapheme) of less than 6 bytes where the map has it or its
-  // beginning, and otherwise the characters that it consists of.
+  // Replaces every grapheme (a character as users see it) of less than 6 bytes if the map has it or its beginning;
+  // otherwise the characters of the grapheme are replaced one by one.
   std::string mapped(std::string_view text) const;
 
  private:

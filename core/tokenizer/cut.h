@@ -1,4 +1,4 @@
-// Cutting a text at matches of a pattern.
+// Cuts a text at the matches of a pattern.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace moescope {
 
-// What becomes of a match: it is left out, it is a piece of its own, it ends the piece before it or begins the one
-// after it, or neighbouring matches make one piece.
+// Use of a match: it is removed, is a piece of its own, belongs to the piece before it or after it, or forms one piece
+// with neighbouring matches.
 enum class MatchUse : std::uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 MatchUse read_match_use(const JsonPlace& place);
 
-// From all of a text in order (Pattern::Finder) the parts that are kept, some of them empty; matches of these mean
-// nothing.
+// Returns the parts of a text that are kept; some may be empty. `matches` covers the whole text in order
+// (Pattern::Finder). Match::matches of the result has no meaning.
 std::vector<Match> cut(const std::vector<Match>& matches, MatchUse use);
 
 }  // namespace moescope

@@ -55,13 +55,13 @@ class DecodeByteFallback : public TokenDecoder {
   }
 
  private:
-  static std::optional<char> byte_of(std::string_view token) {  // of "<0x41>"
+  static std::optional<char> byte_of(std::string_view token) {  // 0x41 of "<0x41>"
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
     unsigned byte = 0;
     const auto read = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
     return read.ptr == token.data() + 5 ? std::optional(static_cast<char>(byte)) : std::nullopt;
   }
-  // Bytes that together are no UTF-8 become as many replacement characters.
+  // A run of bytes that is not UTF-8 becomes one replacement character for each byte.
   static void flush(std::string& bytes, std::vector<std::string>& out) {
     if (bytes.empty()) return;
     if (not_utf8_at(bytes) == std::string_view::npos)
@@ -123,7 +123,7 @@ class DecodeReplace : public TokenDecoder {
   std::string content_;
 };
 
-// Takes away at most so many of one character at the beginning and at the end of every token.
+// Removes up to a number of one character at the beginning and at the end of every token.
 class DecodeStrip : public TokenDecoder {
  public:
   explicit DecodeStrip(const JsonPlace& place)
@@ -151,7 +151,7 @@ class DecodeStrip : public TokenDecoder {
   std::int64_t start_, stop_;
 };
 
-// Ends of words become blanks, but for the last one.
+// Replaces the marks at ends of words by blanks, except the last one.
 class DecodeBpe : public TokenDecoder {
  public:
   explicit DecodeBpe(const JsonPlace& suffix) : suffix_(suffix.text()) {

@@ -1,4 +1,4 @@
-// How tokens become text again: the "decoder" of tokenizer.json.
+// Turns tokens into text: the "decoder" of tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@ namespace moescope {
 class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
-  // From the tokens of a whole text, as the vocabulary spells them, to texts that are put one behind the other.
+  // Replaces the tokens of a whole text, spelled as in the vocabulary, by texts that the caller concatenates.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
-  // The bytes that one token stands for wherever in a text it is: a blank at its beginning stays.
+  // Replaces one token by its bytes, regardless of its place in a text: a blank at its beginning is kept.
   virtual void apply_alone(std::string& token) const = 0;
 };
 
-// ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and Sequence. Throws Unreadable naming the key.
+// Reads ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and Sequence. Throws Unreadable naming the
+// key.
 std::unique_ptr<TokenDecoder> read_decoder(const JsonPlace& place);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// A table from 64-bit keys to small values with room for a known number of entries: merges of pairs and edges of a
-// trie, which are looked up for every character of a text.
+// A hash table from 64-bit keys to small values with room for a known number of entries. It holds merges of pairs and
+// edges of tries, which are looked up for every character of a text.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@ namespace moescope {
 template <class Value>
 class FlatTable {
  public:
-  // Every key but ~0 may be used.
+  // Keys may have every value except ~0.
   explicit FlatTable(std::size_t most_entries = 0)
       : slots_(std::bit_ceil(2 * std::max<std::size_t>(most_entries, 1))) {}
 
-  // False: the key has a value already, which stays.
+  // Returns false and keeps the present value if the key has one.
   bool add(std::uint64_t key, Value value) {
     Slot& slot = slots_[place(key)];
     if (slot.key == key) return false;
     slot = {key, value};
     return true;
   }
-  void put(std::uint64_t key, Value value) { slots_[place(key)] = {key, value}; }  // in place of another
+  void put(std::uint64_t key, Value value) { slots_[place(key)] = {key, value}; }  // replaces a present value
   const Value* find(std::uint64_t key) const {
     const Slot& slot = slots_[place(key)];
     return slot.key == key ? &slot.value : nullptr;

@@ -1,4 +1,4 @@
-// A value of a JSON file of unknown origin and where it stands, so that errors name the key: "model.merges[3]: ...".
+// A value of an untrusted JSON file with its place, so that errors name the key: "model.merges[3]: ...".
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@
 
 namespace moescope {
 
-// What is read holds as long as the parser that made the value. Everything throws Unreadable "KEY: WHY".
+// Values and texts are valid as long as the parser that made the value. All functions throw Unreadable "KEY: WHY".
 class JsonPlace {
  public:
   JsonPlace(JsonValue value, std::string key) : value_(value), key_(std::move(key)) {}
 
-  JsonPlace at(const char* key) const;                   // of an object; it must be there
-  std::optional<JsonPlace> find(const char* key) const;  // nullopt: not there, or null
-  std::vector<JsonPlace> items(std::size_t most) const;  // of a list
+  JsonPlace at(const char* key) const;                   // of an object; throws if it is missing
+  std::optional<JsonPlace> find(const char* key) const;  // nullopt if it is missing or null
+  std::vector<JsonPlace> items(std::size_t most) const;  // items of a list
   simdjson::dom::object object() const;
   simdjson::dom::array list() const;
 
   std::string_view text() const;
   bool flag() const;
-  bool flag(const char* key, bool otherwise) const;  // of the object's field, if it is there
+  bool flag(const char* key, bool otherwise) const;  // value of the object's field; `otherwise` if it is missing
   std::int64_t whole(std::int64_t lowest, std::int64_t highest) const;
   double number() const;
-  // Of a text the place in `names`; otherwise fails naming them.
+  // Returns the index in `names` of the text; throws an error with all names if it is none of them.
   std::size_t one_of(std::initializer_list<const char*> names) const;
 
   [[noreturn]] void fail(const std::string& why) const;
@@ -41,7 +41,7 @@ class JsonPlace {
   std::string key_;
 };
 
-// As messages show a text of the file: in quotes, printable, cut short.
+// Returns a text of the file as messages show it: in quotes, printable, truncated.
 std::string in_quotes(std::string_view text);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ MetaspaceRules read_metaspace(const JsonPlace& place) {
   if (!rules.replacement.empty()) next_character(rules.replacement, at);
   if (at == 0 || at != rules.replacement.size()) replacement.fail("is not one character");
   rules.split = place.flag("split", true);
-  const bool add = place.flag("add_prefix_space", true);  // of older files
+  const bool add = place.flag("add_prefix_space", true);  // key of older files
   const auto scheme = place.find("prepend_scheme");
   if (!add) rules.prepend = Prepend::never;
   if (scheme) rules.prepend = static_cast<Prepend>(scheme->one_of({"always", "first", "never"}));

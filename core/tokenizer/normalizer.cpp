@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-// One that treats the beginning of a text as if it were all of it.
+// Base of normalizers that treat every part of a text as the whole text.
 class Rewriter : public Normalizer {
  public:
   void apply(NormalizedText& text) const override {

@@ -1,4 +1,4 @@
-// How a text is rewritten before it is cut: the "normalizer" of tokenizer.json.
+// Rewrites a text before it is cut into pieces: the "normalizer" of tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace moescope {
 
 struct NormalizedText {
   std::string text;             // UTF-8
-  std::size_t start_bytes = 0;  // at its beginning, what has become of the first character of the whole text
+  std::size_t start_bytes = 0;  // bytes at its beginning that come from the first character of the whole text
 };
 
 class Normalizer {
@@ -19,7 +19,7 @@ class Normalizer {
   virtual void apply(NormalizedText& text) const = 0;  // throws std::runtime_error
 };
 
-// BertNormalizer and Nmt are not read. Throws Unreadable naming the key.
+// BertNormalizer and Nmt are not supported. Throws Unreadable naming the key.
 std::unique_ptr<Normalizer> read_normalizer(const JsonPlace& place);
 
 }  // namespace moescope

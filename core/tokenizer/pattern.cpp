@@ -11,14 +11,14 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kLongestExpression = 20'000;          // bytes; published ones have less than 1,000
+constexpr std::size_t kLongestExpression = 20'000;          // bytes; published expressions have less than 1,000
 constexpr std::size_t kLongestText = std::size_t{1} << 30;  // UTF-16 units are counted in 31 bits
 
 icu::UnicodeString utf16(std::string_view text) {
   return icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())));
 }
 
-// Rewrites an expression of Oniguruma's for ICU (pattern.h).
+// Rewrites an expression of Oniguruma for ICU (pattern.h).
 class ForIcu {
  public:
   explicit ForIcu(std::string_view expression) : from_(expression) {}
@@ -39,7 +39,7 @@ class ForIcu {
 
  private:
   void escape() {
-    // Outside of sets Oniguruma takes the numbers of Latin-1 for parts of words, too.
+    // Outside of sets, the numbers of Latin-1 are characters of words in Oniguruma.
     const std::string in_set = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
     const std::string letters = in_set_ > 0 ? in_set : in_set + "\u00b2\u00b3\u00b9\u00bc-\u00be";
     const std::string word = "[" + letters + "]";
@@ -61,16 +61,17 @@ class ForIcu {
       (to_ += '\\') += letter;
   }
 
-  // "(?m:" and "(?i-m)": Ruby's m is what is called s elsewhere.
+  // Reads "(?m:" and "(?i-m)". The flag m of Ruby is s in other syntaxes.
   void flags() {
     to_ += "(?";
     at_ += 2;
     const std::size_t end = from_.find_first_not_of("imx-", at_);
-    if (end == std::string_view::npos || (from_[end] != ':' && from_[end] != ')')) return;  // a lookahead, a name
+    if (end == std::string_view::npos || (from_[end] != ':' && from_[end] != ')'))
+      return;  // a lookahead or a named group
     for (; at_ < end; ++at_) to_ += from_[at_] == 'm' ? 's' : from_[at_];
   }
 
-  // {n,m}+ with n <= 1 is any number from n on.
+  // {n,m}+ with n <= 1 matches any number of repetitions from n on.
   void repeat() {
     const std::size_t end = from_.find('}', at_);
     const std::string_view inside = from_.substr(at_ + 1, end - at_ - 1);
@@ -97,7 +98,7 @@ class ForIcu {
   std::string to_;
 };
 
-// Places in UTF-8 of places in UTF-16, which only go up.
+// Converts ascending positions in UTF-16 to positions in UTF-8.
 class Utf8Places {
  public:
   explicit Utf8Places(std::string_view text) : text_(text) {}
@@ -120,7 +121,7 @@ class Utf8Places {
 }  // namespace
 
 Pattern Pattern::literal(std::string_view text) {
-  if (text.empty()) return regex("(?:)");  // between any two characters
+  if (text.empty()) return regex("(?:)");  // matches between any two characters
   Pattern pattern;
   pattern.literal_ = text;
   return pattern;
@@ -167,12 +168,12 @@ void Pattern::Finder::find_regex(std::string_view text) {
   Utf8Places places(text);
   UErrorCode error = U_ZERO_ERROR;
   matcher_->reset(units);
-  // A tick is 10,000 steps: some 1,000 steps a character, and ten million.
+  // A tick is 10,000 steps. The limit is about 1,000 steps for each character, plus ten million.
   matcher_->setTimeLimit(1000 + static_cast<std::int32_t>(text.size() / 10), error);
   std::int32_t last_end = -1;
   while (matcher_->find(error)) {
     const std::int32_t begin = matcher_->start(error), end = matcher_->end(error);
-    if (begin == end && begin == last_end) continue;  // nothing, right behind a match
+    if (begin == end && begin == last_end) continue;  // an empty match right after a match
     last_end = end;
     const std::size_t begin_byte = places.of(begin);
     add(begin_byte, places.of(end));

@@ -1,8 +1,8 @@
-// What texts are cut at or replaced: a literal text, or a regular expression, matched by ICU.
+// A pattern at which texts are cut or that is replaced: a literal text, or a regular expression, matched by ICU.
 //
-// Expressions of `tokenizer.json` are written for Oniguruma in Ruby's syntax. Where ICU reads them otherwise they are
-// rewritten: ^ and $ are the ends of lines, only "\n" ends one, (?m) lets the dot match it, \h is a hexadecimal digit,
-// \w has no joiners, \b stands where \w begins or ends, and {n,m}+ repeats and is not possessive.
+// Expressions of tokenizer.json are written for Oniguruma in Ruby's syntax. They are rewritten where ICU has another
+// meaning: ^ and $ are the ends of lines, only "\n" ends a line, (?m) lets the dot match it, \h is a hexadecimal digit,
+// \w has no joiners, \b is the beginning or end of a run of \w, and {n,m}+ repeats and is not possessive.
 #pragma once
 
 #include <unicode/uversion.h>
@@ -20,7 +20,7 @@ U_NAMESPACE_END
 
 namespace moescope {
 
-// Bytes of a text that match, or that lie between matches.
+// A part of a text in bytes: a match, or the text between two matches.
 struct Match {
   std::size_t begin = 0, end = 0;
   bool matches = false;
@@ -29,17 +29,17 @@ struct Match {
 class Pattern {
  public:
   static Pattern literal(std::string_view text);
-  // Throws std::invalid_argument: what ICU finds wrong with the expression.
+  // Throws std::invalid_argument with ICU's error.
   static Pattern regex(std::string_view expression);
 
-  // Finds matches in one text after the other. Not for several threads at a time.
+  // Finds matches in texts, one text at a time. Must not be used by several threads at a time.
   class Finder {
    public:
     explicit Finder(const Pattern& pattern);
     ~Finder();
-    // All of the text (UTF-8) in order, matches and what lies between; valid until the next call. An empty match cuts
-    // and takes nothing; of an empty text there are none. Throws std::runtime_error where an expression takes
-    // more steps than a text of that length should need.
+    // Returns the matches in `text` (UTF-8) and the parts between them, in order; valid until the next call. An empty
+    // match cuts the text without taking a character. An empty text has no parts. Throws std::runtime_error if the
+    // expression takes more steps than a text of that length should need.
     const std::vector<Match>& find(std::string_view text);
 
    private:
@@ -54,7 +54,7 @@ class Pattern {
 
  private:
   std::string literal_;
-  std::shared_ptr<const icu::RegexPattern> regex_;  // nullptr: the literal text
+  std::shared_ptr<const icu::RegexPattern> regex_;  // nullptr for a literal text
 };
 
 }  // namespace moescope

@@ -31,7 +31,7 @@ SpecialTokens read_template(const JsonPlace& place) {
   return tokens;
 }
 
-// [token, id]
+// Reads [token, id].
 TokenId read_named_id(const JsonPlace& place) {
   const std::vector<JsonPlace> pair = place.items(2);
   if (pair.size() != 2) place.fail("is not a token and its id");

@@ -1,4 +1,4 @@
-// Special tokens that are put around the ids of a text, such as one that begins it: the "post_processor" of
+// Special tokens that are added around the ids of a text, such as a token for its beginning: the "post_processor" of
 // tokenizer.json.
 #pragma once
 
@@ -13,8 +13,8 @@ struct SpecialTokens {
   std::vector<TokenId> before, behind;
 };
 
-// TemplateProcessing (its form for one text), ByteLevel (which adds none), BertProcessing, RobertaProcessing and
-// Sequence, the later ones outside. Throws Unreadable naming the key.
+// Reads TemplateProcessing (its form for one text), ByteLevel (which adds no token), BertProcessing, RobertaProcessing
+// and Sequence, whose later members add their tokens outside. Throws Unreadable naming the key.
 SpecialTokens read_special_tokens(const JsonPlace& place);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-// Cuts every piece: matches(text) returns the parts of a piece, of which cut() keeps what `use` says.
+// Cuts every piece: matches(text) returns the parts of a piece, and cut() applies `use` to them.
 template <class Matches>
 void cut_pieces(PieceList& list, MatchUse use, Matches matches) {
   std::vector<Piece> pieces;
@@ -26,7 +26,7 @@ void cut_pieces(PieceList& list, MatchUse use, Matches matches) {
   list.pieces = std::move(pieces);
 }
 
-// Every character for which `is` holds is a match.
+// Returns the characters for which `is` holds as matches, and the parts between them.
 template <class Is>
 std::vector<Match> matching_characters(std::string_view text, Is is) {
   std::vector<Match> matches;
@@ -42,7 +42,7 @@ std::vector<Match> matching_characters(std::string_view text, Is is) {
   return matches;
 }
 
-// Writes every piece anew: rewrite(out, piece) appends its text.
+// Replaces the text of every piece: rewrite(out, piece) appends the new text.
 template <class Rewrite>
 void rewrite_pieces(PieceList& list, Rewrite rewrite) {
   std::string text;
@@ -79,7 +79,7 @@ class Split : public PreTokenizer {
 class ByteLevel : public PreTokenizer {
  public:
   ByteLevel(bool add_prefix_space, bool use_regex) : add_prefix_space_(add_prefix_space) {
-    // That of GPT-2.
+    // The expression of GPT-2.
     constexpr const char* kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
     if (use_regex) split_.emplace(Pattern::regex(kWords), MatchUse::isolated, false);
   }
@@ -137,7 +137,7 @@ class CutCharacters : public PreTokenizer {
   MatchUse use_;
 };
 
-// Runs of characters of words, and runs of what is neither these nor blank.
+// Cuts into runs of word characters and runs of characters that are neither word characters nor blanks.
 class Whitespace : public PreTokenizer {
  public:
   void apply(PieceList& list) const override {

@@ -1,5 +1,4 @@
-// How a text is cut into pieces, each of which the model turns into tokens on its own: the "pre_tokenizer" of
-// tokenizer.json.
+// Cuts a text into pieces, each of which the model turns into tokens by itself: the "pre_tokenizer" of tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -13,10 +12,10 @@ namespace moescope {
 
 struct Piece {
   std::size_t begin = 0, end = 0;  // bytes of PieceList::text; not empty
-  std::size_t start_bytes = 0;     // at its beginning, what has become of the first character of the whole text
+  std::size_t start_bytes = 0;     // bytes at its beginning that come from the first character of the whole text
 };
 
-// A text between two added tokens and the pieces of it that are left, in order.
+// A text between two added tokens, and its remaining pieces in order.
 struct PieceList {
   std::string text;  // UTF-8
   std::vector<Piece> pieces;
@@ -32,7 +31,7 @@ class PreTokenizer {
   virtual void apply(PieceList& list) const = 0;  // throws std::runtime_error
 };
 
-// BertPreTokenizer, UnicodeScripts and FixedLength are not read. Throws Unreadable naming the key.
+// BertPreTokenizer, UnicodeScripts and FixedLength are not supported. Throws Unreadable naming the key.
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPlace& place);
 
 }  // namespace moescope

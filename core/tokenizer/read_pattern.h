@@ -1,4 +1,4 @@
-// A pattern of tokenizer.json: {"String": "text"} or {"Regex": "expression"}.
+// Reads a pattern of tokenizer.json: {"String": "text"} or {"Regex": "expression"}.
 #pragma once
 
 #include "core/tokenizer/json_place.h"

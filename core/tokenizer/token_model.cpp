@@ -7,7 +7,7 @@ namespace moescope {
 
 std::unique_ptr<TokenModel> read_token_model(const JsonPlace& place) {
   const auto type = place.find("type");
-  if (!type) return place.find("merges") ? read_bpe(place) : read_unigram(place);  // of files before 2021
+  if (!type) return place.find("merges") ? read_bpe(place) : read_unigram(place);  // files before 2021 have no type
   return type->one_of({"BPE", "Unigram"}) == 0 ? read_bpe(place) : read_unigram(place);
 }
 

@@ -1,4 +1,4 @@
-// What turns a piece of a text into tokens: the "model" of tokenizer.json.
+// The model that turns a piece of a text into tokens: the "model" of tokenizer.json.
 #pragma once
 
 #include <array>
@@ -15,22 +15,22 @@ namespace moescope {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the tokens of `piece`, UTF-8, not empty. Any thread. Throws std::runtime_error where the vocabulary lacks a
-  // character and the model has no token for that.
+  // Appends the tokens of `piece`, which is UTF-8 and not empty. May be called from any thread. Throws
+  // std::runtime_error if the vocabulary lacks a character and the model has no token for unknown characters.
   virtual void encode(std::string_view piece, std::vector<TokenId>& ids) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
 };
 
-// BPE and Unigram; others are refused by name. Throws Unreadable naming the key.
+// Reads BPE and Unigram; errors name other models. Throws Unreadable naming the key.
 std::unique_ptr<TokenModel> read_token_model(const JsonPlace& place);
 std::unique_ptr<TokenModel> read_bpe(const JsonPlace& place);
 std::unique_ptr<TokenModel> read_unigram(const JsonPlace& place);
 
-// The tokens of single bytes, "<0x00>" to "<0xFF>", which stand for characters that a vocabulary lacks.
+// The tokens of single bytes, "<0x00>" to "<0xFF>", that encode characters missing from a vocabulary.
 class ByteTokens {
  public:
   explicit ByteTokens(const Vocabulary& vocabulary);
-  // False: the vocabulary lacks one of these bytes, and nothing is appended.
+  // Returns false and appends nothing if the vocabulary lacks one of these bytes.
   bool append(std::string_view bytes, std::vector<TokenId>& ids) const;
 
  private:

@@ -19,9 +19,9 @@
 namespace moescope {
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published ones have 35 MB
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published files have 35 MB
 
-// Lends the cache of words to one text at a time; a text that comes meanwhile begins with an empty one.
+// Lends the cache of words to one text at a time; other texts at the same time get an empty cache.
 class SharedCache {
  public:
   std::unique_ptr<WordCache> take() {
@@ -54,7 +54,7 @@ std::unique_ptr<Part> read_part(const JsonFields& file, const char* key,
 
 struct Tokenizer::Parts {
   std::string name;
-  std::unique_ptr<Normalizer> normalizer;  // these three: nullptr: there is none
+  std::unique_ptr<Normalizer> normalizer;  // this and the next two are nullptr if the file has none
   std::unique_ptr<PreTokenizer> pre_tokenizer;
   std::unique_ptr<TokenDecoder> decoder;
   std::unique_ptr<TokenModel> model;
@@ -91,7 +91,7 @@ struct Tokenizer::Parts {
     for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
   }
 
-  // Of a text between the added tokens that are looked for in it as it was written.
+  // Appends the ids of a text between two added tokens that are searched in the original text.
   void append_between(NormalizedText text, WordCache& words, std::vector<TokenId>& ids) const {
     if (normalizer) normalizer->apply(text);
     for (const AddedTokens::Part& part : added.split(text.text, true)) {

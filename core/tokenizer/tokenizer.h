@@ -1,9 +1,9 @@
-// Text to token ids and back, as a model's tokenizer.json says (Hugging Face's `tokenizers`,
-// https://huggingface.co/docs/tokenizers): the same ids as that package gives.
+// Converts text to token ids and back as a model's tokenizer.json says. Ids equal those of Hugging Face's `tokenizers`
+// (https://huggingface.co/docs/tokenizers).
 //
-// A text goes through these steps: added tokens are found, what lies between is normalized and cut into pieces, the
-// model (byte-level or other BPE, or Unigram) turns each piece into tokens, and special tokens are put around. Not
-// read: WordPiece and WordLevel; truncation and padding of the file are left out.
+// A text goes through these steps: added tokens are found, the text between them is normalized and cut into pieces, the
+// model (byte-level or other BPE, or Unigram) turns each piece into tokens, and special tokens are added around them.
+// WordPiece and WordLevel are not supported; truncation and padding of the file are ignored.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// Whether those that begin or end a text are put around the ids, or left out when ids become text.
+// Whether special tokens are added around the ids of a text, or kept when ids become text.
 enum class SpecialTokenUse : std::uint8_t { with, without };
 
 class Tokenizer {
@@ -28,14 +28,14 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Any thread. What is not UTF-8 is read as U+FFFD. Throws std::runtime_error "PATH: why" where the vocabulary lacks a
-  // character and has no token for that, or a regular expression takes too long.
+  // May be called from any thread. Bytes that are not UTF-8 are read as U+FFFD. Throws std::runtime_error "PATH: why"
+  // if the vocabulary lacks a character and has no token for unknown ones, or a regular expression takes too long.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokenUse use = SpecialTokenUse::with) const;
-  // Ids of no token are left out. Throws as encode() does.
+  // Ids without a token are left out. Throws std::runtime_error "PATH: why" if a regular expression takes too long.
   std::string decode(std::span<const std::int32_t> ids, SpecialTokenUse use = SpecialTokenUse::without) const;
 
-  // One token: as the vocabulary spells it ("Ġthe", "▁the"), and the bytes that it stands for (" the"), which may be a
-  // part of a character. nullopt: no token has this id.
+  // Return a token's spelling in the vocabulary ("Ġthe", "▁the") and its bytes (" the"), which may be a part of a
+  // character; nullopt if no token has this id.
   std::optional<std::string> spelling(std::int32_t id) const;
   std::optional<std::string> bytes(std::int32_t id) const;
   std::optional<std::int32_t> id_of(std::string_view spelling) const;

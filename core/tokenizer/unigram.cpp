@@ -1,5 +1,5 @@
-// The unigram model of SentencePiece: of all ways to cut a piece into tokens the one whose sum of scores is largest,
-// found by the algorithm of Viterbi. T. Kudo, https://arxiv.org/abs/1804.10959.
+// The unigram model of SentencePiece: finds the way to cut a piece into tokens that has the largest sum of scores, by
+// the Viterbi algorithm. T. Kudo, https://arxiv.org/abs/1804.10959.
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -25,7 +25,7 @@ class Unigram : public TokenModel {
 
   void encode(std::string_view piece, std::vector<TokenId>& ids) const override {
     const std::vector<Best> best = best_paths(piece);
-    std::vector<std::string_view> parts;  // from the back
+    std::vector<std::string_view> parts;  // from the last to the first
     for (std::size_t end = piece.size(); end > 0;) {
       std::size_t begin = best[end].begin;
       // A run of unknown characters is one part.
@@ -39,9 +39,9 @@ class Unigram : public TokenModel {
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  struct Best {  // of the ways to the end of a character
+  struct Best {  // best way to cut the text up to the end of a character
     double score = 0;
-    std::size_t begin = 0;  // of its last token
+    std::size_t begin = 0;  // first byte of its last token
     TokenId id = kNotReached;
   };
   static constexpr TokenId kNotReached = -1;
@@ -70,7 +70,7 @@ class Unigram : public TokenModel {
         score += best[begin].score;
         if (best[end].id == kNotReached || score > best[end].score) best[end] = {score, begin, id};
       };
-      bool is_token = false;  // the character alone
+      bool is_token = false;  // true if the character itself is a token
       trie_.each_prefix(piece.substr(begin), [&](std::size_t length, TokenId id) {
         offer(begin + length, id, scores_[id]);
         is_token |= begin + length == character_end;
@@ -97,7 +97,7 @@ class Unigram : public TokenModel {
   std::vector<double> scores_;  // by id
   double lowest_ = std::numeric_limits<double>::infinity();
   std::optional<TokenId> unknown_;
-  std::optional<ByteTokens> byte_tokens_;  // nullopt: no fallback to bytes
+  std::optional<ByteTokens> byte_tokens_;  // nullopt without fallback to bytes
 };
 
 }  // namespace

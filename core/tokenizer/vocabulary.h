@@ -12,24 +12,24 @@
 namespace moescope {
 
 using TokenId = std::int32_t;
-inline constexpr TokenId kMostTokens = 1 << 22;  // ids are below; the largest published vocabularies have 262,144
+inline constexpr TokenId kMostTokens = 1 << 22;  // all ids are smaller; the largest published vocabularies have 262,144
 
 class Vocabulary {
  public:
   explicit Vocabulary(std::size_t bytes_of_all_tokens) { bytes_.reserve(bytes_of_all_tokens); }
-  Vocabulary(const Vocabulary&) = delete;  // names look into its memory
+  Vocabulary(const Vocabulary&) = delete;  // the names point into its memory
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
 
-  // 0 <= id < kMostTokens, of no token so far. Of a token that is there already the last id is found.
+  // 0 <= id < kMostTokens; the id must be new. If a token is added twice, its last id is found.
   void add(std::string_view token, TokenId id);
   std::optional<TokenId> id_of(std::string_view token) const;
-  std::optional<std::string_view> token(TokenId id) const;              // nullopt: no token has this id
-  std::size_t distinct() const { return ids_.size(); }                  // tokens
+  std::optional<std::string_view> token(TokenId id) const;              // nullopt if no token has this id
+  std::size_t distinct() const { return ids_.size(); }                  // number of different tokens
   TokenId end() const { return static_cast<TokenId>(tokens_.size()); }  // one more than the largest id
 
  private:
-  std::vector<char> bytes_;  // of all tokens; stays where it is
+  std::vector<char> bytes_;  // of all tokens; never reallocated
   std::vector<std::optional<std::string_view>> tokens_;
   std::unordered_map<std::string_view, TokenId> ids_;
 };

@@ -1,4 +1,4 @@
-// The tokens of pieces that were met before: most words of a text occur again.
+// A cache of the tokens of pieces, because most words of a text occur again.
 #pragma once
 
 #include <string>
