@@ -11,9 +11,9 @@ namespace {
 
 constexpr Index kQueryBlock = 64;
 
-// Softmax over the keys [from, to) of a row, and over `sink` if there is one; all others get 0.
+// Takes the softmax over the keys [from, to) of a row, and over `sink` if it is not nullptr. Other keys get 0.
 void softmax_of_visible(float* scores, Index keys, Index from, Index to, const float* sink) {
-  if (sink) scores[to] = *sink;  // there is room for one more
+  if (sink) scores[to] = *sink;  // the row has room for one more value
   softmax_row(scores + from, static_cast<std::size_t>(to - from + (sink ? 1 : 0)), 1.0f, scores + from);
   std::fill(scores, scores + from, 0.0f);
   std::fill(scores + to, scores + keys + 1, 0.0f);

@@ -10,9 +10,9 @@ namespace moescope {
 
 struct AttendShape {
   Index heads, key_heads, query_dim, value_dim;
-  float scale;                   // of the scores
-  Index window = 0;              // keys that a query sees, its own token included; 0: all before it
-  const float* sinks = nullptr;  // [H] a score beside those of the keys, which takes its share of the softmax
+  float scale;                   // factor of the scores
+  Index window = 0;              // number of keys that a query sees, including its own token; 0: all up to it
+  const float* sinks = nullptr;  // [H] an additional score in the softmax, without a value; may be nullptr
 };
 
 struct AttendInputs {
@@ -21,7 +21,7 @@ struct AttendInputs {
   Matrix<const float> v;  // [m, G dv]
 };
 
-// out_(n, H dv) = softmax(scale q k^T) v, one head, on the calling thread.
+// Computes out_(n, H dv) = softmax(scale q k^T) v for one head, on the calling thread.
 void attend_head(const AttendShape& shape, const AttendInputs& in, Index head, Matrix<float> out);
 
 }  // namespace moescope

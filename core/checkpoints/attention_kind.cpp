@@ -9,16 +9,16 @@
 namespace moescope {
 namespace {
 
-constexpr Index kTokens = 64;  // of a task
+constexpr Index kTokens = 64;  // tokens of a task
 constexpr double kLatentNormEps =
-    1e-6;  // transformers' for the norms inside latent attention, whatever config.json says
+    1e-6;  // epsilon of transformers for the norms inside latent attention, regardless of config.json
 
 void norm_rows(ConstMatrix<float> x, const std::vector<float>& weight, double eps, Matrix<float> y) {
   std::vector<float> inv(static_cast<std::size_t>(x.rows));
   rms_norm_forward<float>(x, weight.data(), eps, y, inv.data());
 }
 
-// Of each head or of the whole row, as many values as there are gains. Rows have no gaps.
+// Normalizes each head or the whole row: groups of as many values as there are gains. Rows have no gaps.
 void norm_heads(const Matrix<float>& x, const std::vector<float>& weight, double eps) {
   if (weight.empty()) return;
   const auto width = static_cast<Index>(weight.size());
@@ -31,14 +31,14 @@ void clip_all(const Matrix<float>& x, float limit) {
     for (Index i = 0; i < x.cols; ++i) x.at(r, i) = std::clamp(x.at(r, i), -limit, limit);
 }
 
-// body(token, its position)
+// Calls body(token, its position) on all threads.
 void for_each_token(const AttentionCall& call, const auto& body) {
   parallel_slices(call.positions.size(), kTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) body(static_cast<Index>(t), call.positions[t]);
   });
 }
 
-// The new rows behind those that the cache has; all of them.
+// Appends the new rows to the cache and returns all of them.
 Matrix<const float> cached(std::vector<float>& rows, const Matrix<float>& more) {
   rows.insert(rows.end(), more.data, more.data + more.size());
   return {rows.data(), static_cast<Index>(rows.size()) / more.cols, more.cols};
@@ -60,7 +60,7 @@ void AttentionKind::forward(const AttentionCall& call, ConstMatrix<float> h, Mat
   parallel_for(static_cast<int>(std::ssize(call.begins) - 1) * static_cast<int>(shape_.heads), [&](int task) {
     const auto sequence = static_cast<std::size_t>(task / shape_.heads);
     const Index first = call.begins[sequence], count = call.begins[sequence + 1] - first;
-    // A cache is of the only sequence.
+    // With a cache there is only one sequence.
     const Index first_key = call.cache ? 0 : first, keys = call.cache ? all_k.rows : count;
     const AttendInputs in{q->row_block(first, count), all_k.row_block(first_key, keys),
                           all_v.row_block(first_key, keys)};

@@ -1,5 +1,5 @@
-// Attention of a checkpoint's layer, without backward: one class for each kind behind one interface. A kind says how
-// queries, keys and values are made; the rest is common.
+// Attention of a checkpoint's layer, without a backward pass: one class for each kind behind one interface. A kind
+// computes queries, keys and values; the rest is common.
 //
 // Legend: T new tokens, of sequences that lie one below the other, D dim, H heads, G key heads, dq and dv widths of a
 // query and a value.
@@ -16,16 +16,16 @@
 
 namespace moescope {
 
-// Of the tokens so far of one sequence, in one layer.
+// Keys and values of the tokens so far of one sequence, in one layer.
 struct KeyValues {
   std::vector<float> k, v;  // [tokens, G dq], [tokens, G dv]
 };
 
 struct AttentionCall {
   std::span<const Index> begins;     // first token of each sequence, and T
-  std::span<const Index> positions;  // [T] of the new tokens in their sequences
-  const RopeAngles& angles;          // of these
-  KeyValues* cache = nullptr;        // of the only sequence; takes the new tokens as well. nullptr: there are no others
+  std::span<const Index> positions;  // [T] positions of the new tokens in their sequences
+  const RopeAngles& angles;          // angles of these positions
+  KeyValues* cache = nullptr;  // earlier tokens of the only sequence, to which the new ones are added; may be nullptr
 };
 
 class AttentionKind {
@@ -36,29 +36,29 @@ class AttentionKind {
   AttentionKind(const AttentionKind&) = delete;
   AttentionKind& operator=(const AttentionKind&) = delete;
 
-  // y_TD from the normed h_TD.
+  // Computes y_TD from the normalized h_TD.
   void forward(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> y) const;
-  // Bytes that a token takes in a cache.
+  // Size of a token in a cache, bytes.
   Index cached_bytes() const {
     return shape_.key_heads * (shape_.query_dim + shape_.value_dim) * static_cast<Index>(sizeof(float));
   }
 
  protected:
-  // Fills q_(T, H dq), k_(T, G dq) and v_(T, G dv), turned to their positions.
+  // Fills q_(T, H dq), k_(T, G dq) and v_(T, G dv), rotated by their positions.
   virtual void project(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> q, Matrix<float> k,
                        Matrix<float> v) const = 0;
   const AttendShape& shape() const { return shape_; }
 
  private:
   AttendShape shape_;
-  std::vector<float> sinks_;  // [H]; empty: none
+  std::vector<float> sinks_;  // [H]; empty if there are none
   StoredLinear output_;
 };
 
-// Queries of H heads, keys and values of G.
+// Weights for queries of H heads, and keys and values of G heads.
 struct GroupedWeights {
   StoredLinear q, k, v;
-  std::vector<float> q_norm, k_norm;  // of a head or of all of them; empty: none
+  std::vector<float> q_norm, k_norm;  // gains for a head or for all of them; empty if there is no norm
 };
 class GroupedAttention : public AttentionKind {
  public:
@@ -76,13 +76,13 @@ class GroupedAttention : public AttentionKind {
  private:
   GroupedWeights w_;
   double norm_eps_;
-  float clip_;  // 0: none
+  float clip_;  // 0: no clipping
 };
 
 // Multi-head latent attention (core/model/layers/attention.h).
 struct LatentWeights {
-  StoredLinear q;                     // plain queries
-  StoredLinear q_a, q_b, kv_a, kv_b;  // the first two for low-rank ones
+  StoredLinear q;                     // for plain queries
+  StoredLinear q_a, q_b, kv_a, kv_b;  // q_a and q_b for low-rank queries
   std::vector<float> q_norm, kv_norm;
 };
 class LatentAttention : public AttentionKind {

@@ -14,7 +14,7 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sixteen BF16 numbers.
+// Loads sixteen BF16 numbers.
 MOESCOPE_ON_LANES Floats load_upper_halves(const std::uint16_t* p) {
   Floats r;
   const hn::RebindToUnsigned<Tag<float>> words;

@@ -1,5 +1,5 @@
-// Products of few rows with weights that lie mapped in BF16, read once and straight from their pages: what writing a
-// text on token by token spends its time on.
+// Products of few rows with weights in BF16 in a mapped file, read once, directly from its pages. Continuing a text
+// token by token spends most of its time in them.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace moescope {
 
-// y_TO = x_TI W_OI^T, where W's numbers lie at `weights` row by row, two bytes each, on even addresses. False: its
-// pages are not there any more. On the calling thread.
+// Computes y_TO = x_TI W_OI^T on the calling thread. The numbers of W are at `weights` row by row, two bytes each, at
+// even addresses. Returns false if their pages are no longer there.
 [[nodiscard]] bool bf16_dots(ConstMatrix<float> x, const std::byte* weights, Matrix<float> y);
 
 }  // namespace moescope

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kShown = 60;  // characters of a value in a message
+constexpr std::size_t kShown = 60;  // longest value in a message, characters
 
 std::string shown(const Json& value) {
   const std::string text = printable(value.dump(-1, ' ', true));

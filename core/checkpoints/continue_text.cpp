@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The likeliest token behind the last one of a pass.
+// Returns the most probable token after the last one of a pass.
 class Likeliest : public PassWatch {
  public:
   void logits(Index, ConstMatrix<float> logits) override {

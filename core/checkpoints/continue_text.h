@@ -1,4 +1,4 @@
-// Writes a text on, token by token, with a cache of the tokens so far.
+// Continues a text token by token, with a cache of the tokens so far.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace moescope {
 
 struct WrittenText {
   std::vector<std::int32_t> ids;
-  double prefill_s = 0, decode_s = 0;  // of the tokens given, and of those written but the first
+  double prefill_s = 0, decode_s = 0;  // times for the given tokens and for the new ones except the first
 };
-// The likeliest token each time; of equal ones the first. `ids` is not empty.
+// Always takes the most probable token, the first one of equal ones. `ids` must not be empty.
 WrittenText continue_text(const CheckpointModel& model, std::span<const std::int32_t> ids, int count);
 
 }  // namespace moescope

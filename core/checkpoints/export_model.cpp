@@ -21,9 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr double kInnerNormEps = 1e-6;  // of transformers' norms inside latent attention
+constexpr double kInnerNormEps = 1e-6;  // epsilon of transformers' norms inside latent attention
 
-// Elements of a tensor of the run, of which the first `scaled` are multiplied by `factor`; without a source zeros.
+// A tensor to write: elements of `from`, a tensor of the run, from `first` on. The first `scaled` of them are
+// multiplied by `factor`. All elements are zero if `from` is nullptr.
 struct Exported {
   TensorSpec spec;
   const TensorView* from = nullptr;
@@ -48,7 +49,7 @@ class ModelExport {
     const TensorView& tensor = file_.at(from);
     tensors_.push_back({{name, DType::f32, tensor.shape}, &tensor});
   }
-  // Of the first rows, as many as the norm behind them has.
+  // Scales as many of the first rows as the norm after them has values.
   void add_scaled(const std::string& name, const std::string& from, int rows) {
     add(name, from);
     tensors_.back().scaled = size(rows) * size(m_.dim);
@@ -168,7 +169,7 @@ OrderedJson config_json(const RunConfig& config) {
   return json;
 }
 
-// Every byte is a token of the same number.
+// The token of a byte has its number.
 OrderedJson tokenizer_json() {
   OrderedJson vocab = OrderedJson::object();
   for (int byte = 0; byte < 256; ++byte) {
@@ -207,7 +208,7 @@ RunConfig config_of(const SafetensorsFile& file) {
   return parsed.config;
 }
 
-// The bias of a softmax's choice, which no class has.
+// Throws if a model with softmax scores has a bias for the choice, which no class supports.
 void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
   if (config.router.score_func == ScoreFunc::sigmoid) return;
   for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)

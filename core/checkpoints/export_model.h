@@ -1,10 +1,10 @@
-// Weights of a run as a folder that transformers opens: config.json, model.safetensors (F32), and tokenizer.json for a
-// text of bytes.
+// Exports the weights of a run as a folder for transformers: config.json, model.safetensors (F32), and tokenizer.json
+// for texts of bytes.
 //
-// DeepseekV3ForCausalLM holds what this program trains with sigmoid scores, DeepseekV2ForCausalLM what it trains with a
-// softmax without a bias; a model without shared experts gets one whose weights are zero. The norms inside latent
-// attention have epsilon 1e-6 there, whatever config.json says: rms(c) with another epsilon e is the same as that of
-// c sqrt(1e-6 / e), so the rows that make c are scaled.
+// DeepseekV3ForCausalLM is used for models with sigmoid scores, DeepseekV2ForCausalLM for those with a softmax without
+// a bias. A model without shared experts gets one whose weights are zero. The norms inside latent attention have
+// epsilon 1e-6 in transformers, regardless of config.json: rms(c) with another epsilon e equals rms(c sqrt(1e-6 / e))
+// with 1e-6, so the rows that compute c are scaled.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@
 
 namespace moescope {
 
-// Why no class of transformers computes what this run does: "PART: WHY" of the settings; empty: one does.
+// Returns why no class of transformers can compute this model, "PART: WHY"; empty if one can.
 std::string why_not_in_transformers(const RunConfig& config);
 
-// `checkpoint`: a file as Trainer::save writes it, whose checksum is right. Creates the folder; a file of a name that
-// it writes is replaced. Throws std::runtime_error. Returns how many tensors were written.
+// `checkpoint` is a file of Trainer::save with a correct checksum. Creates the folder and replaces files of the same
+// names. Returns the number of written tensors. Throws std::runtime_error.
 int export_for_transformers(const std::string& checkpoint, const std::string& folder);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// A matrix with memory of its own.
+// A matrix that owns its memory.
 #pragma once
 
 #include <vector>

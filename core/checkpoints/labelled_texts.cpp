@@ -43,7 +43,7 @@ std::vector<LabelledText> read_texts(const std::string& path, const Tokenizer& t
     for (const fs::path& entry : entries_of(path)) {
       const std::string domain = entry.stem().string();
       if (fs::is_regular_file(entry)) add_file(entry, domain, tokenizer, texts);
-      // Links to folders could lead back.
+      // Links to folders are not followed: they could form a cycle.
       if (!fs::is_directory(fs::symlink_status(entry))) continue;
       for (const fs::path& file : entries_of(entry))
         if (fs::is_regular_file(file)) add_file(file, domain, tokenizer, texts);

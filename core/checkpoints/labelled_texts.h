@@ -10,14 +10,14 @@
 namespace moescope {
 
 struct LabelledText {
-  std::string name;  // of its domain; texts may share one
+  std::string name;  // name of its domain; several texts may have the same
   std::vector<std::int32_t> ids;
 };
 
-// A text file, whose name without its end is its domain; or a folder, whose entries are domains: a file each, or a
-// folder of files. Files with NUL bytes, which are no texts, are passed over. Throws std::runtime_error "PATH: why".
+// Reads a text file, whose domain is its name without extension, or a folder whose entries are domains: a file or a
+// folder of files each. Files with NUL bytes are no texts and are skipped. Throws std::runtime_error "PATH: why".
 std::vector<LabelledText> read_texts(const std::string& path, const Tokenizer& tokenizer);
-// Whole numbers between blanks, commas and brackets.
+// Reads integers separated by blanks, commas and brackets. Throws std::runtime_error "PATH: why".
 LabelledText read_token_ids(const std::string& path);
 
 }  // namespace moescope

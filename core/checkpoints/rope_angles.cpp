@@ -7,17 +7,17 @@
 namespace moescope {
 namespace {
 
-// 0.1 m ln(factor) + 1, YaRN's temperature.
+// Returns YaRN's temperature, 0.1 m ln(factor) + 1.
 double yarn_temperature(double factor, double m) {
   return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1;
 }
 
-// The pair that turns `turns` times over the original context; not a whole number.
+// Returns the index of the pair that makes `turns` turns over the original context; not an integer.
 double pair_of_turns(const RopeSettings& rope, int dim, double turns) {
   return dim * std::log(rope.original_positions / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
 }
 
-// Pairs that turn often keep their speed, those that turn less than once slow down by `factor`; between them a ramp.
+// Pairs with many turns keep their speed, pairs with less than one turn slow down by `factor`; a ramp connects them.
 void stretch_by_yarn(const RopeSettings& rope, int dim, std::vector<float>& frequencies) {
   double low = pair_of_turns(rope, dim, rope.beta_fast), high = pair_of_turns(rope, dim, rope.beta_slow);
   if (rope.truncate) low = std::floor(low), high = std::ceil(high);

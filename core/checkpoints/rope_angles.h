@@ -1,5 +1,5 @@
-// Rotary position embedding as checkpoints have it: by how much each pair of a head's dimensions turns at a position,
-// plain or changed for a longer context (linear; YaRN, arXiv:2309.00071; Llama 3), as transformers computes it.
+// Rotary position embedding of checkpoints, as transformers computes it: the angle of each pair of a head's dimensions
+// at a position, plain or adapted to a longer context (linear; YaRN, arXiv:2309.00071; Llama 3).
 #pragma once
 
 #include <vector>
@@ -9,20 +9,20 @@
 
 namespace moescope {
 
-// Radians per token of the dim / 2 pairs.
+// Returns the radians per token for each of the dim / 2 pairs.
 std::vector<float> rope_frequencies(const RopeSettings& rope, int dim);
-// What cos and sin are multiplied by.
+// Returns the factor of cos and sin.
 double rope_attention_factor(const RopeSettings& rope);
-// What YaRN of DeepSeek multiplies the scores by besides.
+// Returns the additional factor of the scores in DeepSeek's YaRN.
 double rope_score_factor(const RopeSettings& rope);
 
 class RopeAngles {
  public:
-  // Of the positions [first, first + count).
+  // Computes the angles for the positions [first, first + count).
   RopeAngles(const RopeSettings& rope, int dim, Index first, Index count);
 
-  // Turns the dim values at x of the token at `position`. `interleaved`: pairs lie side by side; else half of `dim`
-  // apart.
+  // Rotates the `dim` values at `x` of the token at `position`. Pairs are neighbours if `interleaved`, otherwise dim /
+  // 2 apart.
   void apply(float* x, Index position, bool interleaved) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kPassageBytes = 256;  // at most
+constexpr std::size_t kPassageBytes = 256;  // limit
 
 std::string text_of(const Tokenizer& tokenizer, std::int32_t id) {
   const std::string text = tokenizer.bytes(id).value_or("");

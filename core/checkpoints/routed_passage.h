@@ -1,5 +1,5 @@
-// How the beginning of a piece of text was routed, for the panel of tokens. A frame has bytes for tokens: every byte of
-// a token stands for it, and the first one has its loss.
+// The routing of the beginning of a piece of text, for the panel of tokens. The tokens of a frame are bytes: every byte
+// of a token has its experts, and the first one has its loss.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace moescope {
 
 class RoutedPassage {
  public:
-  // Of the first tokens of `ids`, as many as fill a passage.
+  // Takes as many of the first tokens of `ids` as fill a passage.
   RoutedPassage(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, std::string domain);
 
   std::size_t tokens() const { return bytes_.size(); }
-  // One layer after the other, of a pass whose first tokens are the passage's. `choice_bias` as StoredExperts'.
+  // Called for one layer after the other of a pass that begins with the passage. `choice_bias` is StoredExperts'.
   void add_layer(int layer, const RoutedTokens& routed, std::span<const float> choice_bias, bool by_logit);
   void set_loss(std::size_t token, float loss);
   TokenFrame take() { return std::move(frame_); }
 
  private:
-  std::vector<std::size_t> bytes_;  // of each token
-  std::vector<std::size_t> first_;  // byte of each token
+  std::vector<std::size_t> bytes_;  // length of each token
+  std::vector<std::size_t> first_;  // first byte of each token
   TokenFrame frame_;
 };
 

@@ -16,7 +16,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kRows = 32;  // of a task
+constexpr Index kRows = 32;  // rows of a task
 constexpr std::size_t kRoutedTokens = 64;
 
 void clamped_row(const float* h13, Index width, float limit, float* a) {
@@ -40,7 +40,7 @@ void gated_unit(const GatedUnit& unit, const Matrix<float>& h13, const Matrix<fl
   });
 }
 
-// Experts outside the groups with the best score of any expert.
+// Excludes experts outside of the groups whose best experts have the highest scores.
 void mask_groups_by_best(const RouterConfig& config, std::span<const float> scores, std::vector<std::uint8_t>& masked) {
   const std::size_t groups = size(config.n_groups), width = scores.size() / groups;
   std::vector<float> best(groups);
@@ -75,7 +75,7 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
   mixing_weights(config, scores, ids, routed.mix.data() + t * top_k);
 }
 
-// y_TD *= sigmoid(h w_g)
+// Computes y_TD *= sigmoid(h w_g).
 void gate_rows(const StoredLinear& gate, ConstMatrix<float> h, const Matrix<float>& y) {
   const FloatMatrix logit(h.rows, 1);
   linear_forward(h, gate, *logit);
@@ -150,7 +150,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
   std::vector<int> busy;
   for (int e = 0; e < plan.experts(); ++e)
     if (plan.tokens_of(e) > 0) busy.push_back(e);
-  // The largest first: no thread begins a long one while the others have nothing left.
+  // The largest experts come first, so that no thread begins a long one when the others are done.
   std::ranges::stable_sort(busy, std::ranges::greater(), [&](int e) { return plan.tokens_of(e); });
   parallel_for(static_cast<int>(busy.size()), [&](int task) {
     const int e = busy[size(task)];

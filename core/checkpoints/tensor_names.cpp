@@ -14,7 +14,7 @@ constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_pr
 constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
                                   "block_sparse_moe.output_linear.weight"};
 
-// In the order of Architecture.
+// Rows in the order of Architecture.
 constexpr LayerNames kLayers[] = {
     {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
     {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
