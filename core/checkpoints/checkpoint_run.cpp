@@ -15,7 +15,6 @@ namespace moescope {
 namespace {
 
 constexpr int kWindow = 50;  // steps that windowed figures are of
-constexpr std::uint32_t kQuantBlock = 32;
 
 // As the figures of training read them. They are not changed.
 RouterActivations<float> as_activations(const RoutedTokens& tokens) {
@@ -164,17 +163,10 @@ RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tok
   frame.gate_mass = std::move(sums.gate_mass);
   frame.score_entropy = sums.score_entropy;
   frame.margin = sums.margin;
-  frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
   frame.score_chosen = std::move(sums.score_chosen);
   frame.score_rejected = std::move(sums.score_rejected);
   frame.margin_tokens = std::move(sums.margin_tokens);
-  const LoadFigures figures = load_figures(frame.tokens_per_expert, kQuantBlock);
-  frame.max_vio = figures.max_vio;
-  frame.cv = figures.cv;
-  frame.entropy_norm = figures.entropy_norm;
-  frame.padding_fraction = figures.padding_fraction;
-  frame.max_vio_window = max_vio(windows_[moe].counts());
-  frame.dead_fraction = dead_fraction(windows_[moe].counts());
+  fill_derived_figures(frame, windows_[moe]);
   return frame;
 }
 

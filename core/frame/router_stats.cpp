@@ -67,22 +67,10 @@ float entropy_norm_of(double n_ln_n, std::size_t experts, std::uint64_t sum) {
   return static_cast<float>(std::clamp(entropy / std::log(static_cast<double>(experts)), 0.0, 1.0));
 }
 
-}  // namespace
-
-float utilisation(std::span<const std::uint32_t> counts, std::size_t expert) {
-  const std::uint64_t sum = total(counts);
-  if (sum == 0) return kNoValue;
-  return static_cast<float>(static_cast<double>(counts[expert]) * static_cast<double>(counts.size()) /
-                            static_cast<double>(sum));
-}
-
-float max_vio(std::span<const std::uint32_t> counts) {
-  return max_vio_of(counts);
-}
-float max_vio(std::span<const std::uint64_t> counts) {
-  return max_vio_of(counts);
-}
-
+// Four figures, computed in the time of one; `alignment` must be a power of two.
+struct LoadFigures {
+  float max_vio = kNoValue, cv = kNoValue, entropy_norm = kNoValue, padding_fraction = kNoValue;
+};
 LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
   assert(std::has_single_bit(alignment));
   std::uint64_t sum = 0;
@@ -103,6 +91,22 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
   return {max_vio_of(largest, counts.size(), sum), static_cast<float>(std::sqrt(squares / experts) / mean),
           entropy_norm_of(TimesLn::sum(counts, largest), counts.size(), sum),
           static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum))};
+}
+
+}  // namespace
+
+float utilisation(std::span<const std::uint32_t> counts, std::size_t expert) {
+  const std::uint64_t sum = total(counts);
+  if (sum == 0) return kNoValue;
+  return static_cast<float>(static_cast<double>(counts[expert]) * static_cast<double>(counts.size()) /
+                            static_cast<double>(sum));
+}
+
+float max_vio(std::span<const std::uint32_t> counts) {
+  return max_vio_of(counts);
+}
+float max_vio(std::span<const std::uint64_t> counts) {
+  return max_vio_of(counts);
 }
 
 float mean_max_vio(const RoutedIds& routed, int parts) {
@@ -278,6 +282,21 @@ std::span<const std::uint32_t> LoadWindow::step(int i) const {
   assert(i >= 0 && i < filled_);
   const int row = (next_ - filled_ + i + window_) % window_;
   return {ring_.data() + static_cast<std::size_t>(row) * n_experts_, n_experts_};
+}
+
+void fill_derived_figures(RouterFrame& router, const LoadWindow& window) {
+  constexpr std::uint32_t kPaddedRows = 32;
+  const auto fill = [](float& value, float computed) {
+    if (is_missing(value)) value = computed;
+  };
+  const LoadFigures figures = load_figures(router.tokens_per_expert, kPaddedRows);
+  fill(router.max_vio, figures.max_vio);
+  fill(router.cv, figures.cv);
+  fill(router.entropy_norm, figures.entropy_norm);
+  fill(router.padding_fraction, figures.padding_fraction);
+  fill(router.max_vio_window, max_vio(window.counts()));
+  fill(router.dead_fraction, dead_fraction(window.counts()));
+  fill(router.mutual_information, mutual_information(router.score_mass, router.score_entropy));
 }
 
 }  // namespace moescope

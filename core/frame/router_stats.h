@@ -14,6 +14,7 @@
 
 namespace moescope {
 
+struct RouterFrame;
 struct RunInfo;
 
 // u_e = n_e E / (K T): 1 is fair, 0 dead. NeMo Automodel's "expert utilization ratio".
@@ -46,12 +47,6 @@ float dead_fraction(std::span<const std::uint64_t> counts);
 // sum_e (ceil(n_e / A) A - n_e) / sum n_e: share of zero rows that a grouped GEMM computes because each expert's rows
 // are padded to a multiple of A = `alignment` (32: a wgrad scale block must not straddle two experts, torchao MXFP8).
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment);
-
-// Four of these figures, computed in the time of one; `alignment` must be a power of two.
-struct LoadFigures {
-  float max_vio = kNoValue, cv = kNoValue, entropy_norm = kNoValue, padding_fraction = kNoValue;
-};
-LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
 // sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): share of copies that a
 // router with this capacity drops. kNoValue for capacity_factor <= 0.
@@ -109,5 +104,10 @@ class LoadWindow {
   std::vector<std::uint32_t> ring_;  // [window, E]
   std::vector<std::uint64_t> sums_;  // [E]
 };
+
+// Fills the figures that follow from other values of the router and from the window that ends with its counts: max_vio,
+// cv, entropy_norm, padding_fraction (to 32 rows), max_vio_window, dead_fraction, mutual_information. Figures that have
+// a value keep it.
+void fill_derived_figures(RouterFrame& router, const LoadWindow& window);
 
 }  // namespace moescope

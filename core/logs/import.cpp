@@ -135,15 +135,6 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
 
 void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   const auto& counts = router.tokens_per_expert;
-  const auto fill = [](float& value, float judged) {
-    if (is_missing(value)) value = judged;
-  };
-  const LoadFigures figures = load_figures(counts, 32);
-  fill(router.max_vio, figures.max_vio);
-  fill(router.cv, figures.cv);
-  fill(router.entropy_norm, figures.entropy_norm);
-  fill(router.padding_fraction, figures.padding_fraction);
-  fill(router.mutual_information, mutual_information(router.score_mass, router.score_entropy));
   const int steps = info().window;
   LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
   const std::vector<std::uint32_t> not_recorded(steps_since > 1 ? counts.size() : 0);
@@ -152,8 +143,7 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   else
     for (std::int64_t i = 1; i < steps_since; ++i) window.push(not_recorded);
   window.push(counts);
-  fill(router.max_vio_window, max_vio(window.counts()));
-  fill(router.dead_fraction, dead_fraction(window.counts()));
+  fill_derived_figures(router, window);
 }
 
 namespace {

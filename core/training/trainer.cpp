@@ -26,8 +26,6 @@
 namespace moescope {
 namespace {
 
-constexpr std::uint32_t kQuantBlock = 32;
-
 VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router,
                       const LoadPlanner& planner) {
   const ParallelConfig& p = config.parallel;
@@ -61,18 +59,12 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.gate_mass = std::move(sums.gate_mass);
   frame.score_entropy = sums.score_entropy;
   frame.margin = sums.margin;
-  frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
   frame.score_chosen = std::move(sums.score_chosen);
   frame.score_rejected = std::move(sums.score_rejected);
   frame.margin_tokens = std::move(sums.margin_tokens);
-  frame.max_vio = max_vio(frame.tokens_per_expert);
-  frame.max_vio_window = max_vio(window.counts());
-  frame.cv = coefficient_of_variation(frame.tokens_per_expert);
-  frame.entropy_norm = entropy_norm(frame.tokens_per_expert);
-  frame.dead_fraction = dead_fraction(window.counts());
+  fill_derived_figures(frame, window);
   frame.aux_loss = static_cast<float>(router.aux_loss);
   frame.z_loss = static_cast<float>(router.z_loss);
-  frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
   frame.dropped_fraction = dropped_share(config.router, router);
   frame.volume = volume_of(config, layer, router, planner);
   return frame;

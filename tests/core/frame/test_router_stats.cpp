@@ -181,5 +181,21 @@ TEST(RouterStats, SpreadAndEntropyByChanceAgreeWithSimulation) {
   }
 }
 
+TEST(FillDerivedFigures, ComputesWhatIsMissingAndKeepsTheRest) {
+  LoadWindow window(4, 2);
+  window.push(Counts{8, 0, 0, 0});
+  RouterFrame router;
+  router.tokens_per_expert = {2, 2, 2, 2};
+  router.cv = 7;
+  window.push(router.tokens_per_expert);
+  fill_derived_figures(router, window);
+  EXPECT_EQ(router.max_vio, 0);
+  EXPECT_EQ(router.cv, 7);
+  EXPECT_EQ(router.entropy_norm, 1);
+  EXPECT_EQ(router.padding_fraction, 15);  // 4 x 30 rows of zeros for 8 tokens
+  EXPECT_EQ(router.max_vio_window, 1.5f);  // 10 of 16, in place of 4
+  EXPECT_EQ(router.dead_fraction, 0);
+}
+
 }  // namespace
 }  // namespace moescope
