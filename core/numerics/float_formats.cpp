@@ -12,12 +12,13 @@ namespace {
 float decode_bits(ElementFormat format, std::uint8_t code) {
   if (format == ElementFormat::int8) return static_cast<float>(static_cast<std::int8_t>(code)) / 64;
   const FormatTraits& f = traits(format);
-  const int magnitude = code & ((1 << (f.bits - 1)) - 1);
+  const int largest = (1 << (f.bits - 1)) - 1, magnitude = code & largest;
   const float sign = code >> (f.bits - 1) & 1 ? -1.0f : 1.0f;
   const int exponent = magnitude >> f.mantissa_bits;
   const int mantissa = magnitude & ((1 << f.mantissa_bits) - 1);
-  if (format == ElementFormat::e4m3 && magnitude == 0x7F) return std::nanf("");
-  if (format == ElementFormat::e5m2 && exponent == 31) return mantissa ? std::nanf("") : sign * INFINITY;
+  if (f.special == SpecialCodes::nan && magnitude == largest) return std::nanf("");
+  if (f.special == SpecialCodes::ieee && exponent == largest >> f.mantissa_bits)
+    return mantissa ? std::nanf("") : sign * INFINITY;
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa_bits);
   return sign * std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)), exponent - f.bias - f.mantissa_bits);
 }
@@ -33,8 +34,7 @@ DecodeTables make_decode_tables() {
 }
 
 std::uint8_t nan_code(ElementFormat format) {
-  if (format == ElementFormat::int8) return 0;
-  return format == ElementFormat::e4m3 || format == ElementFormat::e5m2 ? 0x7F : rounding_of(format).max_code;
+  return format == ElementFormat::int8 ? 0 : static_cast<std::uint8_t>((1 << (traits(format).bits - 1)) - 1);
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ namespace moescope {
 
 enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
 
+// Codes of a format that are not finite: none; NaN in the code of the largest magnitude; or infinity and NaN in those
+// with the largest exponent, as in IEEE 754.
+enum class SpecialCodes : std::uint8_t { none, nan, ieee };
+
 // One row of the table of formats, in the order of the enumeration. The table alone defines the formats and their
 // layouts.
 struct FormatTraits {
@@ -34,11 +38,15 @@ struct FormatTraits {
   float max;  // largest finite value
   float min_normal;
   float min_subnormal;
+  SpecialCodes special;
 };
 inline constexpr FormatTraits kElementFormats[] = {
-    {"e4m3", 8, 4, 3, 7, 8, 448.0f, 0x1p-6f, 0x1p-9f}, {"e5m2", 8, 5, 2, 15, 15, 57344.0f, 0x1p-14f, 0x1p-16f},
-    {"e3m2", 6, 3, 2, 3, 4, 28.0f, 0x1p-2f, 0x1p-4f},  {"e2m3", 6, 2, 3, 1, 2, 7.5f, 1.0f, 0x1p-3f},
-    {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f},      {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f},
+    {"e4m3", 8, 4, 3, 7, 8, 448.0f, 0x1p-6f, 0x1p-9f, SpecialCodes::nan},
+    {"e5m2", 8, 5, 2, 15, 15, 57344.0f, 0x1p-14f, 0x1p-16f, SpecialCodes::ieee},
+    {"e3m2", 6, 3, 2, 3, 4, 28.0f, 0x1p-2f, 0x1p-4f, SpecialCodes::none},
+    {"e2m3", 6, 2, 3, 1, 2, 7.5f, 1.0f, 0x1p-3f, SpecialCodes::none},
+    {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f, SpecialCodes::none},
+    {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f, SpecialCodes::none},
 };
 inline constexpr int kNumElementFormats = static_cast<int>(std::size(kElementFormats));
 constexpr const FormatTraits& traits(ElementFormat format) {
@@ -48,8 +56,8 @@ std::optional<ElementFormat> element_named(std::string_view name);
 std::string element_names();  // "e4m3, e5m2, ..."
 
 // Rounds to nearest, ties to even, with gradual underflow. Values above the maximum and infinity give the maximum
-// (saturation). Results that round to zero keep the sign, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the largest
-// positive code for FP6/FP4, and 0 for INT8.
+// (saturation). Results that round to zero keep the sign, except in INT8. NaN gives the positive code of
+// the largest magnitude, which is NaN if the format has one, and 0 for INT8.
 std::uint8_t encode(ElementFormat format, float value);
 float decode(ElementFormat format, std::uint8_t code);
 

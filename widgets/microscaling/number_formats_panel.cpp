@@ -52,16 +52,21 @@ std::vector<float> valuesOf(int format) {
 
 QString specialValues(int format) {
   if (format == NumberFormatsPanel::kE8m0) return QString("NaN FF; no zero, no sign, no infinity");
-  switch (static_cast<ElementFormat>(format)) {
-    case ElementFormat::e4m3:
-      return QString("NaN 7F FF; no infinity");
-    case ElementFormat::e5m2:
-      return QString("infinity 7C FC; NaN 7D-7F FD-FF");
-    case ElementFormat::int8:
-      return QString("80 = -2 is never produced; one zero");
-    default:
+  if (static_cast<ElementFormat>(format) == ElementFormat::int8) return QString("80 = -2 is never produced; one zero");
+  const FormatTraits& f = traits(static_cast<ElementFormat>(format));
+  const auto hex = [](int code) { return QString::number(code, 16).toUpper(); };
+  const int sign = 1 << (f.bits - 1), largest = sign - 1, infinity = largest >> f.mantissa_bits << f.mantissa_bits;
+  switch (f.special) {
+    case SpecialCodes::none:
       return QString("none: every code is a number");
+    case SpecialCodes::nan:
+      return QString("NaN %1 %2; no infinity").arg(hex(largest), hex(sign + largest));
+    case SpecialCodes::ieee:
+      return QString("infinity %1 %2; NaN %3-%4 %5-%6")
+          .arg(hex(infinity), hex(sign + infinity), hex(infinity + 1), hex(largest), hex(sign + infinity + 1),
+               hex(sign + largest));
   }
+  return {};
 }
 
 QString spacing(int format) {
