@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <iterator>
 #include <stdexcept>
 
 #include "core/io/input_file.h"
@@ -129,36 +128,40 @@ bool is_lesson(const std::string& path) {
   return title;
 }
 
-// One row for each FileKind, in its order.
+// One row for each FileKind.
 struct Kind {
+  FileKind kind;
   const char* name;
   Imported (*read)(const std::string&, const ImportOptions&) = nullptr;  // nullptr if it is no log
 };
 constexpr Kind kKinds[] = {
-    {"recording"},
-    {"training log", import_jsonl},
-    {"TensorBoard events", import_events},
-    {"table of a run", import_table},
-    {"run of W&B", import_wandb},
-    {"statistics of TransformerEngine", import_te_statistics},
-    {"run of MLflow", import_mlflow},
-    {"routed experts", import_routed_experts},
-    {"text log of a training", import_jsonl},
-    {"log history of Hugging Face's Trainer", import_trainer_state},
-    {"router trace", import_trace},
-    {"tensors"},
-    {"run config"},
-    {"lesson"},
-    {"queue of candidates"},
-    {"no log that MoEScope knows"},
+    {FileKind::recording, "recording"},
+    {FileKind::training_log, "training log", import_jsonl},
+    {FileKind::event_file, "TensorBoard events", import_events},
+    {FileKind::load_table, "table of a run", import_table},
+    {FileKind::wandb_run, "run of W&B", import_wandb},
+    {FileKind::te_statistics, "statistics of TransformerEngine", import_te_statistics},
+    {FileKind::mlflow_run, "run of MLflow", import_mlflow},
+    {FileKind::routed_experts, "routed experts", import_routed_experts},
+    {FileKind::text_log, "text log of a training", import_jsonl},
+    {FileKind::trainer_state, "log history of Hugging Face's Trainer", import_trainer_state},
+    {FileKind::router_trace, "router trace", import_trace},
+    {FileKind::tensors, "tensors"},
+    {FileKind::config, "run config"},
+    {FileKind::lesson, "lesson"},
+    {FileKind::queue, "queue of candidates"},
+    {FileKind::text, "no log that MoEScope knows"},
 };
-static_assert(std::size(kKinds) == static_cast<std::size_t>(FileKind::text) + 1);
 
 const Kind& row_of(FileKind kind) {
-  return kKinds[static_cast<std::size_t>(kind)];
+  return *std::ranges::find(kKinds, kind, &Kind::kind);
 }
 
 }  // namespace
+
+bool holds_runs(FileKind kind) {
+  return kind == FileKind::recording || row_of(kind).read;
+}
 
 const char* file_kind_name(FileKind kind) {
   return row_of(kind).name;

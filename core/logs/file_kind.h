@@ -28,9 +28,7 @@ enum class FileKind {
   text,            // any other file or folder: text to train on if the user chooses so
 };
 const char* file_kind_name(FileKind kind);
-constexpr bool holds_runs(FileKind kind) {
-  return kind <= FileKind::router_trace;
-}
+bool holds_runs(FileKind kind);
 
 // Throws std::runtime_error with the path if the file is missing or cannot be read, or if it is compressed or not UTF-8
 // where text is expected. Reads a few kB; 4 MiB of JSON that does not begin with a step; the first and the last MiB of
