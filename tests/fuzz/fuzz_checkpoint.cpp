@@ -1,5 +1,5 @@
 // libFuzzer over checkpoints: any bytes either are one, whose training can be resumed, or are refused with a
-// std::runtime_error that names the file; a small file cannot claim a large model. How to run: tests/CMakeLists.txt.
+// std::runtime_error that names the file; a small file cannot claim a large model. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/config/config_check.h"

@@ -1,5 +1,5 @@
 // libFuzzer over run configs, lessons, queues of candidates and set-up links: any text gives settings or problems;
-// settings without a problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
+// settings without a problem are written and read back as the same settings. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/config/config_check.h"

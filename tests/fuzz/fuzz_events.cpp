@@ -1,7 +1,7 @@
 // libFuzzer over logs in other programs' own formats: TensorBoard's event files, Megatron-LM's router traces, routed
 // experts of inference engines, TransformerEngine's statistics. Any bytes are read to their end or to the first damaged
 // header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames are put around them
-// here, else no input would get past the checksum. How to run: tests/CMakeLists.txt.
+// here, else no input would get past the checksum. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/logs/events/event_records.h"

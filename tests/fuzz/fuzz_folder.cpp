@@ -1,6 +1,6 @@
 // libFuzzer over folders of runs: TensorBoard's, W&B's, MLflow's and what else is named like a run. Each line of the
 // input makes a file, "PATH CONTENT", or a link, "PATH -> TARGET"; a line that names a file again is added to it. All
-// that runs_in_folder() finds is opened, and so is the folder. How to run: tests/CMakeLists.txt.
+// that runs_in_folder() finds is opened, and so is the folder. How to run: CONTRIBUTING.md.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,6 @@
 // libFuzzer over the following of a log: the input says how another program writes a file, by appending, cutting,
 // writing over it and writing it anew; after each of these the follower looks. It then knows what reading the file from
-// its beginning gives. How to run: tests/CMakeLists.txt.
+// its beginning gives. How to run: CONTRIBUTING.md.
 //
 // An act is 3 bytes and its text: what to do (0 to 3), and the length of the text (low byte first).
 #include <algorithm>

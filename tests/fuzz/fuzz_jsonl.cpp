@@ -1,5 +1,5 @@
 // libFuzzer over the reader of JSON lines: any bytes are read to their end, line by line; a line is a step, settings or
-// counted as bad; and what was understood, written again, is understood again. How to run: tests/CMakeLists.txt.
+// counted as bad; and what was understood, written again, is understood again. How to run: CONTRIBUTING.md.
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/jsonl.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -1,4 +1,4 @@
-// libFuzzer over the readers of .npy and .npz (fuzz_tensor_file.h). How to run: tests/CMakeLists.txt.
+// libFuzzer over the readers of .npy and .npz (fuzz_tensor_file.h). How to run: CONTRIBUTING.md.
 #include "tests/fuzz/fuzz_tensor_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // libFuzzer over the reader of recordings: any bytes either open, and then every run is loaded or refused with a
-// std::runtime_error that names the file. How to run: tests/CMakeLists.txt.
+// std::runtime_error that names the file. How to run: CONTRIBUTING.md.
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // libFuzzer over text logs: what programs print (TorchTitan, Megatron-LM, Python's dicts of the Trainer, ...) and
 // trainer_state.json. Any bytes are read to their end, in little memory and time; what is no step is passed over, and
-// what was read has its steps in order. How to run: tests/CMakeLists.txt.
+// what was read has its steps in order. How to run: CONTRIBUTING.md.
 #include <algorithm>
 
 #include "core/io/unreadable.h"

@@ -1,5 +1,5 @@
 // libFuzzer over tokenizer.json: any bytes either are a tokenizer, which then turns texts into ids that it knows and
-// back, or are refused with a std::runtime_error that names the file. How to run: tests/CMakeLists.txt.
+// back, or are refused with a std::runtime_error that names the file. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 #include <string_view>
 

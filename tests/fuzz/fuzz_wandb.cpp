@@ -1,5 +1,5 @@
 // libFuzzer over W&B's offline files: as they are, and records without their frames, which are put around them here,
-// since no input would get past the checksums. How to run: tests/CMakeLists.txt.
+// since no input would get past the checksums. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 #include <vector>
 
