@@ -1,5 +1,5 @@
 // libFuzzer over MLflow's database: any bytes are refused with the file's name, or read. How to run:
-// tests/CMakeLists.txt.
+// CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/logs/events/import_mlflow.h"

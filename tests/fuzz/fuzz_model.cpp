@@ -1,7 +1,7 @@
 // libFuzzer over checkpoints of transformers: any config.json, index and file of tensors in a folder are refused with a
 // std::runtime_error that names a file, or are a model that a few tokens can be run through. An input is the three
 // files, the first two each behind its length as eight hexadecimal digits; a file of length 0 is not there. How to run:
-// tests/CMakeLists.txt.
+// CONTRIBUTING.md.
 #include <charconv>
 #include <filesystem>
 #include <fstream>
