@@ -56,8 +56,8 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   session_->start(std::move(configs), recorded_ ? recordingPlace(name, messages_) : QString());
 }
 
-// A built-in comparison stops at the end of its schedule, for which it was made. An end that a comparison or a lesson's
-// task set does not apply to the next run; an end that the user set does.
+// Stops a built-in comparison at the end of its schedule. An end that a comparison or a task of a lesson has set does
+// not apply to the next run; an end that the user has set does.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
   if (comparison_ != asked_end_instead_) asked_end_instead_.clear();

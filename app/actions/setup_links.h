@@ -13,8 +13,8 @@ namespace moescope {
 
 class RunControl;
 
-// Settings of the open runs and the view on them. Of runs in training the present settings, of a recording those at its
-// start; nullopt: the settings are not known.
+// Returns the settings of the open runs, present ones of runs in training and initial ones of a recording, and the
+// view; nullopt if the settings are not known.
 std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selection& selection,
                                        const WorkspaceTabs& workspaces);
 

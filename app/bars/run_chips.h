@@ -21,9 +21,9 @@ class RunChips : public QWidget {
     QString letter;
     int color = 0;  // index of seriesColor
     QString name;
-    QString differs;   // setting that differs from run A: "precision.experts mxfp8_rceil"; empty: no difference, or run
-                       // A itself
-    QString progress;  // "120 of 400" while the run catches up with run A; empty: it has
+    QString differs;   // setting that differs from run A: "precision.experts mxfp8_rceil"; empty if there is none
+                       // or this is run A
+    QString progress;  // "120 of 400" while the run catches up with run A; empty if it is level
     bool operator==(const Run&) const = default;
   };
 
@@ -41,7 +41,7 @@ class RunChips : public QWidget {
   void setFormats(const QStringList& formats);  // formats in the menu of precision.experts, without run A's
 
  signals:
-  void changed();  // the shown parts and so the width have changed
+  void changed();  // the shown parts and therefore the width have changed
   void activated(int run);
   void fileActivated();
   void removeRequested(int run);

@@ -22,10 +22,11 @@ class LessonPanels {
  public:
   LessonPanels(Selection* selection, WorkspaceTabs* workspaces);
 
-  // Panels and workspaces that the lesson names but the window does not have; empty: it has all.
+  // Returns panels and workspaces that the lesson names but the window does not have.
   static QStringList unknown(const Lesson& lesson, const QList<Workspace*>& workspaces);
 
-  // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges anew.
+  // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges the
+  // panels again.
   void startAfresh();
   void selectNothing();  // selects run A, its first MoE layer, no expert, all steps and the newest one
   void show(const LessonView& view);

@@ -17,7 +17,7 @@ struct EarlierStep {
   bool operator==(const EarlierStep&) const = default;
 };
 
-// Values are kNoValue for layers that cannot be compared, because the text or top_k was another one.
+// Values are kNoValue for layers that cannot be compared, because the text or top_k differs.
 struct StabilityPoint {
   std::int64_t step = 0, reference = 0;      // steps of the two routings
   std::vector<float> unchanged_L, shared_L;  // unchanged_choices and routing_stability, per layer of the track

@@ -1,7 +1,7 @@
 // The scalars of a run in memory: a row for each step, and a column for each metric of the whole run and of each layer.
 //
 // The columns of a layer have rows only for steps whose frame has the layer, so that a frame takes time and memory for
-// the layers that it has, however many the run has. A column is a pyramid (pyramid.h); beyond a budget the oldest
+// the layers that it has, not for all layers of the run. A column is a pyramid (pyramid.h); beyond a budget the oldest
 // single values are reduced to min, max and mean of every 16, then of every 256. Not thread-safe: History locks it.
 #pragma once
 

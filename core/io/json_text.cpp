@@ -10,7 +10,7 @@
 namespace moescope {
 
 nlohmann::json parse_json(std::string_view text) {
-  constexpr std::size_t kLongestWhy = 300;  // the library repeats the text that it read last, however long
+  constexpr std::size_t kLongestWhy = 300;  // the library's message repeats the last text, which may be long
   using Event = nlohmann::json::parse_event_t;
   const auto check_depth = [](int depth, Event event, const nlohmann::json&) {
     if (depth >= kMaxNesting && (event == Event::object_start || event == Event::array_start)) throw BadJson(kTooDeep);

@@ -54,7 +54,7 @@ void add_part(const std::string& folder, const fs::path& path, FileKind kind, st
   }
 }
 
-// Adds a file of a W&B run. A resumed run has several files; the newest stands for all of them.
+// Adds a file of a W&B run. A resumed run has several files, of which the list has the newest.
 void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
   const auto run = look_at(path);
   if (!run) return;

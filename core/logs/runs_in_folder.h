@@ -1,6 +1,6 @@
 // Lists the runs in a folder for the user to choose from: recordings, logs and tables in it and below it, recognised by
-// their content (file_kind.h). A folder of event files, of router traces or of MLflow is one run, and so are the parts
-// of a W&B run, for which the newest file stands.
+// their content (file_kind.h). A folder of event files, of router traces or of MLflow is one run. The parts of a
+// W&B run are listed as one run with the path of the newest part.
 #pragma once
 
 #include <cstdint>

@@ -124,7 +124,8 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   keepState("in_router", in_router_);
 }
 
-// Flips against run A look like an effect of the format: once flips by rounding are known, they are shown first.
+// Shows the flips by rounding as soon as a run has some, unless the user chose: flips against run A also contain the
+// drift of the weights, but look like an effect of the format alone.
 void RoutingFlipsPanel::chooseReference() {
   if (chosen_ || rounding() || inRouter()) return;
   for (const auto& history : selection_->histories()) {

@@ -51,7 +51,7 @@ QString shareOrDash(float share) {
   return std::isfinite(share) ? formatPercent(static_cast<double>(share)) : dash();
 }
 
-// Decimal places that show two digits of the gap that matters.
+// Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
 int placesFor(float matters) {
   if (!std::isfinite(matters) || matters <= 0) return 4;
   return std::clamp(1 - static_cast<int>(std::floor(std::log10(static_cast<double>(matters)))), 2, 6);
@@ -130,7 +130,7 @@ void VerdictsPanel::refill() {
   table_->setActive(selection_->run());
 }
 
-// Shows the loss that decides for the first candidate while the settings choose the loss.
+// Selects the loss that decides about the first candidate, as long as the settings choose the loss.
 void VerdictsPanel::showLoss() {
   if (judged_->loss() != JudgedRuns::Loss::deciding) return;
   const auto places = judged_->candidates();
