@@ -82,7 +82,7 @@ void check_adamw(const SafetensorsFile& file) {
     } arenas[] = {{"weight", parameters.weights}, {"exp_avg", parameters.moment1}, {"exp_avg_sq", parameters.moment2}};
     for (const auto& [name, values] : arenas) {
       const Floats want = of_step(name);
-      check("step " + std::to_string(step) + ", " + name, values, want, 0.99, 1e-6 * largest(want));
+      check("step " + std::to_string(step) + ", " + name, values, want, 0.98, 1e-6 * largest(want));
       std::ranges::copy(want, values);  // the next step begins where the reference does
     }
   }
