@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBefore = 10, kAfter = 2, kMean = 5;  // blocks
 constexpr std::size_t kLeastBefore = 5;                     // least number of blocks before a jump
 constexpr std::size_t kKept = kBefore + kAfter;             // blocks that are kept
-constexpr std::int64_t kEarly = 170;                        // steps in which every router settles
+constexpr std::int64_t kEarly = 170;                        // first steps, in which loads change most
 constexpr std::size_t kApart = 10;                          // blocks between two shifts
 constexpr std::int64_t kPeak = 100;                         // steps in which a jump reaches its peak
 constexpr std::size_t kEdge = 5;                            // batches on each side that locate the jump

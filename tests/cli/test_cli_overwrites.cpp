@@ -50,6 +50,11 @@ TEST_F(CliOverwrites, AnInputIsNeverAnOutput) {
   expect_refused(
       {"train", "--config", config, "--set", "data.path=" + text, "--steps", "1", "--out", text, "--overwrite"},
       also_input);
+  const std::string table = path("text.csv");
+  fs::copy_file(text, table);
+  expect_refused({"sweep", "--config", config, "--set", "data.path=" + table, "--over", "router.top_k=1,2", "--steps",
+                  "1", "--out", path("s.moescope"), "--table", table, "--overwrite"},
+                 also_input);
 }
 
 TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {

@@ -42,7 +42,6 @@ void check_names(const SweepOptions& o) {
     throw std::runtime_error("--table " + o.table + ": expected a name that ends in .csv");
   if (!o.page.empty() && !o.page.ends_with(".html"))
     throw std::runtime_error("--page " + o.page + ": expected a name that ends in .html");
-  guard_outputs({o.run.config}, {{"--table", o.table}, {"--page", o.page}}, true);
 }
 
 RunConfig base_of(const SweepOptions& o) {
@@ -161,6 +160,7 @@ void write_output(const std::string& path, const std::string& text) {
 void sweep(const SweepOptions& o) {
   check_names(o);
   const RunConfig base = base_of(o);
+  guard_outputs({o.run.config, base.data.path}, {{"--table", o.table}, {"--page", o.page}}, true);
   std::vector<SweepAxis> axes;
   for (const std::string& text : o.over) axes.push_back(parse_sweep_axis(text));
   const std::int64_t steps = o.run.has_steps ? o.run.steps : base.optimizer.total_steps;

@@ -14,6 +14,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
 #include "core/logs/lines/log_lines.h"
+#include "core/logs/restart_rule.h"
 
 namespace moescope {
 
@@ -153,8 +154,10 @@ double number_in(std::string_view line, std::string_view key) {
 class Statistics {
  public:
   void read_line(std::string_view line);  // throws Unreadable
+  void end_rank();                        // the next line is of another rank
   bool understood() const { return !recipes_.empty(); }
   const std::set<std::string>& passed_over() const { return passed_over_; }
+  const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // restart_text() by step
   // Adds a run for each recipe.
   void add_to(Imported& imported, const RunInfo& info, const ImportOptions& options) const;
 
@@ -169,7 +172,11 @@ class Statistics {
   static QuantFrame quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
                              const FormatName& format);
 
-  std::map<std::int64_t, std::map<OperandPlace, Values, PlaceOrder>> steps_;
+  using Steps = std::map<std::int64_t, std::map<OperandPlace, Values, PlaceOrder>>;
+
+  Steps steps_, of_rank_;  // `of_rank_`: of the rank that is being read
+  RestartRule rule_;       // of that rank
+  std::map<std::int64_t, std::string> restarts_;
   std::map<std::string, std::optional<Reading>> names_;
   std::set<std::string_view> recipes_;
   std::set<std::string> passed_over_;
@@ -194,10 +201,25 @@ void Statistics::read_line(std::string_view line) {
   reading.iteration = static_cast<std::int64_t>(iteration);
   reading.value = number_in(line, "value=");
   if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);
-  Mean& mean = steps_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
-  mean.sum += reading.value;
-  mean.largest = std::max(mean.largest, std::abs(reading.value));
-  ++mean.ranks;
+  if (const auto restart = rule_.take(name, reading.iteration)) {
+    of_rank_.erase(of_rank_.lower_bound(restart->step), of_rank_.end());
+    restarts_.emplace(restart->step, restart_text(*restart));
+  }
+  of_rank_[reading.iteration][reading.place][{reading.statistic, reading.recipe}] = {reading.value,
+                                                                                     std::abs(reading.value), 1};
+}
+
+void Statistics::end_rank() {
+  for (const auto& [step, places] : of_rank_)
+    for (const auto& [place, values] : places)
+      for (const auto& [key, value] : values) {
+        Mean& mean = steps_[step][place][key];
+        mean.sum += value.sum;
+        mean.largest = std::max(mean.largest, value.largest);
+        ++mean.ranks;
+      }
+  of_rank_.clear();
+  rule_ = {};
 }
 
 std::optional<double> Statistics::value_of(const Values& values, Statistic statistic, std::string_view recipe) {
@@ -284,7 +306,17 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
   Imported imported;
   Statistics statistics;
   const auto read_line = [&](std::string_view line) { statistics.read_line(line); };
-  if (!take_lines(statistics_files(path), kLongestStatistic, read_line, options, imported)) return {};
+  const std::vector<fs::path> ranks = statistics_files(path);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ImportOptions of_rank = options;
+    if (options.progress)
+      of_rank.progress = [&](double share) {
+        return options.progress((static_cast<double>(rank) + share) / static_cast<double>(ranks.size()));
+      };
+    if (!take_lines({ranks[rank]}, kLongestStatistic, read_line, of_rank, imported)) return {};
+    statistics.end_rank();
+  }
+  for (const auto& [step, text] : statistics.restarts()) imported.remarks.push_back(text);
   if (!statistics.understood()) {
     std::string others;
     for (const std::string& name : statistics.passed_over())
@@ -304,6 +336,7 @@ bool read_te_statistics_bytes(std::string_view bytes, BadLines& bad) {
   Statistics statistics;
   take_lines(
       bytes, [&](std::string_view line) { statistics.read_line(line); }, bad);
+  statistics.end_rank();
   if (!statistics.understood()) return false;
   Imported imported;
   statistics.add_to(imported, {}, {});

@@ -41,6 +41,24 @@ const QuantFrame* find(const TelemetryFrame& frame, const OperandPlace& place) {
   return nullptr;
 }
 
+// A training that resumes appends to the file of its rank; each rank restarts on its own.
+TEST_F(TeStatistics, AResumedTrainingReplacesTheAbandonedSteps) {
+  const std::string name = "model.decoder.layers.3.mlp.experts.linear_fc1_activation_mxfp8_underflows%";
+  const std::string folder = "nvdlfw_inspect_statistics_logs/";
+  write(folder + "nvdlfw_inspect_globalrank-0.log",
+        line(name, 1, 1) + line(name, 2, 2) + line(name, 3, 3) + line(name, 2, 8));
+  write(folder + "nvdlfw_inspect_globalrank-1.log", line(name, 1, 1) + line(name, 2, 4));
+  const Imported imported = import_te_statistics(root.string());
+  const History& run = *imported.runs.at(0);
+  EXPECT_EQ(run.steps().last, 2);
+  const auto frame = run.quant_frame_at(2);
+  ASSERT_TRUE(frame);
+  ASSERT_EQ(frame->quants.size(), 1u);
+  EXPECT_FLOAT_EQ(frame->quants[0].underflow, 0.06f);  // the mean of 8 % and 4 %
+  ASSERT_EQ(imported.remarks.size(), 1u);
+  EXPECT_NE(imported.remarks[0].find("goes on from step 2"), std::string::npos) << imported.remarks[0];
+}
+
 TEST_F(TeStatistics, EachStatisticIsOfAnOperandOfAGemm) {
   const std::string fc1 = "model.decoder.layers.3.mlp.experts.linear_fc1",
                     qkv = "model.decoder.layers.0.self_attention.linear_qkv";
