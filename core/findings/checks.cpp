@@ -118,7 +118,7 @@ void Checking::layers() {
   if (LoadWatch::can_tell_collapse(history_.info()))
     after(kWindowSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
   else
-    needs("collapse", "more experts, or more tokens per step: too few experts for a test of collapse");
+    needs("collapse", "at least top_k + 2 experts in use by chance: more experts, or more tokens per step");
   after(kUnevenSteps, {uneven}, "lasting imbalance",
         "No layer stays uneven: the fullest expert had no " + decimal(1 + kUnevenVio) + " times its fair share for " +
             grouped(kUnevenSteps) + " steps.");

@@ -144,7 +144,7 @@ TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
     EXPECT_NE(table.out.find(pair), std::string::npos);
     EXPECT_GE(report["open"].size(), 5u);
   }
-  EXPECT_NE(readme.find("speaks against H1"), std::string::npos);
+  EXPECT_NE(readme.find("evidence against H1"), std::string::npos);
 }
 
 TEST(CliVolumes, PrintsTheWorkedFigures) {

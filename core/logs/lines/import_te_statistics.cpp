@@ -205,8 +205,8 @@ void Statistics::read_line(std::string_view line) {
     of_rank_.erase(of_rank_.lower_bound(restart->step), of_rank_.end());
     restarts_.emplace(restart->step, restart_text(*restart));
   }
-  of_rank_[reading.iteration][reading.place][{reading.statistic, reading.recipe}] = {reading.value,
-                                                                                     std::abs(reading.value), 1};
+  Mean& mean = of_rank_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
+  mean = {reading.value, std::max(mean.largest, std::abs(reading.value)), 1};  // min and max are one statistic
 }
 
 void Statistics::end_rank() {

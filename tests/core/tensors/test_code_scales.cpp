@@ -183,8 +183,8 @@ TEST_F(CheckpointFolder, AnIndexNamesFilesOfItsOwnFolder) {
     }
     return std::string("opened");
   };
-  EXPECT_TRUE(says(refused(R"({"weight_map":{"w":"../secret"}})"), "no name of a file"));
-  EXPECT_TRUE(says(refused(R"({"weight_map":{"w":5}})"), "no name of a file"));
+  EXPECT_TRUE(says(refused(R"({"weight_map":{"w":"../secret"}})"), "is not the name of a file"));
+  EXPECT_TRUE(says(refused(R"({"weight_map":{"w":5}})"), "is not the name of a file"));
   EXPECT_TRUE(says(refused(R"({"weights":{}})"), "weight_map"));
   EXPECT_TRUE(says(refused(R"({"weight_map":{}})"), "none of the files"));
   EXPECT_TRUE(says(refused("{"), "index.json"));
