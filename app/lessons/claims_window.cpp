@@ -34,7 +34,8 @@ QString headOf(const Claim& claim, const QString& muted) {
 
 QString tableOf(std::span<const ClaimRow> rows, const QString& muted) {
   QString html = QString("<table width='98%' cellspacing='0' cellpadding='%1'><tr>").arg(kClaimsCellPadding);
-  const std::pair<const char*, int> columns[] = {{"Compared", 40}, {"Published", 17}, {"Here", 24}, {"Verdict", 19}};
+  const std::pair<const char*, int> columns[] = {
+      {"Compared (losses in nats/token)", 40}, {"Published", 17}, {"Here", 24}, {"Verdict", 19}};
   for (const auto& [title, percent] : columns)
     html += QString("<th align='left' width='%1%' style='color:%2'>%3</th>").arg(percent).arg(muted, title);
   html += "</tr>";

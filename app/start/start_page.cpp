@@ -191,7 +191,7 @@ void StartPage::makeDoors(QBoxLayout* column) {
   row->addWidget(
       doorCard({"Open a log or a model", "Your own files",
                 "Recordings, logs (JSON lines, TensorBoard, W&B, traces), tensors, and folders of models in Hugging "
-                "Face format. Or drop it on the window.",
+                "Face format. Or drop them on the window.",
                 open},
                DoorIcon::Kind::folder),
       1);
