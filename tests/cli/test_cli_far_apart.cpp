@@ -45,12 +45,13 @@ TEST_F(FarApartCli, IsCheckedImportedAndExported) {
   const Result figures = quickly({"figures", path("r.moescope"), "--at", "2000000001", "--figure", "ce_loss"});
   EXPECT_NE(figures.out.find("step 2000000000"), std::string::npos) << figures.out << figures.err;
 
-  for (const std::string to : {"jsonl", "replay", "trace"}) {
+  for (const std::string to : {"jsonl", "replay", "trace", "html"}) {
     const Result exported = quickly({"export", path("r.moescope"), "--to", to, "-o", path("out." + to)});
     EXPECT_EQ(exported.status, 0) << to << exported.err;
   }
   expect_small("out.jsonl");
   expect_small("out.replay");
+  expect_small("out.html");
   EXPECT_EQ(
       quickly({"export", path("a.jsonl"), "--with", path("b.jsonl"), "--to", "replay", "-o", path("two.html")}).status,
       0);

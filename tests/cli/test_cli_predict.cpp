@@ -242,7 +242,10 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"volumes --tensor x", "goes with --topk"},
                                         {"predict --node-limited", "goes with a recording"},
                                         {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
-                                        {"volumes --ranks 0", "volumes --help shows"}}) {
+                                        {"volumes --ranks 0", "volumes --help shows"},
+                                        {"volumes --recording /x --layer -1", "not in range"},
+                                        {"volumes --recording /x --step -1", "not in range"},
+                                        {"predict --recording /x --step -1", "not in range"}}) {
     const Predicted result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.out.find(said), std::string::npos) << result.out;

@@ -103,6 +103,15 @@ TEST(TensorFiles, TensorsOfAnyStridesHaveTheirValuesInTheOrderOfTheirIndices) {
   EXPECT_EQ(std::memcmp(copied.data(), transposed.floats().data(), copied.size()), 0);
 }
 
+TEST(TensorFiles, ANamespaceOfSettingsIsSkippedByName) {
+  const TensorFile file = open_tensors(kept("namespace.pt"));
+  ASSERT_EQ(file.skipped().size(), 1u);
+  EXPECT_EQ(file.skipped()[0].name, "args");
+  EXPECT_TRUE(says(why_skipped(file, "args"), "argparse.Namespace"));
+  EXPECT_EQ(file.tensors().size(), 1u);
+  for (const TensorView& tensor : file.tensors()) EXPECT_FALSE(tensor.floats().empty()) << tensor.name;
+}
+
 TEST(TensorFiles, EveryTypeOfPyTorchIsReadOrSkippedByName) {
   const TensorFile file = open_tensors(kept("torch2_many.pt"));
   EXPECT_EQ(file.at("bf16").floats(), wave(16));

@@ -1,4 +1,5 @@
 """Writes the files beside it, by PyTorch's and NumPy's own code (1.13 and 1.24)."""
+import argparse
 import os
 
 import numpy
@@ -34,6 +35,7 @@ torch.save(
 torch.save(a, FOLDER + "alone.pt")
 torch.save({"turned": a.t()}, FOLDER + "turned.pt")
 torch.save(model, FOLDER + "module.pt")
+torch.save({"model": {"weight": a}, "args": argparse.Namespace(lr=1e-3, experts=8)}, FOLDER + "namespace.pt")
 torch.save({"a": a}, FOLDER + "before_1_6.pt", _use_new_zipfile_serialization=False)
 numpy.save(FOLDER + "values.npy", a.numpy())
 numpy.save(FOLDER + "columns.npy", numpy.asfortranarray(a.numpy()))
