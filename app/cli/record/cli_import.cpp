@@ -103,7 +103,7 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
 // "1401 steps", "3 steps from 10 to 30"
 std::string logged_steps(const History& run) {
   const StepRange steps = run.steps();
-  const std::string count = std::to_string(run.count()) + " steps";
+  const std::string count = std::to_string(run.count()) + (run.count() == 1 ? " step" : " steps");
   return run.count() == steps.size()
              ? count
              : count + " from " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
