@@ -128,6 +128,10 @@ double simulated_floor(std::mt19937& rng, int tokens, int top_k, int n_experts, 
 TEST(RouterStats, NoiseFloorAgreesWithSimulation) {
   // 64 slots per expert: the figure that a balanced router of ordinary size shows.
   EXPECT_NEAR(max_vio_noise_floor(512, 2, 16), 0.22, 0.015);
+  // With as many slots per expert: 0.17 of 8 experts to 0.4 of 512.
+  EXPECT_NEAR(max_vio_noise_floor(256, 2, 8), 0.17, 0.015);
+  EXPECT_NEAR(max_vio_noise_floor(683, 6, 64), 0.3, 0.015);
+  EXPECT_NEAR(max_vio_noise_floor(3277, 10, 512), 0.4, 0.015);
   std::mt19937 rng(11);
   struct Case {
     int tokens, top_k, n_experts, trials;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -245,6 +246,22 @@ TEST(History, RewindReplacesWhatFollows) {
     for (const auto n : counts) slots += n;
     for (int e = 0; e < 8; ++e) ASSERT_NEAR(image[e], counts[e] * 8 / slots, 2e-4 * 8);
   }
+}
+
+// Takes well under a second; searching all notes for each took minutes.
+TEST(History, ManyNotesAreWrittenAndErased) {
+  History history(sample_info({}));
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr int kNotes = 100'000;
+  for (const char* text : {"a note", ""})
+    for (int step = 0; step < kNotes; ++step) {
+      if (step == 0 && *text == 0) {
+        EXPECT_EQ(std::ssize(history.markers()), kNotes);
+      }
+      history.append(Marker{0, step, kNoteKind, text});
+    }
+  EXPECT_TRUE(history.markers().empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST(History, WholeRunIsTheMeanOverLayers) {

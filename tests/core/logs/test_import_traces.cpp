@@ -174,6 +174,25 @@ TEST(ImportTrace, WhatARankWritesAgainCountsOnce) {
   std::filesystem::remove_all(folder);
 }
 
+// A step with one token for expert 65535 has 65,536 loads.
+TEST(ImportTrace, AThousandTimesTheBytesOfTheFileAreRefused) {
+  const auto folder = std::filesystem::temp_directory_path() / ("moescope_large_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string path = (folder / "router_trace_rank0.jsonl").string();
+  std::ofstream file(path);
+  for (int step = 0; step < 5000; ++step)
+    file << R"({"step":)" << step
+         << R"(,"block":"decoder","layer":0,"rank":0,"num_tokens":1,"topk":1,"top_indices":[[65535]]})" << '\n';
+  file.close();
+  try {
+    import_trace(path);
+    ADD_FAILURE() << "the trace was read";
+  } catch (const std::runtime_error& problem) {
+    EXPECT_NE(std::string(problem.what()).find("more than 1 GiB"), std::string::npos) << problem.what();
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(ImportTrace, LinesThatCannotBeReadAreCounted) {
   BadLines bad;
   EXPECT_TRUE(

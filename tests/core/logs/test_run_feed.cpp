@@ -276,8 +276,8 @@ TEST(RunFeed, AnAnswerThatIsNoneIsToldFromATraining) {
 
 TEST(RunFeed, WhatComesAfterTheWelcomeMayBeAnything) {
   std::mt19937 rng(3);
-  for (const char* rest :
-       {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n", "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n"}) {
+  for (const char* rest : {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n",
+                           "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n", "{\"step\":0,\"wire\":{\"ranks\":4096}}\n"}) {
     const FakeServer server(std::string("moescope 1 1\n") + rest);
     AttachedRuns attached(server.address(), kToken);
     expect_said(thrown([&] { read_until(attached, 0); }), "not a training");
