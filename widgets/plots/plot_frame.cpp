@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kWaitingLines = 4;  // lines of the grid without data
 constexpr int kPointerSize = 5;
-constexpr int kHoverMs = 33;  // a blit of each linked plot at 60 Hz took a tenth of a core from the training
+constexpr int kHoverMs = 16;
 
 // "Cross-entropy loss, nats/token", or "nats/token".
 QString fittingCaption(const QString& caption, const QFontMetrics& metrics, int width) {
