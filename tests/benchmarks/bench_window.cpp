@@ -42,19 +42,19 @@ void handleEvents(int ms) {
   loop.exec();
 }
 
-void handleEventsUnderAHand(int ms, MainWindow& window) {
+void handleEventsUnderAMouse(int ms, MainWindow& window) {
   QWidget* plot = window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
   const QPoint centre = plot->mapTo(&window, plot->rect().center());
   QElapsedTimer clock;
   clock.start();
-  QTimer hand;
-  hand.setTimerType(Qt::PreciseTimer);
-  hand.setSingleShot(true);
+  QTimer mouse;
+  mouse.setTimerType(Qt::PreciseTimer);
+  mouse.setSingleShot(true);
   int moves = 0;
   const auto wait = [&] {
-    hand.start(static_cast<int>(std::max<qint64>(0, 1000 * (moves + 1) / kMovesPerS - clock.elapsed())));
+    mouse.start(static_cast<int>(std::max<qint64>(0, 1000 * (moves + 1) / kMovesPerS - clock.elapsed())));
   };
-  QObject::connect(&hand, &QTimer::timeout, &window, [&] {
+  QObject::connect(&mouse, &QTimer::timeout, &window, [&] {
     ++moves;
     QTest::mouseMove(window.windowHandle(), centre + QPoint(3 * (moves % 40) - 60, moves % 30));
     wait();
@@ -93,17 +93,17 @@ void measure(const std::string& preset, int turns) {
   handleEvents(kSettleMs);
   LiveRuns& live = *window.session()->live();
   const auto nothing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(kTurnMs)); };
-  std::vector<double> alone, under_hand;
+  std::vector<double> alone, under_mouse;
   for (int turn = 0; turn < turns; ++turn) {
     double without = meanStep(live, nothing);
     alone.push_back(meanStep(live, [] { handleEvents(kTurnMs); }) / without);
     without = meanStep(live, nothing);
-    under_hand.push_back(meanStep(live, [&] { handleEventsUnderAHand(kTurnMs, window); }) / without);
+    under_mouse.push_back(meanStep(live, [&] { handleEventsUnderAMouse(kTurnMs, window); }) / without);
   }
   std::printf("%s, %d threads, %d turns of %.1f s each, %s\n", preset.c_str(), num_threads(), turns, kTurnMs / 1e3,
               qPrintable(QGuiApplication::platformName()));
   print("left alone", alone);
-  print("under a hand", under_hand);
+  print("under a moving mouse", under_mouse);
 }
 
 }  // namespace
