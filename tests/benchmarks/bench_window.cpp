@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "app/actions/run_control.h"
+#include "app/program/kernel_restart.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
 #include "core/config/config_toml.h"
@@ -109,6 +110,7 @@ void measure(const std::string& preset, int turns) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QStandardPaths::setTestModeEnabled(true);
   if (argc > 3) set_num_threads(std::atoi(argv[3]));
