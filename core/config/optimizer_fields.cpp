@@ -121,15 +121,16 @@ std::vector<ConfigField> optimizer_fields() {
                 field<&OptimizerConfig::fault_missing_experts>(
                     "fault_missing_experts", "Experts not in the optimizer",
                     "Experts whose weights the optimizer does not update, as LAYER:EXPERT: 2:7, or *:3 for every MoE "
-                    "layer. They get tokens and gradients but never change. This happens when a list of parameters "
-                    "does not contain the experts (KellerJordan/Muon, issue 65: experts had their initial weights "
-                    "after 1B tokens). Empty: none."),
+                    "layer. They get tokens and gradients but never change. This happens when the experts are left "
+                    "out of what is trained (unsloth, issue 4193 and pull request 6936). In KellerJordan/Muon (issue "
+                    "65) experts had their initial weights after 1B tokens for another reason: the kernels had no "
+                    "backward pass, so that no gradient arrived. Empty: none."),
                 live(field<&OptimizerConfig::fault_expert_gradient>(
                     "fault_expert_gradient", "Expert gradient factor", "", {0, 1000},
                     "Factor of the gradients of routed experts. A factor equal to the number of expert-parallel ranks "
                     "is the effect of gradients that are summed over the ranks instead of averaged (PyTorch, issue "
-                    "160285; Megatron-LM, issue 5956). AdamW and Muon cancel most of a constant factor, but it remains "
-                    "in the gradient norm, so that clipping scales down all other gradients. 1: correct.")),
+                    "160285; Megatron-LM, pull request 5956). AdamW and Muon cancel most of a constant factor, but it "
+                    "remains in the gradient norm, so that clipping scales down all other gradients. 1: correct.")),
             });
   return t;
 }

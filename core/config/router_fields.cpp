@@ -195,18 +195,20 @@ std::vector<ConfigField> router_fields() {
               "count_padding", "Counted padding",
               "Only with data.padding: padding tokens count in the load, expert_bias, capacities and auxiliary losses "
               "like all other tokens. Padding tokens are equal and go to the same few experts, so that the router "
-              "balances padding instead of text (Megatron-LM, issues 1984 and 5542; TorchTitan, issue 4594). false: "
-              "padding is routed but not counted.")),
+              "balances padding instead of text (Megatron-LM, issue 1984 and pull request 5542; TorchTitan, "
+              "pull request 4594). false: padding is routed but not counted.")),
           live(field<&RouterConfig::fault_stale_bias>(
               "fault_stale_bias", "Stale bias",
-              "expert_bias is never updated, whatever the bias update rate. This happens when the update hook is not "
-              "registered for a layer (TorchTitan, issue 4494; NeMo Automodel, issue 3207). false: correct.")),
+              "expert_bias is never updated, whatever the bias update rate. This happens when the update hook "
+              "skips a layer or looks for a method that the model does not have (TorchTitan, pull request 4494; NeMo "
+              "Automodel, pull request 3207). false: correct.")),
           live(field<&RouterConfig::fault_aux_loss>(
               "fault_aux_loss", "Auxiliary loss fault",
               "times_microbatches, over_microbatches: the gradient of the auxiliary loss is multiplied or divided by "
-              "data.microbatches; the logged value is correct (NeMo Automodel, issue 3359; Megatron-LM, issue 5798). "
-              "softmax_twice: the scores in the loss are a softmax of the softmax (transformers, issue 45111). They "
-              "are nearly equal, and the loss stays at its minimum. none: correct.")),
+              "data.microbatches; the logged value is correct (NeMo Automodel, pull request 3359, multiplied; "
+              "Megatron-LM, pull request 5798, divided by the number of sequences in a microbatch). softmax_twice: the "
+              "scores in the loss are a softmax of the softmax (transformers, issue 45120). They are nearly equal, and "
+              "the loss stays at its minimum. none: correct.")),
           live(field<&RouterConfig::fault_group_mask>(
               "fault_group_mask", "Group mask",
               "Only with groups per token: score of the experts in groups that were not chosen. zero: 0 instead of "
@@ -215,7 +217,8 @@ std::vector<ConfigField> router_fields() {
           live(field<&RouterConfig::fault_recount>(
               "fault_recount", "Counted twice",
               "Token counts are doubled. This happens when activations are recomputed in the backward pass and the "
-              "router counts its tokens a second time (TorchTitan, issue 4772). The sign rule is not affected; the "
+              "router counts its tokens a second time (TorchTitan, pull request 1593; for the counts of an auxiliary "
+              "loss pull request 4772). The sign rule is not affected; the "
               "counts and every rule that uses their size are wrong. false: correct.")),
       });
   return t;

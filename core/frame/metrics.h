@@ -96,7 +96,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "#{tokens with another set of K experts if only the logits are rounded to BF16} / T, mean over layers",
       "A few per cent: logits that are equal in 8 bits are ties, and the lower index wins.",
       "Grows during training: the logits become large, and BF16 resolves less between them.",
-      "the gate's output store: SGLang pull requests 29892 and 38695"}},
+      "the gate's output store: SGLang, issue 38695 and pull request 29892"}},
     {Metric::changed_by_bias,
      {"changed_by_bias", "Changed by stored bias", "share",
       "#{tokens with another set of K experts if only expert_bias is rounded to BF16} / T, mean over layers",
