@@ -102,8 +102,11 @@ std::vector<ConfigField> precision_fields() {
               "length is not a multiple of the block ends in a shorter block. DeepSeek-V3: FP8 projections.")),
           live(field<&PrecisionConfig::router_gate>(
               "router_gate", "Router gate",
-              "Recipe of the product that scores the experts. Training frameworks do not quantize it (TorchTitan: FP32 "
-              "since March 2026, BF16 in its published runs; DeepSeek-V3: BF16 or FP32). It is 0.3 % of the arithmetic "
+              "Recipe of the product that scores the experts. Training frameworks do not quantize it (TorchTitan: BF16 "
+              "in "
+              "its published runs, FP32 from March to September 2026, since then BF16 operands with sums and outputs "
+              "in "
+              "FP32; DeepSeek-V3: BF16 or FP32). It is 0.3 % of the arithmetic "
               "of the 671B model, but a rounding error that exceeds the margin between the last chosen and the first "
               "rejected expert sends the token to another expert. Set it to mxfp8_rceil or mxfp4 beside an fp32 twin "
               "and watch the routing flips.")),
