@@ -159,8 +159,8 @@ std::vector<ConfigField> precision_fields() {
               "Only with transformer_engine scales. Every block of nvfp4 is quantized twice, with its largest value at "
               "6 and at 4, and the result with the smaller absolute (mae) or squared (mse) error is kept, because E2M1 "
               "has no number between 4 and 6. 256 or 448: the largest scale; 256 leaves room for the larger scale of 4 "
-              "everywhere. TransformerEngine offers it for weights, activations or both, mae_256 by default, and not "
-              "with rotation.")),
+              "everywhere. TransformerEngine offers it for weights, activations or both, not for gradients, with "
+              "mae_256 by default, and not with rotation. Here every operand in nvfp4 has it.")),
           live(field<&PrecisionConfig::payload>(
               "payload", "Dispatched tokens",
               "Format of the rows that the all-to-all sends. bf16: dispatch and combine, forward and backward, as "
