@@ -160,8 +160,9 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
             : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
               "H100 pair had shown 35 to be too narrow)"},
       {kDeepEpNetwork, "GB/s", 0.75 * 57, line_rate(),
-       "the figures of DeepEP V1 (docs/legacy.md) count copies to the own node: 57 GB/s at EP32, of which 3 of 4 nodes "
-       "lie beyond the network, is 43; 51 GB/s at EP64, 7 of 8 nodes, is 45. The fast end is the line rate"},
+       "the figures of DeepEP V1 (docs/legacy.md) count copies to the own node: 57 GB/s at EP32 (combine), of which 3 "
+       "of 4 nodes lie beyond the network, is 43; 51 GB/s at EP64 (dispatch), 7 of 8 nodes, is 45. The fast end is the "
+       "line rate"},
       {kSpeedup, "x", 1.19, 1.60, "torchao's DeepSeek-V3 shapes, 1 to 8 groups"},
       {kOtherCompute, "ms/token", r.other_high, r.other_low,
        "what the readings of the B200 runs leave beside routed experts and all-to-all"},

@@ -273,7 +273,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "that costs time, because each microbatch is computed by itself.",
       "Far above it while the batch is even: the microbatches take turns with the experts, and each of them waits for "
       "its fullest one.",
-      "the micro value of Megatron-LM's load violations, beside that of the global batch"}},
+      "the microbatch value of swiss-ai/Megatron-LM's load violations, beside that of the global batch"}},
     {{Metric::max_vio_sequence, &RouterFrame::max_vio_sequence, "max_vio_sequence",
       "mean of the sequences' max_e u_e - 1"},
      {"max_vio_sequence", "MaxVio (sequence)", "",

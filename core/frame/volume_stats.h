@@ -16,7 +16,8 @@ float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens);
 float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
 // max_r n_r / mean_r n_r, n_r the token copies that arrive on rank r (column sums of copies_RR): 1 is even. The experts
-// of the fullest rank determine the time of all. Megatron-LM's overload factor. kNoValue if no copy arrived.
+// of the fullest rank determine the time of all. The overload factor of Megatron-LM (pull request 4110). kNoValue if no
+// copy arrived.
 float rank_overload(const VolumeFrame& volume);
 
 // Sums over one layer's dispatch, in token copies. Copies that stay on their rank count as received, but not as moved.
