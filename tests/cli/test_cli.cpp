@@ -1,6 +1,7 @@
 // Runs the moescope-cli binary like a user.
 #include <random>
 
+#include "core/comparison/operand_sqnr.h"
 #include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/queue_file.h"
@@ -145,6 +146,20 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   EXPECT_NE(page.find("n+seed-2 is a noise twin of n: they differ by chance alone"), std::string::npos);
   EXPECT_EQ(page.find("whether that is more than chance"), std::string::npos)
       << "the twin's settings tell that it is one";
+
+  ASSERT_EQ(run({"export", path("r.moescope"), "--to", "html", "-o", path("report.html")}).status, 0);
+  const std::string report = read("report.html");
+  for (const std::string& judged : {result.out, page, report})
+    EXPECT_NE(judged.find("the interval allows for the 2 candidates that are compared with one run"), std::string::npos)
+        << "the noise twin is no candidate";
+  // The report has the SQNR that `train` prints of the operands in which the runs differ.
+  const std::vector<OperandSqnr> sqnr = operand_sqnr(
+      std::vector<HistoryPtr>{recording.load(0), recording.load(1), recording.load(2), recording.load(3)}, 59);
+  for (const float db : {sqnr[1].worst_db, sqnr[1].mean_db}) {
+    char cell[32];
+    std::snprintf(cell, sizeof cell, "<td>%.1f</td>", db);
+    EXPECT_NE(report.find(cell), std::string::npos) << cell;
+  }
 }
 
 TEST_F(Cli, ComparesWithTheModelWithoutExperts) {

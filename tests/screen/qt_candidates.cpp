@@ -209,6 +209,7 @@ class CandidatesTest : public QObject {
       QCOMPARE(panel->outcomes()[i].group, expected[i].group);
       if (i > 0) QTRY_COMPARE(panel->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
       QTRY_COMPARE(verdict_words(panel->outcomes()[i]), verdict_words(expected[i]));
+      if (i > 0 && !expected[i].noise_twin) QCOMPARE(panel->outcomes()[i].conclusion.candidates, 4);
     }
     QCOMPARE(shownColumn(table, 0).front(), QString("tiny"));  // run A first
     QVERIFY(shownColumn(table, 6).contains("noise twin"));

@@ -27,6 +27,7 @@
 #include "app/session/open_dialog.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
+#include "app/window/commands.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -419,15 +420,18 @@ class OpeningTest : public QObject {
     QTest::addColumn<QString>("name");
     QTest::addColumn<QByteArray>("head");
     QTest::addColumn<QString>("line");
-    QTest::newRow("JSON lines") << "grows.jsonl" << QByteArray()
-                                << R"({"step":%1,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})";
-    QTest::newRow("a table") << "grows.csv" << QByteArray("step,layer,expert,count\n") << "%1,1,0,3\n%1,1,1,5";
+    QTest::addColumn<bool>("from_palette");  // as a recent file; else dropped
+    const QString line = R"({"step":%1,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})";
+    QTest::newRow("JSON lines") << "grows.jsonl" << QByteArray() << line << false;
+    QTest::newRow("a table") << "grows.csv" << QByteArray("step,layer,expert,count\n") << "%1,1,0,3\n%1,1,1,5" << false;
+    QTest::newRow("a recent file, by the palette") << "recent.jsonl" << QByteArray() << line << true;
   }
 
   void anOpenedFileThatGrowsIsFollowed() {
     QFETCH(QString, name);
     QFETCH(QByteArray, head);
     QFETCH(QString, line);
+    QFETCH(bool, from_palette);
     OpenWindow w;
     QFile file(home_.filePath(name));
     const auto write = [&](int first, int last) {
@@ -439,7 +443,13 @@ class OpeningTest : public QObject {
     file.write(head);
     file.close();
     write(0, 4);
-    drop(&w.window, {file.fileName()});
+    if (from_palette) {
+      rememberRecentFile(file.fileName());
+      for (const Command& command : commandsOf(&w.window))
+        if (command.title == "Open " + name) command.run();
+    } else {
+      drop(&w.window, {file.fileName()});
+    }
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 4, kWaitMs);
     const auto label = [&] {
       for (const QToolButton* button : w.window.findChildren<QToolButton*>())

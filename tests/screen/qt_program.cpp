@@ -120,6 +120,24 @@ class ProgramTest : public QObject {
     QVERIFY2(result.err.contains("/nowhere/x.png"), qPrintable(result.err));
   }
 
+  void aPictureReplacesNoFileUnasked() {
+    const QString path = home_.filePath("kept.toml");
+    const QByteArray text = "name = \"kept\"\n";
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly) && file.write(text) == text.size());
+    file.close();
+    for (const auto& [arguments, reason] : std::initializer_list<std::pair<QStringList, QString>>{
+             {{"--config", path, "--screenshot", path, "--overwrite"}, "is also an input"},
+             {{"--preset", "nano", "--screenshot", path}, "exists"}}) {
+      const Result result = start(arguments);
+      QCOMPARE(result.status, 2);
+      QVERIFY2(result.err.contains("--screenshot " + path + ": " + reason), qPrintable(result.err));
+      QVERIFY(file.open(QIODevice::ReadOnly));
+      QCOMPARE(file.readAll(), text);
+      file.close();
+    }
+  }
+
   void withoutADisplayHelpAndPicturesWorkAndAWindowIsRefused() {
     const QStringList display = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"};
     QCOMPARE(start({"--help"}, display).status, 0);
