@@ -10,8 +10,6 @@ namespace moescope {
 namespace {
 
 constexpr Index kTokens = 64;  // tokens of a task
-constexpr double kLatentNormEps =
-    1e-6;  // epsilon of transformers for the norms inside latent attention, regardless of config.json
 
 void norm_rows(ConstMatrix<float> x, const std::vector<float>& weight, double eps, Matrix<float> y) {
   std::vector<float> inv(static_cast<std::size_t>(x.rows));

@@ -28,6 +28,8 @@ struct AttentionCall {
   KeyValues* cache = nullptr;  // earlier tokens of the only sequence, to which the new ones are added; may be nullptr
 };
 
+inline constexpr double kLatentNormEps = 1e-6;  // of transformers' norms inside latent attention, whatever config.json
+
 class AttentionKind {
  public:
   AttentionKind(const AttendShape& shape, std::vector<float> sinks, StoredLinear output)
@@ -38,6 +40,7 @@ class AttentionKind {
 
   // Computes y_TD from the normalized h_TD.
   void forward(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> y) const;
+  const StoredLinear& output() const { return output_; }
   // Size of a token in a cache, bytes.
   Index cached_bytes() const {
     return shape_.key_heads * (shape_.query_dim + shape_.value_dim) * static_cast<Index>(sizeof(float));
@@ -89,6 +92,7 @@ class LatentAttention : public AttentionKind {
  public:
   LatentAttention(const AttendShape& shape, StoredLinear output, LatentWeights weights, const LatentShape& latent)
       : AttentionKind(shape, {}, std::move(output)), w_(std::move(weights)), latent_(latent) {}
+  const LatentWeights& weights() const { return w_; }
 
  protected:
   void project(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> q, Matrix<float> k,

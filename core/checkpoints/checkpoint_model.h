@@ -86,6 +86,11 @@ class CheckpointModel {
     bool has_experts() const { return dense.empty(); }
   };
   const std::vector<Layer>& layers() const { return layers_; }
+  const StoredMatrix& embedding() const { return embedding_; }    // [V, D]
+  const std::vector<float>& final_norm() const { return norm_; }  // [D], before the head
+  const StoredLinear& head() const { return head_; }              // [V, D]
+  // Throws std::runtime_error if a file was shortened while its weights were read.
+  void require_pages() const;
 
  private:
   void embed(std::span<const std::int32_t> ids, Matrix<float> x) const;
@@ -98,7 +103,6 @@ class CheckpointModel {
   void head_pass(const Rows& rows, PassWatch& watch) const;
   void pass(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
             KeyValueCache* cache) const;
-  void require_pages() const;
 
   CheckpointConfig config_;
   TensorFile file_;

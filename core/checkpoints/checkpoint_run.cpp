@@ -36,8 +36,9 @@ class CheckpointRun::Watch : public PassWatch {
       : run_(run), batch_(batch), ids_(ids), frame_(frame) {
     for (const Piece& piece : batch)
       last_.push_back((last_.empty() ? -1 : last_.back()) + static_cast<Index>(piece.length));
-    if (run.tokenizer_)
-      passage_.emplace(*run.tokenizer_, ids.first(batch.front().length), run.texts_[batch.front().text].name);
+    if (!run.tokenizer_) return;
+    passage_.emplace(run.tokenizer_, ids.first(batch.front().length), TextKind::batch);
+    passage_->set_domain(run.texts_[batch.front().text].name);
   }
 
   void routed(int layer, const RoutedTokens& tokens) override {

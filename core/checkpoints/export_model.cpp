@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/checkpoints/attention_kind.h"
 #include "core/config/config_toml.h"
+#include "core/io/input_file.h"
 #include "core/io/whole_file.h"
 #include "core/numerics/size.h"
 #include "core/tensors/safetensors.h"
@@ -19,9 +21,9 @@ namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-using OrderedJson = nlohmann::ordered_json;
+constexpr std::uint64_t kLargestTokenizer = std::uint64_t{1} << 28;
 
-constexpr double kInnerNormEps = 1e-6;  // epsilon of transformers' norms inside latent attention
+using OrderedJson = nlohmann::ordered_json;
 
 // A tensor to write: elements of `from`, a tensor of the run, from `first` on. The first `scaled` of them are
 // multiplied by `factor`. All elements are zero if `from` is nullptr.
@@ -53,7 +55,7 @@ class ModelExport {
   void add_scaled(const std::string& name, const std::string& from, int rows) {
     add(name, from);
     tensors_.back().scaled = size(rows) * size(m_.dim);
-    tensors_.back().factor = static_cast<float>(std::sqrt(kInnerNormEps / m_.norm_eps));
+    tensors_.back().factor = static_cast<float>(std::sqrt(kLatentNormEps / m_.norm_eps));
   }
 
   void add_layer(int layer) {
@@ -200,6 +202,12 @@ OrderedJson tokenizer_json() {
             {"merges", OrderedJson::array()}}}};
 }
 
+// The run's own tokenizer, unless its tokens are bytes.
+std::string tokenizer_text(const RunConfig& config) {
+  if (config.data.tokenizer.empty()) return tokenizer_json().dump(2) + '\n';
+  return read_file(config.data.tokenizer, kLargestTokenizer, "tokenizer.json");
+}
+
 RunConfig config_of(const SafetensorsFile& file) {
   const auto text = file.metadata().find("config");
   if (text == file.metadata().end()) throw std::runtime_error(file.path() + ": is not a checkpoint of MoEScope");
@@ -244,6 +252,7 @@ int export_for_transformers(const std::string& checkpoint, const std::string& fo
   if (const std::string why = why_not_in_transformers(config); !why.empty())
     throw std::runtime_error(checkpoint + ": no class of transformers holds it: " + why);
   require_no_bias(file, config);
+  const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();
   std::error_code error;
   fs::create_directories(folder, error);
@@ -260,7 +269,7 @@ int export_for_transformers(const std::string& checkpoint, const std::string& fo
                                      {"model_max_length", config.data.seq},
                                      {"clean_up_tokenization_spaces", false}};
   write_whole_file((fs::path(folder) / "config.json").string(), config_json(config).dump(2) + '\n');
-  write_whole_file((fs::path(folder) / "tokenizer.json").string(), tokenizer_json().dump(2) + '\n');
+  write_whole_file((fs::path(folder) / "tokenizer.json").string(), tokenizer);
   write_whole_file((fs::path(folder) / "tokenizer_config.json").string(), tokenizer_config.dump(2) + '\n');
   return static_cast<int>(specs.size());
 }

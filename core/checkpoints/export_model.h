@@ -1,5 +1,5 @@
-// Exports the weights of a run as a folder for transformers: config.json, model.safetensors (F32), and tokenizer.json
-// for texts of bytes.
+// Exports the weights of a run as a folder for transformers: config.json, model.safetensors (F32), and tokenizer.json:
+// the run's own, or one whose tokens are bytes.
 //
 // DeepseekV3ForCausalLM is used for models with sigmoid scores, DeepseekV2ForCausalLM for those with a softmax without
 // a bias. A model without shared experts gets one whose weights are zero. The norms inside latent attention have

@@ -10,21 +10,20 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kPassageBytes = 256;  // limit
-
-std::string text_of(const Tokenizer& tokenizer, std::int32_t id) {
-  const std::string text = tokenizer.bytes(id).value_or("");
-  return text.empty() ? tokenizer.spelling(id).value_or("?") : text;
+std::string text_of(const Tokenizer* tokenizer, std::int32_t id) {
+  if (!tokenizer) return std::string(1, static_cast<char>(id));
+  const std::string text = tokenizer->bytes(id).value_or("");
+  return text.empty() ? tokenizer->spelling(id).value_or("?") : text;
 }
 
 }  // namespace
 
-RoutedPassage::RoutedPassage(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, std::string domain) {
-  frame_.kind = TextKind::batch;
-  frame_.domain = std::move(domain);
+RoutedPassage::RoutedPassage(const Tokenizer* tokenizer, std::span<const std::int32_t> ids, TextKind kind,
+                             std::size_t most_bytes) {
+  frame_.kind = kind;
   for (const std::int32_t id : ids) {
     const std::string text = text_of(tokenizer, id);
-    if (text.empty() || frame_.text.size() + text.size() > kPassageBytes) break;
+    if (text.empty() || frame_.text.size() + text.size() > most_bytes) break;
     bytes_.push_back(text.size());
     first_.push_back(frame_.text.size());
     frame_.text += text;
@@ -55,6 +54,10 @@ void RoutedPassage::add_layer(int layer, const RoutedTokens& routed, std::span<c
     }
   }
   frame_.layers.push_back(std::move(out));
+}
+
+void RoutedPassage::set_prompt(std::size_t tokens) {
+  frame_.prompt = static_cast<int>(tokens < first_.size() ? first_[tokens] : frame_.text.size());
 }
 
 void RoutedPassage::set_loss(std::size_t token, float loss) {

@@ -1,5 +1,5 @@
-// The routing of the beginning of a piece of text, for the panel of tokens. The tokens of a frame are bytes: every byte
-// of a token has its experts, and the first one has its loss.
+// The routing of the beginning of a text, for the panel of tokens. The rows of a frame are bytes: every byte of a token
+// has its experts, and the first one has its loss.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,21 @@
 
 namespace moescope {
 
+inline constexpr std::size_t kPassageBytes = 256;  // limit of a passage of the data
+
 class RoutedPassage {
  public:
-  // Takes as many of the first tokens of `ids` as fill a passage.
-  RoutedPassage(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, std::string domain);
+  // Takes as many of the first tokens of `ids` as have at most so many bytes. `tokenizer`: nullptr if ids are bytes.
+  RoutedPassage(const Tokenizer* tokenizer, std::span<const std::int32_t> ids, TextKind kind,
+                std::size_t most_bytes = kPassageBytes);
 
   std::size_t tokens() const { return bytes_.size(); }
   // Called for one layer after the other of a pass that begins with the passage. `choice_bias` is StoredExperts'.
   void add_layer(int layer, const RoutedTokens& routed, std::span<const float> choice_bias, bool by_logit);
   void set_loss(std::size_t token, float loss);
+  void set_domain(std::string domain) { frame_.domain = std::move(domain); }
+  // The first `tokens` were given to the model, which wrote the others.
+  void set_prompt(std::size_t tokens);
   TokenFrame take() { return std::move(frame_); }
 
  private:

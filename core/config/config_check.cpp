@@ -34,8 +34,6 @@ std::string range_text(const ConfigField& field) {
 
 std::string check_number(const ConfigField& field, double number, const ConfigValue& value) {
   if (number >= field.min && number <= field.max) return {};  // false for NaN as well
-  if (field.min == field.max)
-    return "is " + to_string(value) + ", allowed is only " + to_string(ConfigValue(field.min));
   return "is " + to_string(value) + ", allowed is " + range_text(field);
 }
 
@@ -146,6 +144,13 @@ void check_layers(const RunConfig& c, Rules& found) {
     found.push_back({{&ModelConfig::qk_rope_head_dim},
                      "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
                          ", but features are rotated in pairs: choose an even number"});
+}
+
+void check_vocabulary(const RunConfig& c, Rules& found) {
+  if (!c.data.tokenizer.empty() || c.model.vocab == 256) return;
+  found.push_back({{&ModelConfig::vocab, &DataConfig::tokenizer},
+                   "vocab is " + std::to_string(c.model.vocab) +
+                       ", but tokens are bytes without a tokenizer: choose 256, or set data.tokenizer"});
 }
 
 void check_groups(const RunConfig& c, Rules& found) {
@@ -451,6 +456,7 @@ double memory_estimate(const RunConfig& c) {
 std::vector<RuleViolation> rule_violations(const RunConfig& config) {
   Rules found;
   check_layers(config, found);
+  check_vocabulary(config, found);
   check_expert_parts(config, found);
   check_router(config, found);
   check_interventions(config, found);

@@ -52,6 +52,7 @@ bool same_start(const RunConfig& a, const RunConfig& b) {
 }
 
 RunConfig noise_twin(const RunConfig& config) {
+  if (!config.model.initial_weights.empty()) return perturbed_twin(config);
   RunConfig twin = config;
   twin.seed = next(config.seed, &RunConfig::seed, 0);
   twin.name = twin_name(config, twin);

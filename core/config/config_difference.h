@@ -22,7 +22,8 @@ std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b)
 bool is_noise_twin(const RunConfig& a, const RunConfig& b);
 // True if both start from equal weights except for a perturbation: one seed, one shape of model.
 bool same_start(const RunConfig& a, const RunConfig& b);
-RunConfig noise_twin(const RunConfig& config);      // with the next seed and a name that says so
+// With the next seed and a name that says so; with initial weights, which no seed changes, with the next perturbation.
+RunConfig noise_twin(const RunConfig& config);
 RunConfig perturbed_twin(const RunConfig& config);  // with the next perturbation and a name that says so
 // Returns a valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);

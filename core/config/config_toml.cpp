@@ -255,9 +255,10 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
   }
 }
 
-ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
+ParsedConfig parse_config(std::string_view text, std::string_view file_name, const RunConfig& base) {
   Reader reader;
   reader.file = file_name;
+  reader.parsed.config = base;
   toml::table table;
   try {
     table = parse_toml(text, file_name);
@@ -275,13 +276,13 @@ ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
   return std::move(reader.parsed);
 }
 
-ParsedConfig load_config(const std::string& path) {
+ParsedConfig load_config(const std::string& path, const RunConfig& base) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
   if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, expected a TOML file");
   try {
-    return parse_config(read_file(path, kMaxConfigBytes, "run config"), path);
+    return parse_config(read_file(path, kMaxConfigBytes, "run config"), path, base);
   } catch (const std::runtime_error& error) {
     return unreadable(path, std::string(error.what()).substr(path.size() + 2));
   }

@@ -20,8 +20,10 @@ struct ParsedConfig {
 //     [[compare]]                            a twin: its name and the settings in which it differs
 //     name = "mxfp8"
 //     precision.experts = "mxfp8_rceil"
-ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
-ParsedConfig load_config(const std::string& path);  // a file that cannot be read is a problem in the result
+// Keys that it leaves out are those of `base`.
+ParsedConfig parse_config(std::string_view toml, std::string_view file_name, const RunConfig& base = {});
+// A file that cannot be read is a problem in the result.
+ParsedConfig load_config(const std::string& path, const RunConfig& base = {});
 // Names of the presets in teaching order: assets/presets/<name>.toml with one run each, and
 // assets/presets/compare/<name>.toml with several runs. load_preset() takes either.
 std::vector<std::string> preset_names();

@@ -14,6 +14,10 @@ std::vector<ConfigField> data_fields() {
           field<&DataConfig::path>("path", "Text file or folder",
                                    "Text that the model reads. Empty: built-in text of the kind that data.generator "
                                    "names. A file: its text. A folder: every file or sub-folder in it is one domain."),
+          field<&DataConfig::tokenizer>(
+              "tokenizer", "Tokenizer",
+              "A tokenizer.json of Hugging Face: the model reads and writes its tokens, of which model.vocab must have "
+              "as many. Empty: tokens are bytes."),
           field<&DataConfig::generator>(
               "generator", "Built-in text",
               "Text that the program generates where no file is given. passages: ten domains, from prose, code and "

@@ -33,9 +33,10 @@ std::vector<ConfigField> model_fields() {
   std::vector<ConfigField> t;
   add_group(t, "Model",
             {
-                field<&ModelConfig::vocab>("vocab", "Vocabulary", "tokens", {256, 256},
-                                           "Number of different tokens. The model reads bytes, so it is 256. "
-                                           "DeepSeek-V3 uses 129280 sub-word tokens."),
+                field<&ModelConfig::vocab>(
+                    "vocab", "Vocabulary", "tokens", {256, 1 << 20},
+                    "Number of different tokens. Without a tokenizer (data.tokenizer) tokens are bytes, of which there "
+                    "are 256. DeepSeek-V3 uses 129280 sub-word tokens."),
                 field<&ModelConfig::dim>(
                     "dim", "Width (dim)", "features", {8, 8192},
                     "Length of the vector that represents a token between layers. It is also the payload of the "
@@ -97,6 +98,12 @@ std::vector<ConfigField> model_fields() {
                     "model computes the same function, but its activations have an outlier, as those of large models "
                     "do. In a block with one scale the outlier costs the other values their precision. 30 to 300 shows "
                     "the effect. 1: off."),
+                field<&ModelConfig::initial_weights>(
+                    "initial_weights", "Initial weights",
+                    "Folder with config.json and .safetensors of a DeepSeek-V2 or -V3 model, as transformers and "
+                    "moescope-cli export write it: the run begins with its weights and expert biases, in FP32. The "
+                    "settings of the model must be those of its config.json; \"Train from it\" in the window and "
+                    "moescope-cli train --from set them. Empty: weights are drawn at random, from the seed."),
             });
   add_group(t, "Attention",
             {

@@ -35,7 +35,7 @@ enum class TokenPayload { fp32, bf16, mxfp8 };
 
 // Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
 struct ModelConfig {
-  int vocab = 256;  // byte-level
+  int vocab = 256;  // of bytes, or as many as data.tokenizer has
   int dim = 128;
   int n_layers = 4;
   int n_dense_layers = 1;  // first layers that are dense; the others are MoE
@@ -55,7 +55,8 @@ struct ModelConfig {
   int latent_dim = 0;               // size of the rows of routed experts; 0: dim (core/model/moe/latent_experts.h)
   bool latent_norm = false;         // RMSNorm of their mixed outputs, before the projection back to dim
   int outlier_channel = 0;
-  double outlier_factor = 1;  // initial gain of one channel in every feed-forward's input; 1: none
+  double outlier_factor = 1;         // initial gain of one channel in every feed-forward's input; 1: none
+  std::string initial_weights = {};  // folder of a checkpoint (core/checkpoints/training_start.h); empty: drawn by seed
 
   int row_dim() const { return latent_dim > 0 ? latent_dim : dim; }  // size of the rows that dispatch sends
 };
@@ -164,7 +165,8 @@ struct PrecisionConfig {
 };
 
 struct DataConfig {
-  std::string path = {};  // a text file or a folder; empty: text of the generator, in labelled domains
+  std::string path = {};       // a text file or a folder; empty: text of the generator, in labelled domains
+  std::string tokenizer = {};  // a tokenizer.json; empty: tokens are bytes
   Generator generator = Generator::passages;
   int batch = 8;             // sequences
   int seq = 128;             // tokens
@@ -197,8 +199,8 @@ struct TelemetryConfig {
       R"({"id":4165,"name":"Ada"}\n([{<>}])[()]\nTATAATATGGCTGAACTGTAA\n<div><p>old</p></div>\n)"
       R"(12:04:31 worker-2 INFO\nby 5: 10 15 20 25 30\nSOS .../---/.../\n)";
   int sample_every = 200;           // steps between texts that the model writes; 0: never
-  int sample_length = 64;           // bytes of such a text
-  double sample_temperature = 0.8;  // 0: always the most likely byte
+  int sample_length = 64;           // tokens of such a text
+  double sample_temperature = 0.8;  // 0: always the most likely token
   int checkpoint_every = 100;       // steps between checkpoints for rewinding; 0: none
   int checkpoints_kept = 8;         // largest number
 };
@@ -214,6 +216,8 @@ struct RunConfig {
   DataConfig data;
   ParallelConfig parallel;
   TelemetryConfig telemetry;
+
+  bool reads_bytes() const { return data.tokenizer.empty() && model.vocab == 256; }  // each token is a byte
 };
 
 }  // namespace moescope

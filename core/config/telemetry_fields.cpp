@@ -68,13 +68,13 @@ std::vector<ConfigField> telemetry_fields() {
           live(field<&TelemetryConfig::sample_every>(
               "sample_every", "Sample every", "steps", {0, 10000},
               "Steps between samples: texts in which the model continues the beginning of the probe text. A sample "
-              "takes up to one forward pass per byte. 0: never.")),
+              "takes up to one forward pass per token. 0: never.")),
           live(field<&TelemetryConfig::sample_length>(
-              "sample_length", "Sample length", "bytes", {1, 1024},
-              "Number of bytes of a sample. Prompt and sample together are at most data.seq long.")),
+              "sample_length", "Sample length", "tokens", {1, 1024},
+              "Number of tokens of a sample. Prompt and sample together are at most data.seq long.")),
           live(field<&TelemetryConfig::sample_temperature>(
               "sample_temperature", "Temperature", "", {0, 5},
-              "Randomness of a sample. 0: the most likely byte each time, which soon repeats itself. 1: as the model "
+              "Randomness of a sample. 0: the most likely token each time, which soon repeats itself. 1: as the model "
               "predicts. Larger: more random. The random numbers depend on seed and step only, so that the same run "
               "writes the same text.")),
       });

@@ -1,5 +1,6 @@
 #include "core/data/dataset.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -9,12 +10,14 @@
 namespace moescope {
 namespace {
 
+constexpr std::size_t kMostBytesOfToken = 256;  // on average
+
 // Sequence i of a run (i = step * B + row) is cut from newly generated documents. Domains take turns: every round of as
 // many sequences as there are domains contains each domain once, in an order of its own.
 class GeneratedDataset : public Dataset {
  public:
-  GeneratedDataset(const DataConfig& config, std::int64_t seed)
-      : Dataset(seed),
+  GeneratedDataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer)
+      : Dataset(seed, std::move(tokenizer)),
         config_(config),
         domains_(generated_domains(config.generator)),
         order_(seed, "data.domain_order"),
@@ -35,7 +38,7 @@ class GeneratedDataset : public Dataset {
     for (int row = 0; row < config_.batch; ++row) {
       const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
       const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);
-      fill_sequence(batch, row, domain, sequence_text(text_, index, domain));
+      fill(batch, row, domain, {text_, index});
     }
     return batch;
   }
@@ -47,7 +50,7 @@ class GeneratedDataset : public Dataset {
       for (int row = 0; row < config_.batch; ++row) {
         const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
         const int domain = static_cast<int>(index % names_.size());
-        fill_sequence(batches[i], row, domain, sequence_text(text, index, domain));
+        fill(batches[i], row, domain, {text, index});
       }
     return batches;
   }
@@ -62,14 +65,24 @@ class GeneratedDataset : public Dataset {
     return deck[index % domains];
   }
 
-  // S + 1 bytes from a random position in a document, so that a position carries no information about the content.
-  std::string sequence_text(const RandomStream& stream, std::uint64_t index, int domain) const {
-    Draws draws(stream, index);
+  // S + 1 tokens from a random position in a document, so that a position carries no information about the content.
+  void fill(Batch& batch, int row, int domain, Draws draws) const {
     const std::size_t skipped = draws.below(64);
     const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
     std::string text;
-    while (text.size() < needed) domains_[static_cast<std::size_t>(domain)].append_document(text, draws);
-    return text.substr(skipped, needed - skipped);
+    const auto lengthen = [&](std::size_t bytes) {
+      while (text.size() < bytes) domains_[static_cast<std::size_t>(domain)].append_document(text, draws);
+    };
+    lengthen(needed);
+    if (!tokenizer()) return fill_sequence(batch, row, domain, std::string_view(text).substr(skipped));
+    std::vector<std::int32_t> ids = tokenizer()->encode(text, SpecialTokenUse::without);
+    for (; ids.size() < needed; ids = tokenizer()->encode(text, SpecialTokenUse::without)) {
+      if (text.size() > kMostBytesOfToken * needed)
+        throw std::runtime_error(config_.tokenizer + ": turns " + std::to_string(text.size()) +
+                                 " bytes of the built-in text into " + std::to_string(ids.size()) + " tokens only");
+      lengthen(2 * text.size());
+    }
+    fill_sequence(batch, row, domain, std::span<const std::int32_t>(ids).subspan(skipped));
   }
 
   DataConfig config_;
@@ -87,6 +100,7 @@ std::size_t Batch::real_tokens() const {
 // Sequence `row` of the step ends in a number of padding tokens that is uniform from 0 to twice the mean share.
 Batch Dataset::batch(std::int64_t step, const Mixture& mixture) const {
   Batch batch = full_batch(step, mixture);
+  batch.tokenizer = tokenizer_.get();
   if (padding_ == 0) return batch;
   const RandomStream lengths(seed_, "data.padding");
   const auto length = static_cast<std::size_t>(batch.length);
@@ -121,14 +135,25 @@ void fill_sequence(Batch& batch, int row, int domain, std::string_view text) {
   batch.domain[row] = domain;
 }
 
+void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32_t> ids) {
+  const auto length = static_cast<std::size_t>(batch.length);
+  const auto first = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * length);
+  std::ranges::copy(ids.first(length), batch.input.begin() + first);
+  std::ranges::copy(ids.subspan(1, length), batch.target.begin() + first);
+  batch.domain[row] = domain;
+}
+
 Mixture Dataset::mixture(const std::string& text) const {
   const std::vector<double> weights = mixture_weights(text, domains());
   return weights.empty() ? Mixture{} : Mixture(weights, seed_);
 }
 
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on) {
-  std::unique_ptr<Dataset> data =
-      config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed, goes_on);
+  std::unique_ptr<const Tokenizer> tokenizer;
+  if (!config.tokenizer.empty()) tokenizer = std::make_unique<Tokenizer>(config.tokenizer);
+  std::unique_ptr<Dataset> data = config.path.empty()
+                                      ? std::make_unique<GeneratedDataset>(config, seed, std::move(tokenizer))
+                                      : open_text_dataset(config, seed, std::move(tokenizer), goes_on);
   try {
     data->mixture_ = data->mixture(config.mixture);
     data->padding_ = config.padding;

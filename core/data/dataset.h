@@ -1,4 +1,5 @@
-// Batches of bytes with domain labels: text of an embedded generator, or text files.
+// Batches of tokens with domain labels: text of an embedded generator, or text files. Tokens are bytes, or those of a
+// tokenizer (data.tokenizer).
 //
 // Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step, mixture), so that
 // runs in lock-step get equal batches and a resumed run continues with its next batch.
@@ -7,22 +8,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/config/mixture.h"
 #include "core/config/run_config.h"
+#include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
 
 struct Batch {
   int sequences = 0, length = 0;
   std::vector<std::int32_t> input;                         // [B*S]
-  std::vector<std::int32_t> target;                        // [B*S], the next byte
+  std::vector<std::int32_t> target;                        // [B*S], the next token
   std::vector<std::uint8_t> padding = {};                  // [B*S] 1: of no text, without a loss; empty: none is
   std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
   const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
+  const Tokenizer* tokenizer = nullptr;                    // owned by the dataset; nullptr: tokens are bytes
 
   std::size_t real_tokens() const;  // all but padding
 };
@@ -33,7 +38,8 @@ using GoesOn = std::function<bool()>;  // false if the caller no longer wants th
 
 class Dataset {
  public:
-  explicit Dataset(std::int64_t seed) : seed_(seed) {}
+  explicit Dataset(std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer = {})
+      : seed_(seed), tokenizer_(std::move(tokenizer)) {}
   virtual ~Dataset() = default;
   virtual const std::vector<std::string>& domains() const = 0;
   Batch batch(std::int64_t step, const Mixture& mixture) const;
@@ -44,25 +50,31 @@ class Dataset {
   virtual std::vector<Batch> held_out() const = 0;
   virtual std::string summary() const { return {}; }  // found and skipped files, as text for the user
 
+  // All token ids are below this.
+  std::int32_t vocabulary() const { return tokenizer_ ? tokenizer_->end() : 256; }
+
   // Returns the mixture for data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
   Mixture mixture(const std::string& text) const;
 
  protected:
   virtual Batch full_batch(std::int64_t step, const Mixture& mixture) const = 0;  // without padding
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }                 // nullptr: tokens are bytes
 
  private:
   friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
   std::int64_t seed_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
   Mixture mixture_;
   double padding_ = 0;
 };
 
 Batch empty_batch(int sequences, int length);  // filled with zeros
-// Fills row `row` with the first S + 1 bytes of `text`.
+// Fill row `row` with the first S + 1 bytes of `text`, or tokens of `ids`.
 void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
+void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32_t> ids);
 
-// Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), or with
-// the problem in the mixture, or because `goes_on` returned false.
+// Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), with the
+// problem in the tokenizer or in the mixture, or because `goes_on` returned false.
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on = {});
 
 }  // namespace moescope

@@ -14,9 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of text that is turned into tokens at a time
+
 struct TextDomain {
   std::string name;
-  std::string text;
+  std::string text;               // empty when there are ids
+  std::vector<std::int32_t> ids;  // of a tokenizer's tokens; empty: tokens are the bytes of the text
+  std::size_t tokens() const { return ids.empty() ? text.size() : ids.size(); }
 };
 
 struct Collection {
@@ -112,7 +116,7 @@ Collection collect(const std::string& path, const GoesOn& goes_on) {
     throw std::runtime_error(path + ": is neither a file nor a folder: expected a text file or a folder of text files");
   const auto entries = fs::is_directory(status) ? sorted_entries(all, path) : std::vector<fs::path>{path};
   for (const fs::path& entry : entries) {
-    TextDomain domain{entry.filename().string(), {}};
+    TextDomain domain{entry.filename().string(), {}, {}};
     add_entry(all, entry, domain.text);
     if (!domain.text.empty()) all.domains.push_back(std::move(domain));
   }
@@ -130,30 +134,45 @@ std::string skipped_text(const Collection& all) {
   return text;
 }
 
-// Sequences need S + 1 bytes, because the last target is one beyond the last input.
-void drop_short_domains(Collection& all, std::size_t needed) {
+// Replaces the text of each domain by its tokens, whose limits may be elsewhere every so many bytes, at the end of a
+// line.
+void tokenize(Collection& all, const Tokenizer& tokenizer) {
+  for (TextDomain& domain : all.domains) {
+    for (std::string_view rest = domain.text; !rest.empty();) {
+      all.require_going_on();
+      const std::size_t end = rest.size() > kPieceBytes ? rest.find('\n', kPieceBytes) : std::string_view::npos;
+      const std::string_view piece = rest.substr(0, end == std::string_view::npos ? end : end + 1);
+      const std::vector<std::int32_t> ids = tokenizer.encode(piece, SpecialTokenUse::without);
+      domain.ids.insert(domain.ids.end(), ids.begin(), ids.end());
+      rest.remove_prefix(piece.size());
+    }
+    domain.text = {};
+  }
+}
+
+// Sequences need S + 1 tokens, because the last target is one beyond the last input.
+void drop_short_domains(Collection& all, std::size_t needed, const std::string& unit) {
   std::size_t longest = 0;
-  for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.text.size());
+  for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.tokens());
   if (longest < needed) {
     std::string message = all.path + ": ";
-    message += longest == 0 ? "holds no text" : "the longest text has " + std::to_string(longest) + " bytes";
+    message += longest == 0 ? "holds no text" : "the longest text has " + std::to_string(longest) + ' ' + unit;
     const std::string skipped = skipped_text(all);
     if (!skipped.empty()) message += " (skipped: " + skipped + ")";
-    throw std::runtime_error(message + ": expected at least " + std::to_string(needed) +
-                             " bytes for data.seq = " + std::to_string(needed - 1));
+    throw std::runtime_error(message + ": expected at least " + std::to_string(needed) + ' ' + unit +
+                             " for data.seq = " + std::to_string(needed - 1));
   }
-  all.short_domains =
-      static_cast<int>(std::erase_if(all.domains, [&](const auto& d) { return d.text.size() < needed; }));
+  all.short_domains = static_cast<int>(std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; }));
 }
 
 class TextDataset : public Dataset {
  public:
-  TextDataset(const DataConfig& config, std::int64_t seed, Collection all)
-      : Dataset(seed), config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
+  TextDataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer, Collection all)
+      : Dataset(seed, std::move(tokenizer)), config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
     std::uint64_t starts = 0;
     for (const TextDomain& domain : all_.domains) {
       names_.push_back(domain.name);
-      trained_.push_back(trained_bytes(domain.text.size()));
+      trained_.push_back(trained_tokens(domain.tokens()));
       starts += trained_.back() - static_cast<std::size_t>(config.seq);
       starts_.push_back(starts);
     }
@@ -186,8 +205,7 @@ class TextDataset : public Dataset {
       } else {
         offset = draws.below64(starts_[domain] - first_start());
       }
-      const std::string_view text = all_.domains[domain].text;
-      fill_sequence(batch, row, static_cast<int>(domain), text.substr(offset, config_.seq + 1));
+      fill(batch, row, static_cast<int>(domain), offset);
     }
     return batch;
   }
@@ -195,7 +213,7 @@ class TextDataset : public Dataset {
   std::vector<Batch> held_out() const override {
     std::vector<std::size_t> domains;  // with a held-out part
     for (std::size_t d = 0; d < trained_.size(); ++d)
-      if (trained_[d] < all_.domains[d].text.size()) domains.push_back(d);
+      if (trained_[d] < all_.domains[d].tokens()) domains.push_back(d);
     if (domains.empty()) return {};
     const RandomStream places(0, "data.held_out_places");
     std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
@@ -203,18 +221,25 @@ class TextDataset : public Dataset {
       for (int row = 0; row < config_.batch; ++row) {
         const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
         const std::size_t domain = domains[index % domains.size()];
-        const std::string_view part = std::string_view(all_.domains[domain].text).substr(trained_[domain]);
+        const std::size_t held = all_.domains[domain].tokens() - trained_[domain];
         Draws draws(places, index);
-        const std::uint64_t offset = draws.below64(part.size() - static_cast<std::size_t>(config_.seq));
-        fill_sequence(batches[i], row, static_cast<int>(domain), part.substr(offset, config_.seq + 1));
+        const std::uint64_t offset = draws.below64(held - static_cast<std::size_t>(config_.seq));
+        fill(batches[i], row, static_cast<int>(domain), trained_[domain] + offset);
       }
     return batches;
   }
 
  private:
-  // Bytes for training of a text of `size` bytes. Both parts hold a sequence; otherwise all of the text is for
+  // Fills a row with the tokens of a domain from `first` on.
+  void fill(Batch& batch, int row, int domain, std::size_t first) const {
+    const TextDomain& of = all_.domains[static_cast<std::size_t>(domain)];
+    if (of.ids.empty()) return fill_sequence(batch, row, domain, std::string_view(of.text).substr(first));
+    fill_sequence(batch, row, domain, std::span<const std::int32_t>(of.ids).subspan(first));
+  }
+
+  // Tokens for training of a text of `size` tokens. Both parts hold a sequence; otherwise all of the text is for
   // training.
-  std::size_t trained_bytes(std::size_t size) const {
+  std::size_t trained_tokens(std::size_t size) const {
     const std::size_t needed = static_cast<std::size_t>(config_.seq) + 1;
     if (config_.held_out <= 0 || size < 2 * needed) return size;
     const auto part = static_cast<std::size_t>(config_.held_out * static_cast<double>(size));
@@ -225,17 +250,19 @@ class TextDataset : public Dataset {
   RandomStream places_;
   Collection all_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> trained_;   // bytes of each text before its held-out part
+  std::vector<std::size_t> trained_;   // tokens of each text before its held-out part
   std::vector<std::uint64_t> starts_;  // cumulative number of places where a sequence can begin
 };
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on) {
+std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed,
+                                           std::unique_ptr<const Tokenizer> tokenizer, const GoesOn& goes_on) {
   Collection all = collect(config.path, goes_on);
+  if (tokenizer) tokenize(all, *tokenizer);
   all.goes_on = {};  // its captures may not live longer
-  drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1);
-  return std::make_unique<TextDataset>(config, seed, std::move(all));
+  drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1, tokenizer ? "tokens" : "bytes");
+  return std::make_unique<TextDataset>(config, seed, std::move(tokenizer), std::move(all));
 }
 
 }  // namespace moescope

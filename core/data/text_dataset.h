@@ -12,6 +12,7 @@ namespace moescope {
 inline constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
 
 // Opens the text of a config with a path. Throws as open_dataset() does.
-std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
+std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed,
+                                           std::unique_ptr<const Tokenizer> tokenizer, const GoesOn& goes_on);
 
 }  // namespace moescope

@@ -47,7 +47,13 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
       slices_(optimizer_slices(parameters.runs())) {
   divide_weights();
   if (weights == Weights::zero) return;
-  parameters.initialise(config.seed, config.perturbation);
+  parameters.initialise(config.seed);
+  begin();
+}
+
+template <class T>
+void Learner<T>::begin() {
+  parameters.perturb(config.perturbation);
   make_outlier_channel(config.model, parameters.weight_view);
   round_initial_weights<T>(config, slices_, parameters);
   set_biases(config.router.initial_bias, config.model, expert_bias);

@@ -25,7 +25,10 @@ struct StepResult {
   double max_logit = 0;  // largest attention score in the forward pass
 };
 
-enum class Weights { initialised, zero };  // zero: the caller fills in the weights
+enum class Weights {
+  initialised,
+  zero  // the caller fills in the weights, and calls begin() unless they are of a training that has begun
+};
 
 template <class T>
 class Learner {
@@ -34,6 +37,10 @@ class Learner {
   explicit Learner(const RunConfig& config, Weights weights = Weights::initialised, Ranks* ranks = nullptr);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
+
+  // Does to weights and expert_bias what the settings ask for before the first step: perturbation, outlier channel,
+  // rounding, initial biases.
+  void begin();
 
   StepResult step(const Batch& batch, bool quant_statistics, PhaseClock& clock);
 

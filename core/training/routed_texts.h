@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,17 +33,19 @@ class RoutedTexts {
     RunConfig config;
     std::unique_ptr<Transformer<float>> model;
   };
-  const Transformer<float>& read(Reader& reader, const Learner<float>& learner, std::string_view text, int length);
-  TokenFrame probe(const Learner<float>& learner, const std::string& text);
-  TokenFrame sample(const Learner<float>& learner, std::string_view prompt, std::int64_t step);
+  const Transformer<float>& read(Reader& reader, const Learner<float>& learner, std::span<const std::int32_t> ids,
+                                 int length);
+  TokenFrame probe(const Learner<float>& learner, const Tokenizer* tokenizer, std::span<const std::int32_t> ids);
+  TokenFrame sample(const Learner<float>& learner, const Tokenizer* tokenizer, std::string_view prompt,
+                    std::int64_t step);
 
   Reader probe_reader_, sample_reader_;
   std::optional<std::string> last_probe_;  // probe in the config at the last step
   double last_temperature_ = 0;
 };
 
-// Returns loss and routing of the first bytes (at most 256) of one sequence of the batch, from the learner's last
-// forward pass. This rank must have that sequence.
+// Returns loss and routing of the first tokens (of at most 256 bytes) of one sequence of the batch, from the learner's
+// last forward pass. This rank must have that sequence.
 TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence);
 
 }  // namespace moescope

@@ -21,11 +21,13 @@ void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std:
     const std::size_t t = part.first_token() + here;
     const std::int32_t* ids = ids_TK.data() + here * top_k;
     std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain[t / length]) * experts;
-    std::uint32_t* of_byte = counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;
+    std::uint32_t* of_byte = counts.byte_256E.empty()
+                                 ? nullptr
+                                 : counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;
     for (std::size_t i = 0; i < top_k; ++i) {
       const auto e = static_cast<std::size_t>(ids[i]);
       ++of_domain[e];
-      ++of_byte[e];
+      if (of_byte) ++of_byte[e];
       for (std::size_t j = i; j < top_k; ++j) {
         const auto other = static_cast<std::size_t>(ids[j]);
         ++counts.together_EE[std::min(e, other) * experts + std::max(e, other)];
@@ -63,7 +65,8 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
       counts_[i].layer = config.model.n_dense_layers + static_cast<int>(i);
       counts_[i].domain_DE.resize(domains * experts);
       counts_[i].together_EE.resize(experts * experts);
-      counts_[i].byte_256E.resize(256 * experts);
+      counts_[i].experts = config.model.n_experts;
+      if (config.reads_bytes()) counts_[i].byte_256E.resize(256 * experts);
     }
   }
   const auto top_k = static_cast<std::size_t>(learner.model().top_k());

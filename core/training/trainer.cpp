@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/checkpoints/training_start.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
@@ -140,7 +141,13 @@ Trainer::State::State(const RunConfig& config, Weights weights, Ranks* ranks)
       planners(windows.size()) {}
 
 Trainer::Trainer(const RunConfig& config, Ranks* ranks)
-    : state_(std::make_unique<State>(config, Weights::initialised, ranks)) {}
+    : state_(std::make_unique<State>(
+          config, config.model.initial_weights.empty() ? Weights::initialised : Weights::zero, ranks)) {
+  if (config.model.initial_weights.empty()) return;
+  Learner<float>& learner = state_->learner;
+  load_initial_weights(config, learner.parameters, learner.expert_bias);
+  learner.begin();
+}
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;

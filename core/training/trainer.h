@@ -35,6 +35,7 @@ struct OperandScan;
 class Trainer {
  public:
   // `config` must have passed validate(), and check_ranks() if there are `ranks`, which must outlive the trainer.
+  // Throws std::runtime_error if model.initial_weights cannot be read or is of another shape.
   explicit Trainer(const RunConfig& config, Ranks* ranks = nullptr);
   ~Trainer();
   Trainer(Trainer&&) noexcept;

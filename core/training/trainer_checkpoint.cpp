@@ -10,8 +10,9 @@
 //             window.layers.I                   U32 [steps, E], tokens_per_expert of the last steps, oldest first
 //             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/parallel/replication.h); absent
 //                                               if empty
-//             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E]; counts since
-//                                               the last frame with specialisation; absent if there are none
+//             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E] (absent where
+//                                               tokens are not bytes); counts since the last frame with
+//                                               specialisation; absent if there are none
 // The file is complete: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
@@ -165,7 +166,9 @@ std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file
       static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
   for (std::size_t i = 0; i < counts.size(); ++i) {
     counts[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+    counts[i].experts = config.model.n_experts;
     for (const SavedTable& saved : kTables) {
+      if (saved.table == &SpecialisationFrame::byte_256E && !config.reads_bytes()) continue;
       const std::string name = table_name(config, i, saved);
       const TensorView* view = file.find(name);
       if (!view && i == 0 && &saved == kTables) return {};
@@ -213,6 +216,7 @@ void TrainerSnapshot::save(const std::string& path) const {
   for (std::size_t i = 0; i < specialisation.size(); ++i)
     for (const SavedTable& saved : kTables) {
       const auto& table = specialisation[i].*saved.table;
+      if (table.empty()) continue;
       writer.add(table_name(config, i, saved), DType::u32, {table.size() / experts, experts},
                  std::as_bytes(std::span(table)));
     }

@@ -1,4 +1,6 @@
 // Runs moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint that texts are run through.
+#include <cmath>
+
 #include "core/frame/precision_scan.h"
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
@@ -54,6 +56,32 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(text->text, "The old king see");
   EXPECT_EQ(text->domain, "prose");
   EXPECT_EQ(text->layers.at(0).experts_TK.size(), 16u * 2);
+}
+
+// Nothing moves with a learning rate of 0, so that the first losses are the same.
+TEST_F(CliRun, TrainingGoesOnFromACheckpoint) {
+  const auto loss = [](const Result& result) {
+    const std::size_t at = result.out.find("\"ce_loss\":");
+    EXPECT_NE(at, std::string::npos) << result.err;
+    return at == std::string::npos ? NAN : std::stod(result.out.substr(at + 10));
+  };
+  const Result first =
+      run(train({"--set", "optimizer.lr=0", "--set", "optimizer.lr_min=0", "--set", "router.bias_update_rate=0",
+                 "--steps", "1", "--checkpoint", path("still"), "--jsonl", "-"}));
+  ASSERT_EQ(run({"export", path("still") + "/1/n.safetensors", "--to", "checkpoint", "-o", path("start")}).status, 0);
+  write("data.toml", "[data]\nbatch = 2\nseq = 16\n");
+  const std::vector<std::string> from{"train", "--from", path("start"), "--steps", "1", "--config"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), from.begin(), from.end());
+    return run(more);
+  };
+  EXPECT_NEAR(loss(with({path("data.toml"), "--jsonl", "-"})), loss(first), 1e-5);
+  const Result refused = with({path("data.toml"), "--set", "model.dim=64"});
+  EXPECT_EQ(refused.status, 2);
+  const std::string file = path("start") + "/config.json";
+  EXPECT_NE(refused.err.find("model.dim: is 64, but 'hidden_size' of " + file + " asks for 32"), std::string::npos)
+      << refused.err;
+  EXPECT_NE(run({"train", "--from", path("start"), "--preset", "nano"}).status, 0);
 }
 
 TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {

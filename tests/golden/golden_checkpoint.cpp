@@ -3,8 +3,9 @@
 //
 // Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T]; Plogits [B,
 // S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L [T, K] of layer
-// L; dequantized.TENSOR, equal to the bit. Absent keys are not compared; unknown keys are errors. Exit status: 0 if all
-// agree, 1 if something differs, 2 if a file cannot be read.
+// L; dequantized.TENSOR, equal to the bit. A model that the trainer can hold begins to train with these losses. Absent
+// keys are not compared; unknown keys are errors. Exit status: 0 if all agree, 1 if something differs, 2 if a file
+// cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,11 +14,15 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_model.h"
+#include "core/checkpoints/training_start.h"
+#include "core/data/dataset.h"
 #include "core/tensors/safetensors.h"
+#include "core/training/trainer.h"
 #include "tests/golden/tally.h"
 
 namespace {
@@ -138,6 +143,33 @@ bool compare_key(const Everything& pass, const Texts& texts, const std::string& 
   return true;
 }
 
+// The loss of the first step of a training that begins with this checkpoint, on these texts.
+double first_loss(const RunConfig& run, const Texts& texts) {
+  RunConfig config = run;
+  config.telemetry.texts_every = config.telemetry.sample_every = config.telemetry.specialisation_every = 0;
+  Batch batch = empty_batch(static_cast<int>(texts.sequences), static_cast<int>(texts.length) - 1);
+  for (int row = 0; row < batch.sequences; ++row)
+    fill_sequence(batch, row, 0, std::span(texts.ids).subspan(static_cast<std::size_t>(row * texts.length)));
+  return double{Trainer(config).step(batch).ce_loss};
+}
+
+void check_training(const std::string& folder, const SafetensorsFile& expected) {
+  RunConfig config;
+  try {
+    config = TrainingStart(folder).config();
+  } catch (const std::exception& reason) {
+    std::printf("  cannot be trained: %s\n", reason.what());
+    return;
+  }
+  for (const TensorView& ids : expected.tensors()) {
+    if (!ids.name.ends_with("input_ids")) continue;
+    const std::string prefix = ids.name.substr(0, ids.name.size() - std::string("input_ids").size());
+    if (const TensorView* loss = expected.find(prefix + "loss"))
+      compare(prefix + "loss of the first step", {static_cast<float>(first_loss(config, texts_of(ids)))},
+              loss->floats(), kLoss);
+  }
+}
+
 void check(const std::string& folder) {
   const CheckpointModel model(folder);
   const SafetensorsFile expected((std::filesystem::path(folder) / "expected.safetensors").string());
@@ -162,6 +194,7 @@ void check(const std::string& folder) {
         known = compare_key(run.second, run.first, tensor.name.substr(prefix.size()), tensor);
     if (!known) throw std::runtime_error("expected.safetensors has '" + tensor.name + "', which is not known");
   }
+  check_training(folder, expected);
 }
 
 }  // namespace

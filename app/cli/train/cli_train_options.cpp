@@ -17,6 +17,13 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
              "twins, as --compare makes them")
       .excludes(preset);
+  const Option from =
+      sub.option(
+             "--from", o.from,
+             "Train on from a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with config.json, which gives "
+             "the settings of the model, .safetensors, whose weights the run begins with, and tokenizer.json, whose "
+             "tokens it reads. Optimizer, schedule and steps begin anew")
+          .excludes(preset);
   sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
   sub.option("--data", o.data,
              "Text file or folder to train on (default: built-in text, see data.generator in a saved config)");
@@ -63,8 +70,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--checkpoint", o.checkpoint,
              "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end");
   sub.option("--every", o.every, "Steps between further checkpoints").range(std::int64_t{1}, std::int64_t{1000000000});
-  sub.option("--resume", o.resume,
-             "Resume from the newest checkpoint in this folder, with its config, bit-identically");
+  sub.option("--resume", o.resume, "Resume from the newest checkpoint in this folder, with its config, bit-identically")
+      .excludes(from);
   sub.option("--compare", o.compare,
              "KEY=VALUE[,KEY=VALUE...]: train a twin with these settings changed, on the same batches, and report the "
              "difference at the end; may be repeated, up to " +

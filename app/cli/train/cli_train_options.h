@@ -12,7 +12,7 @@
 namespace moescope {
 
 struct TrainOptions {
-  std::string preset, config, data, precision, out, jsonl, checkpoint, resume, table;
+  std::string preset, config, from, data, precision, out, jsonl, checkpoint, resume, table;
   std::vector<std::string> set, compare, dense_twins;
   std::int64_t steps = 0, seed = 0, every = 0;
   std::string all_to_all;  // algorithm of the all-to-all; empty: flat

@@ -109,7 +109,9 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   check_table_name(o.table);
   check_folder("--table", o.table);
   std::vector<std::string> inputs{o.config, o.data, o.resume};
-  for (const RunConfig& config : configs) inputs.push_back(config.data.path);
+  for (const RunConfig& config : configs)
+    for (const std::string& input : {config.data.path, config.data.tokenizer, config.model.initial_weights})
+      inputs.push_back(input);
   guard_outputs(inputs,
                 {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
                 o.overwrite);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "app/program/kernel_restart.h"
+#include "core/checkpoints/training_start.h"
 #include "core/config/candidates.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
@@ -80,6 +81,11 @@ std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigPr
 }
 
 ParsedConfig named_config(const TrainOptions& o) {
+  if (!o.from.empty()) {
+    ParsedConfig start;
+    start.config = run_from_checkpoint(o.from);
+    return o.config.empty() ? start : load_config(o.config, start.config);
+  }
   return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
 }
 
@@ -97,6 +103,8 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
         change.setting.field().set(run, change.value);
   }
   // The problems of the file are known already; here the config with its overrides is checked.
+  for (const RunConfig& run : runs)
+    if (problems.empty() && !o.from.empty()) problems = TrainingStart(o.from).contradictions(run);
   for (const RunConfig& run : runs)
     if (problems.empty()) problems = validate(run);
   if (!problems.empty()) refuse(problems);

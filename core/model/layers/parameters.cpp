@@ -153,7 +153,18 @@ void Parameters<T>::initialise(std::int64_t seed, std::int64_t perturbation) {
         const double draw = tensor.init_cut > 0 ? random.truncated_normal(n, tensor.init_cut) : random.normal(n);
         values[n] = static_cast<T>(static_cast<float>(tensor.init_std * draw));
       }
-    if (perturbation > 0) move_by_last_place(RandomStream(perturbation, "perturbation." + tensor.name), values);
+    scatter(tensor, values, weights);
+  });
+  perturb(perturbation);
+}
+
+template <class T>
+void Parameters<T>::perturb(std::int64_t perturbation) {
+  if (perturbation == 0) return;
+  parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
+    const ParameterTensor& tensor = tensors_[static_cast<std::size_t>(i)];
+    std::vector<T> values = gather(tensor, weights);
+    move_by_last_place(RandomStream(perturbation, "perturbation." + tensor.name), values);
     scatter(tensor, values, weights);
   });
 }

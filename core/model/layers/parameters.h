@@ -82,9 +82,10 @@ class Parameters {
  public:
   explicit Parameters(const ModelConfig& config);
 
-  // Initialises as TorchTitan does, with one random stream per tensor. A perturbation above 0 then moves every weight
-  // up or down by a unit in the last place of a float.
+  // Initialises as TorchTitan does, with one random stream per tensor, and perturbs the weights.
   void initialise(std::int64_t seed, std::int64_t perturbation = 0);
+  // Moves every weight up or down by a unit in the last place of a float; 0: moves none.
+  void perturb(std::int64_t perturbation);
 
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
   const ParameterTensor& tensor(std::string_view name) const;

@@ -52,6 +52,9 @@ Engine::Engine(std::vector<Trainer> trainers, const EngineOptions& options)
       runs_(numbered(std::move(trainers))) {
   const RunConfig& batches = options.batches_of ? *options.batches_of : first().trainer.config();
   data_ = open_dataset(batches.data, batches.seed, options.goes_on);
+  if (const int tokens = data_->vocabulary(), vocab = first().trainer.config().model.vocab; tokens > vocab)
+    throw std::runtime_error("model.vocab is " + std::to_string(vocab) + ", but data.tokenizer has " +
+                             std::to_string(tokens) + " tokens: choose at least as many");
   mixtures_[0] = data_->mixture(batches.data.mixture);
   sink_.emplace(recording_, options.array_bytes);  // last, because it creates a file
   for (const Run& run : runs_)

@@ -29,6 +29,12 @@ std::string lock_step_problem(const RunConfig& first, const RunConfig& other) {
     if (found.setting.is_in<DataConfig>())
       return "run " + other.name + " and run " + first.name + " differ in [data]: " + found.setting.key() + " is \"" +
              found.b + "\" against \"" + found.a + "\", but runs in lock-step read the same batches";
+  if (first.model.vocab != other.model.vocab)
+    return "run " + other.name + " and run " + first.name + " differ in model.vocab, but read the same tokens";
+  if (!first.model.initial_weights.empty() && first.model.initial_weights == other.model.initial_weights &&
+      first.seed != other.seed && first.perturbation == other.perturbation)
+    return "run " + other.name + " differs from run " + first.name +
+           " in the seed, but both begin with the weights of a checkpoint: choose another perturbation";
   return replay_problem(first, other);
 }
 

@@ -3,47 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/export_model.h"
 #include "core/config/config_toml.h"
 #include "core/model/transformer.h"
-#include "core/numerics/rng.h"
 #include "core/tensors/safetensors.h"
 #include "core/tokenizer/tokenizer.h"
 #include "core/training/trainer.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_run.h"
+#include "tests/support/some_batch.h"
+#include "tests/support/test_folder.h"
 
 namespace moescope {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("moescope_export_" + std::to_string(::getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
-Batch some_batch(const RunConfig& config, std::int64_t seed) {
-  Batch batch = empty_batch(config.data.batch, config.data.seq);
-  const RandomStream stream(seed, "batch");
-  for (std::size_t t = 0; t < batch.input.size(); ++t) {
-    batch.input[t] = static_cast<std::int32_t>(stream.bits(t) % 256);
-    batch.target[t] = static_cast<std::int32_t>(stream.bits(t + 1) % 256);
-  }
-  return batch;
-}
 
 // What the run's own model computes from its checkpoint.
 std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig& config, const Batch& batch) {
@@ -62,7 +37,7 @@ std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig&
 }
 
 // The largest difference between the logits of the run and those of its export.
-double difference_after_export(const RunConfig& config, const Folder& folder) {
+double difference_after_export(const RunConfig& config, const TestFolder& folder) {
   Trainer trainer(config);
   for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
   trainer.save(folder / "run.safetensors");
@@ -81,7 +56,7 @@ double difference_after_export(const RunConfig& config, const Folder& folder) {
 }
 
 TEST(ExportModel, logits_are_those_of_the_run) {
-  const Folder folder;
+  const TestFolder folder("export");
   RunConfig config = small_run();
   EXPECT_LT(difference_after_export(config, folder), 1e-4);
   config.model.q_lora_rank = 12;
@@ -103,7 +78,7 @@ TEST(ExportModel, what_no_class_holds_says_why) {
     EXPECT_EQ(why_not_in_transformers(load_preset(preset).config), "") << preset;
   for (const char* preset : {"DeepSeek-V4", "Kimi-K3", "Nemotron-3-Super", "Qwen3-Next", "gpt-oss"})
     EXPECT_NE(why_not_in_transformers(load_preset(preset).config), "") << preset;
-  const Folder folder;
+  const TestFolder folder("export");
   RunConfig config = small_run();
   config.router.score_func = ScoreFunc::softmax;
   Trainer(config).save(folder / "run.safetensors");

@@ -1,0 +1,255 @@
+#include "core/checkpoints/training_start.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/checkpoints/text_sources.h"
+#include "core/numerics/size.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const CheckpointConfig& c, const std::string& key, const std::string& why) {
+  throw std::runtime_error(c.path + ": '" + key + "' " + why);
+}
+
+// What a run of this program cannot compute.
+void require_trainable(const CheckpointConfig& c) {
+  if (!c.latent)
+    refuse(c, "model_type",
+           "is '" + std::string(architecture_name(c.architecture)) +
+               "', whose attention has no latent keys; the trainer takes deepseek_v2 and deepseek_v3");
+  if (c.rope[0].kind != RopeSettings::Kind::plain)
+    refuse(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
+  if (!c.latent->interleaved) refuse(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
+  if (c.tied_embedding) refuse(c, "tie_word_embeddings", "is true; the trainer has a head of its own");
+  if (c.router.group_by_best && c.router.config.n_groups > 0)
+    refuse(c, "topk_method", "ranks groups by their best score; the trainer ranks them by their two best");
+  const auto dense = [](const CheckpointLayer& layer) { return !layer.moe.value_or(true); };
+  const auto first_moe = std::ranges::find_if_not(c.layers, dense);
+  if (std::any_of(first_moe, c.layers.end(), dense))
+    refuse(c, "mlp_layer_types", "has a dense layer after one with experts; the trainer has dense layers first");
+  for (const CheckpointLayer& layer : c.layers)
+    if (!layer.moe) refuse(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
+}
+
+void require_no_bias(const CheckpointModel& model, const StoredLinear& linear) {
+  if (linear.bias.empty()) return;
+  throw std::runtime_error(model.file().file_of(linear.weight.tensor()) + ": the layer of '" +
+                           linear.weight.tensor().name + "' has a bias ('attention_bias' or 'mlp_bias' of " +
+                           "config.json); the trainer has none");
+}
+
+std::string run_name(const std::string& folder) {
+  std::string name = fs::path(absolute_path(folder + "/x")).parent_path().filename().string().substr(0, 64);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
+      c = '-';
+  return name.empty() || name.front() == '.' ? "checkpoint" : name;
+}
+
+// Whether each token is the byte of its number, as in exported runs whose tokens are bytes.
+bool is_of_bytes(const Tokenizer& tokenizer) {
+  if (tokenizer.end() != 256) return false;
+  std::string text;
+  std::vector<std::int32_t> ids;
+  for (std::int32_t byte = 0; byte < 256; ++byte) {
+    if (tokenizer.bytes(byte) != std::string(1, static_cast<char>(byte))) return false;
+    if (byte >= 128) continue;  // no text alone
+    text += static_cast<char>(byte);
+    ids.push_back(byte);
+  }
+  return tokenizer.encode(text, SpecialTokenUse::without) == ids;
+}
+
+// Copies weights into the masters of a run.
+class WeightCopy {
+ public:
+  WeightCopy(const CheckpointModel& model, const RunConfig& config, Parameters<float>& parameters)
+      : model_(model),
+        to_(parameters.weight_view),
+        latent_scale_(static_cast<float>(std::sqrt(config.model.norm_eps / kLatentNormEps))) {}
+
+  void copy_all(std::vector<std::vector<float>>& expert_bias) const {
+    copy(model_.embedding(), to_.embedding);
+    copy(model_.final_norm(), to_.norm);
+    copy(model_.head(), to_.output);
+    std::size_t moe = 0;
+    for (std::size_t i = 0; i < model_.layers().size(); ++i) {
+      const CheckpointModel::Layer& from = model_.layers()[i];
+      const LayerView<float>& to = to_.layers[i];
+      copy(from.attention_norm, to.attention_norm);
+      copy(from.ffn_norm, to.ffn_norm);
+      copy_attention(dynamic_cast<const LatentAttention&>(*from.attention), to);
+      if (from.has_experts())
+        copy_experts(from.moe, to, expert_bias[moe++]);
+      else
+        copy(from.dense, to.dense);
+    }
+    model_.require_pages();
+  }
+
+ private:
+  static void copy(const std::vector<float>& from, float* to) { std::ranges::copy(from, to); }
+  static void copy(const StoredMatrix& from, const Matrix<float>& to) {
+    for (Index row = 0; row < to.rows; ++row) from.read_outputs(row, 1, to.row(row));
+  }
+  void copy(const StoredLinear& from, const Matrix<float>& to) const {
+    require_no_bias(model_, from);
+    copy(from.weight, to);
+  }
+  void copy(const StoredFeedForward& from, const FeedForwardView<float>& to) const {
+    copy(from.gate, to.w13.row_block(0, from.gate.outputs()));
+    if (!from.up.empty()) copy(from.up, to.w13.row_block(from.gate.outputs(), from.up.outputs()));
+    copy(from.down, to.w2);
+  }
+
+  // The first `rows` are followed by a norm.
+  void copy_normed(const StoredLinear& from, const Matrix<float>& to, Index rows) const {
+    copy(from, to);
+    for (Index row = 0; row < rows; ++row)
+      for (Index i = 0; i < to.cols; ++i) to.at(row, i) *= latent_scale_;
+  }
+
+  void copy_attention(const LatentAttention& from, const LayerView<float>& to) const {
+    const LatentWeights& w = from.weights();
+    if (w.q.empty()) {
+      copy_normed(w.q_a, to.wq_a, to.wq_a.rows);
+      copy(w.q_norm, to.q_norm);
+      copy(w.q_b, to.wq_b);
+    } else {
+      copy(w.q, to.wq);
+    }
+    copy_normed(w.kv_a, to.wkv_a, std::ssize(w.kv_norm));
+    copy(w.kv_norm, to.kv_norm);
+    copy(w.kv_b, to.wkv_b);
+    copy(from.output(), to.wo);
+  }
+
+  void copy_experts(const StoredExperts& from, const LayerView<float>& to, std::vector<float>& bias) const {
+    copy(from.router, to.gate);
+    if (!from.choice_bias.empty()) bias = from.choice_bias;
+    const Index experts = std::ssize(from.experts), hidden = to.experts.w13.rows / experts,
+                out = to.experts.w2.rows / experts;
+    for (Index e = 0; e < experts; ++e)
+      copy(from.experts[static_cast<std::size_t>(e)],
+           {to.experts.w13.row_block(e * hidden, hidden), to.experts.w2.row_block(e * out, out)});
+    if (!from.shared.empty()) copy(from.shared, to.shared);
+  }
+
+  const CheckpointModel& model_;
+  const ModelView<float>& to_;
+  float latent_scale_;
+};
+
+}  // namespace
+
+TrainingStart::TrainingStart(const std::string& folder) : path_((fs::path(folder) / "config.json").string()) {
+  const CheckpointConfig c = read_checkpoint_config(path_);
+  require_trainable(c);
+  ModelConfig& m = config_.model;
+  RouterConfig& r = config_.router;
+  config_.name = run_name(folder);
+  m.initial_weights = absolute_path(folder);
+  m.vocab = c.vocab;
+  m.dim = c.dim;
+  m.n_layers = static_cast<int>(c.layers.size());
+  m.n_dense_layers = static_cast<int>(std::ranges::count(c.layers, std::optional(false), &CheckpointLayer::moe));
+  m.n_heads = c.heads;
+  m.q_lora_rank = c.latent->q_rank;
+  m.kv_lora_rank = c.latent->kv_rank;
+  m.qk_nope_head_dim = c.latent->nope;
+  m.qk_rope_head_dim = c.latent->rope;
+  m.v_head_dim = c.latent->value;
+  m.rope_theta = c.rope[0].theta;
+  m.norm_eps = c.norm_eps;
+  fix(&ModelConfig::vocab, "vocab_size");
+  fix(&ModelConfig::dim, "hidden_size");
+  fix(&ModelConfig::n_layers, "num_hidden_layers");
+  fix(&ModelConfig::n_dense_layers, "first_k_dense_replace");
+  fix(&ModelConfig::n_heads, "num_attention_heads");
+  fix(&ModelConfig::q_lora_rank, "q_lora_rank");
+  fix(&ModelConfig::kv_lora_rank, "kv_lora_rank");
+  fix(&ModelConfig::qk_nope_head_dim, "qk_nope_head_dim");
+  fix(&ModelConfig::qk_rope_head_dim, "qk_rope_head_dim");
+  fix(&ModelConfig::v_head_dim, "v_head_dim");
+  fix(&ModelConfig::rope_theta, "rope_theta");
+  fix(&ModelConfig::norm_eps, "rms_norm_eps");
+  if (m.n_dense_layers > 0) {
+    m.dense_inter = c.dense_width;
+    fix(&ModelConfig::dense_inter, "intermediate_size");
+  }
+  if (m.n_dense_layers < m.n_layers) {
+    m.n_experts = c.experts;
+    m.moe_inter = c.expert_width;
+    m.n_shared = c.shared_width / std::max(1, c.expert_width);
+    const RouterConfig& router = c.router.config;
+    r.top_k = router.top_k;
+    r.score_func = router.score_func;
+    r.n_groups = router.n_groups;
+    r.n_limited_groups = router.n_limited_groups;
+    r.route_norm = router.route_norm;
+    r.route_scale = router.route_scale;
+    fix(&ModelConfig::n_experts, "n_routed_experts");
+    fix(&ModelConfig::moe_inter, "moe_intermediate_size");
+    fix(&ModelConfig::n_shared, "n_shared_experts");
+    fix(&ModelConfig::shared_expert_gate, "model_type");
+    fix(&ModelConfig::latent_dim, "model_type");
+    fix(&RouterConfig::top_k, "num_experts_per_tok");
+    fix(&RouterConfig::score_func, "model_type");
+    fix(&RouterConfig::n_groups, "n_group");
+    fix(&RouterConfig::n_limited_groups, "topk_group");
+    fix(&RouterConfig::route_norm, "norm_topk_prob");
+    fix(&RouterConfig::route_scale, "routed_scaling_factor");
+    fix(&RouterConfig::n_hash_layers, "model_type");
+    while (m.n_experts % config_.parallel.ranks) --config_.parallel.ranks;
+    config_.parallel.ranks_per_node = config_.parallel.ranks;
+  }
+}
+
+ConfigProblem TrainingStart::problem_with(const FixedSetting& fixed, const RunConfig& config) const {
+  const ConfigField& field = fixed.setting.field();
+  const ConfigValue is = field.get(config), asked = field.get(config_);
+  if (is == asked) return {};
+  return {"", 0, field.key,
+          "is " + to_string(is) + ", but '" + fixed.key + "' of " + path_ + " asks for " + to_string(asked)};
+}
+
+std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config) const {
+  std::vector<ConfigProblem> problems;
+  for (const FixedSetting& fixed : fixed_)
+    if (ConfigProblem problem = problem_with(fixed, config); !problem.key.empty())
+      problems.push_back(std::move(problem));
+  return problems;
+}
+
+RunConfig run_from_checkpoint(const std::string& folder) {
+  RunConfig config = TrainingStart(folder).config();
+  const std::string tokenizer = (fs::path(config.model.initial_weights) / "tokenizer.json").string();
+  if (fs::exists(tokenizer) && !(config.model.vocab == 256 && is_of_bytes(Tokenizer(tokenizer))))
+    config.data.tokenizer = tokenizer;
+  return config;
+}
+
+// Settings of the router may differ in twins: weights fit all the same.
+void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
+                          std::vector<std::vector<float>>& expert_bias) {
+  const TrainingStart start(config.model.initial_weights);
+  for (const TrainingStart::FixedSetting& fixed : start.fixed_)
+    if (const ConfigProblem problem = start.problem_with(fixed, config);
+        fixed.setting.is_in<ModelConfig>() && !problem.key.empty())
+      throw std::runtime_error(problem.text());
+  const CheckpointModel model(config.model.initial_weights);
+  WeightCopy(model, config, parameters).copy_all(expert_bias);
+}
+
+}  // namespace moescope
