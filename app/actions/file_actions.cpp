@@ -23,6 +23,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/checkpoints/training_start.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
@@ -119,11 +120,19 @@ void FileActions::askCheckpointTexts(const QString& folder) {
   auto* dialog = new CheckpointDialog(folder, has_log, messages_->window());
   connect(dialog, &CheckpointDialog::chosen, this,
           [this](const CheckpointTexts& texts) { messages_->warnOfErrors([&] { runTexts(texts); }); });
+  connect(dialog, &CheckpointDialog::trainingWanted, this,
+          [this, folder] { messages_->warnOfErrors([&] { trainFrom(folder); }); });
   connect(dialog, &CheckpointDialog::tensorsWanted, this, [this, folder] { openTensors(folder); });
   connect(dialog, &CheckpointDialog::logWanted, this, [this, folder] { offerRuns(folder); });
   dialog->open();
   rememberRecentFile(folder);
   emit checkpointOffered(folder);
+}
+
+// The form shows the settings, so that the text can be chosen before the start.
+void FileActions::trainFrom(const QString& checkpoint) {
+  form_->setDraft(run_from_checkpoint(checkpoint.toStdString()));
+  emit formWanted();
 }
 
 void FileActions::runTexts(const CheckpointTexts& texts) {

@@ -52,6 +52,7 @@ class FileActions : public Actions {
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
   void askCheckpointTexts(const QString& folder);
+  void trainFrom(const QString& checkpoint);
   void runTexts(const CheckpointTexts& texts);
   bool offerRuns(const QString& path);   // returns false if the folder holds no runs
   void askTrainOn(const QString& path);  // asks whether to train on a file or folder that may be text

@@ -52,10 +52,13 @@ void SetupLinks::copy() {
     return messages_->warn(
         "There is no set-up to copy: these runs cannot train side by side, since they read different batches.");
   QApplication::clipboard()->setText(link);
-  const bool own_text = !setup->configs.front().data.path.empty();
+  const RunConfig& first = setup->configs.front();
+  QString outside;
+  if (!first.data.path.empty()) outside += "; the text that it trains on is not in it, only its path";
+  if (!first.model.initial_weights.empty())
+    outside += "; the weights that it begins with are not in it, only their path";
   messages_->say(QString("Copied the set-up, %1 characters: paste or drop it into another window%2")
-                     .arg(link.size())
-                     .arg(own_text ? "; the text that it trains on is not in it, only its path" : ""),
+                     .arg(QString::number(link.size()), outside),
                  8000);
 }
 

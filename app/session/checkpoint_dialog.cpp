@@ -49,6 +49,9 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   run_->setObjectName("checkpoint_run");
   run_->setProperty(kPrimaryProperty, true);
   run_->setDefault(true);
+  auto* train = buttons->addButton("Tra&in from it", QDialogButtonBox::ActionRole);
+  train->setObjectName("checkpoint_train");
+  train->setToolTip("Fill in the set-up of a run that begins with these weights");
   auto* tensors = buttons->addButton("Show its &tensors", QDialogButtonBox::ActionRole);
   auto* log = has_log ? buttons->addButton("Open its &log", QDialogButtonBox::ActionRole) : nullptr;
   auto* column = new QVBoxLayout(this);
@@ -74,6 +77,10 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
     emit chosen(texts());
+    accept();
+  });
+  connect(train, &QPushButton::clicked, this, [this] {
+    emit trainingWanted();
     accept();
   });
   connect(tensors, &QPushButton::clicked, this, [this] {

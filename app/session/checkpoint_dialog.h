@@ -1,4 +1,5 @@
-// Asks which texts to run through the model of a checkpoint, and says beforehand how large it is and how long it takes.
+// Asks which texts to run through the model of a checkpoint, and says beforehand how large it is and how long it takes;
+// or begins the set-up of a training from it.
 #pragma once
 
 #include <QDialog>
@@ -25,6 +26,7 @@ class CheckpointDialog : public QDialog {
 
  signals:
   void chosen(CheckpointTexts texts);
+  void trainingWanted();  // on from its weights
   void tensorsWanted();
   void logWanted();
 

@@ -69,6 +69,8 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
   const auto only_with = [](Setting other, const char* value) {
     return QString("<p>Not used: only with %1 = %2.</p>").arg(QString::fromStdString(other.key()), value);
   };
+  if (setting == &ModelConfig::vocab && config.data.tokenizer.empty() && config.model.vocab == 256)
+    return "<p>Fixed: without a tokenizer (data.tokenizer) tokens are bytes.</p>";
   const bool of_muon = setting.is_in<OptimizerConfig>() && field.name().starts_with("muon_");
   if (of_muon && config.optimizer.name != OptimizerName::muon) return only_with(&OptimizerConfig::name, "muon");
   const bool of_rotation = setting == &PrecisionConfig::hadamard_gemms || setting == &PrecisionConfig::hadamard_signs;
@@ -109,6 +111,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     button->setPopupMode(QToolButton::InstantPopup);
     row->addWidget(button);
   }
+  if (Setting(field) == &DataConfig::tokenizer) addTokenizerButton(row);
   if (Setting(field) == &PrecisionConfig::operands) addOperandsButton(row);
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
@@ -172,6 +175,17 @@ void FieldEditor::browse(bool folder) {
                               : QFileDialog::getOpenFileName(window(), "Text file", text_->text());
   if (path.isEmpty()) return;
   enterText(path);
+}
+
+void FieldEditor::addTokenizerButton(QHBoxLayout* row) {
+  auto* button = new QToolButton;
+  button->setText("...");
+  button->setToolTip("Choose a tokenizer.json");
+  connect(button, &QToolButton::clicked, this, [this] {
+    const QString path = QFileDialog::getOpenFileName(window(), "Tokenizer", text_->text(), "tokenizer.json (*.json)");
+    if (!path.isEmpty()) enterText(path);
+  });
+  row->addWidget(button);
 }
 
 void FieldEditor::addOperandsButton(QHBoxLayout* row) {

@@ -49,6 +49,7 @@ class FieldEditor : public QWidget {
   QWidget* makeNumber(bool whole);
   QWidget* makeText();
   void browse(bool folder);
+  void addTokenizerButton(QHBoxLayout* row);
   void addOperandsButton(QHBoxLayout* row);
   void enterText(const QString& text);  // sets the text as if it were typed
 

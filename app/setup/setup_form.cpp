@@ -442,9 +442,8 @@ void SetupForm::check() {
 void SetupForm::offerUsed(const RunConfig& shown) {
   for (const auto& [key, row] : rows_) {
     const ConfigField& field = row.editor->field();
-    const bool fixed = field.choices.empty() && field.min == field.max && field.max != 0;
     const QString unused = whyUnused(field, shown);
-    row.editor->setEnabled(!fixed && unused.isEmpty());
+    row.editor->setEnabled(unused.isEmpty());
     row.editor->setToolTip(unused + fieldToolTip(field));
   }
 }

@@ -10,6 +10,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/session/checkpoint_dialog.h"
+#include "app/setup/setup_form.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
@@ -120,6 +121,23 @@ class CheckpointTest : public QObject {
     QVERIFY(!measure->isVisible());
     choose(costs, "Number format", "bf16");
     QVERIFY(measure->isVisible());
+  }
+
+  void theSetUpOfATrainingFromItIsFilledIn() {
+    OpenWindow w;
+    w.window.files()->open({folder_});
+    QPointer<CheckpointDialog> dialog = w.window.findChild<CheckpointDialog*>();
+    QVERIFY(dialog);
+    dialog->findChild<QPushButton*>("checkpoint_train")->click();
+    auto* form = w.window.findChild<SetupForm*>();
+    QTRY_VERIFY_WITH_TIMEOUT(form->isVisible(), kWaitMs);
+    QCOMPARE(QString::fromStdString(form->draft().model.initial_weights), folder_);
+    QCOMPARE(form->draft().model.n_experts, nano().model.n_experts);
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    emit form->startRequested(form->draft());
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.window.session()->isLive());
+    QCOMPARE(QString::fromStdString(w.window.session()->config().name), QString("nano_model"));
   }
 
   void aFolderWithoutTokenizerSaysSo() {
