@@ -133,6 +133,10 @@ void FileActions::askCheckpointTexts(const QString& folder) {
 void FileActions::trainFrom(const QString& checkpoint) {
   form_->setDraft(run_from_checkpoint(checkpoint.toStdString()));
   emit formWanted();
+  form_->showField(Setting(&DataConfig::path).key());
+  messages_->say(QString("The set-up begins with the weights of %1: choose a text and a learning rate, then start it")
+                     .arg(QDir(checkpoint).dirName()),
+                 12000);
 }
 
 void FileActions::runTexts(const CheckpointTexts& texts) {

@@ -104,7 +104,11 @@ void ByteAffinityPanel::refill() {
   if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
+  if (!now || now->byte_256E.empty()) {
+    const bool of_tokens = now && !history->info().config_toml.empty();  // a run here counts bytes if it reads them
+    return view_->setNotice(of_tokens ? QString("The tokens of this run are those of a tokenizer, not bytes")
+                                      : notInLogNotice(history->info(), "bytes by expert"));
+  }
   view_->setNotice({});
   lift_ = byte_class_lift(*now);
   std::vector<std::uint8_t> codes;

@@ -320,7 +320,7 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   if (!text_ || !view_->notice().isEmpty()) return {};
   const double loss = meanLoss(*text_);
   if (shows_ == Shows::sample && std::isfinite(loss)) {
-    const QString nats = QString("Loss %1 nats a byte").arg(formatValue(loss, 3));
+    const QString nats = QString("Loss %1 nats/token").arg(formatValue(loss, 3));
     return {"What does the model write?", {nats + QString("; the prompt is underlined"), nats}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
