@@ -10,7 +10,6 @@
 
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
-#include "core/numerics/size.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
@@ -156,79 +155,66 @@ class WeightCopy {
 TrainingStart::TrainingStart(const std::string& folder) : path_((fs::path(folder) / "config.json").string()) {
   const CheckpointConfig c = read_checkpoint_config(path_);
   require_trainable(c);
-  ModelConfig& m = config_.model;
-  RouterConfig& r = config_.router;
   config_.name = run_name(folder);
-  m.initial_weights = absolute_path(folder);
-  m.vocab = c.vocab;
-  m.dim = c.dim;
-  m.n_layers = static_cast<int>(c.layers.size());
-  m.n_dense_layers = static_cast<int>(std::ranges::count(c.layers, std::optional(false), &CheckpointLayer::moe));
-  m.n_heads = c.heads;
-  m.q_lora_rank = c.latent->q_rank;
-  m.kv_lora_rank = c.latent->kv_rank;
-  m.qk_nope_head_dim = c.latent->nope;
-  m.qk_rope_head_dim = c.latent->rope;
-  m.v_head_dim = c.latent->value;
-  m.rope_theta = c.rope[0].theta;
-  m.norm_eps = c.norm_eps;
-  fix(&ModelConfig::vocab, "vocab_size");
-  fix(&ModelConfig::dim, "hidden_size");
-  fix(&ModelConfig::n_layers, "num_hidden_layers");
-  fix(&ModelConfig::n_dense_layers, "first_k_dense_replace");
-  fix(&ModelConfig::n_heads, "num_attention_heads");
-  fix(&ModelConfig::q_lora_rank, "q_lora_rank");
-  fix(&ModelConfig::kv_lora_rank, "kv_lora_rank");
-  fix(&ModelConfig::qk_nope_head_dim, "qk_nope_head_dim");
-  fix(&ModelConfig::qk_rope_head_dim, "qk_rope_head_dim");
-  fix(&ModelConfig::v_head_dim, "v_head_dim");
-  fix(&ModelConfig::rope_theta, "rope_theta");
-  fix(&ModelConfig::norm_eps, "rms_norm_eps");
-  if (m.n_dense_layers > 0) {
-    m.dense_inter = c.dense_width;
-    fix(&ModelConfig::dense_inter, "intermediate_size");
-  }
-  if (m.n_dense_layers < m.n_layers) {
-    m.n_experts = c.experts;
-    m.moe_inter = c.expert_width;
-    m.n_shared = c.shared_width / std::max(1, c.expert_width);
-    const RouterConfig& router = c.router.config;
-    r.top_k = router.top_k;
-    r.score_func = router.score_func;
-    r.n_groups = router.n_groups;
-    r.n_limited_groups = router.n_limited_groups;
-    r.route_norm = router.route_norm;
-    r.route_scale = router.route_scale;
-    fix(&ModelConfig::n_experts, "n_routed_experts");
-    fix(&ModelConfig::moe_inter, "moe_intermediate_size");
-    fix(&ModelConfig::n_shared, "n_shared_experts");
-    fix(&ModelConfig::shared_expert_gate, "model_type");
-    fix(&ModelConfig::latent_dim, "model_type");
-    fix(&RouterConfig::top_k, "num_experts_per_tok");
-    fix(&RouterConfig::score_func, "model_type");
-    fix(&RouterConfig::n_groups, "n_group");
-    fix(&RouterConfig::n_limited_groups, "topk_group");
-    fix(&RouterConfig::route_norm, "norm_topk_prob");
-    fix(&RouterConfig::route_scale, "routed_scaling_factor");
-    fix(&RouterConfig::n_hash_layers, "model_type");
-    while (m.n_experts % config_.parallel.ranks) --config_.parallel.ranks;
-    config_.parallel.ranks_per_node = config_.parallel.ranks;
-  }
+  config_.model.initial_weights = absolute_path(folder);
+  take_shape(c);
+  if (config_.model.n_dense_layers == config_.model.n_layers) return;
+  take_experts(c);
+  take_router(c.router.config);
+  int& ranks = config_.parallel.ranks;
+  while (config_.model.n_experts % ranks) --ranks;
+  config_.parallel.ranks_per_node = ranks;
 }
 
-ConfigProblem TrainingStart::problem_with(const FixedSetting& fixed, const RunConfig& config) const {
-  const ConfigField& field = fixed.setting.field();
-  const ConfigValue is = field.get(config), asked = field.get(config_);
-  if (is == asked) return {};
-  return {"", 0, field.key,
-          "is " + to_string(is) + ", but '" + fixed.key + "' of " + path_ + " asks for " + to_string(asked)};
+template <class Section, class T, class V>
+void TrainingStart::fix(T Section::*member, const V& value, const char* key) {
+  section_of<Section>(config_).*member = static_cast<T>(value);
+  fixed_.push_back({member, key});
+}
+
+void TrainingStart::take_shape(const CheckpointConfig& c) {
+  const auto dense = std::ranges::count(c.layers, std::optional(false), &CheckpointLayer::moe);
+  fix(&ModelConfig::vocab, c.vocab, "vocab_size");
+  fix(&ModelConfig::dim, c.dim, "hidden_size");
+  fix(&ModelConfig::n_layers, c.layers.size(), "num_hidden_layers");
+  fix(&ModelConfig::n_dense_layers, dense, "first_k_dense_replace");
+  if (dense > 0) fix(&ModelConfig::dense_inter, c.dense_width, "intermediate_size");
+  fix(&ModelConfig::n_heads, c.heads, "num_attention_heads");
+  fix(&ModelConfig::q_lora_rank, c.latent->q_rank, "q_lora_rank");
+  fix(&ModelConfig::kv_lora_rank, c.latent->kv_rank, "kv_lora_rank");
+  fix(&ModelConfig::qk_nope_head_dim, c.latent->nope, "qk_nope_head_dim");
+  fix(&ModelConfig::qk_rope_head_dim, c.latent->rope, "qk_rope_head_dim");
+  fix(&ModelConfig::v_head_dim, c.latent->value, "v_head_dim");
+  fix(&ModelConfig::rope_theta, c.rope[0].theta, "rope_theta");
+  fix(&ModelConfig::norm_eps, c.norm_eps, "rms_norm_eps");
+}
+
+void TrainingStart::take_experts(const CheckpointConfig& c) {
+  fix(&ModelConfig::n_experts, c.experts, "n_routed_experts");
+  fix(&ModelConfig::moe_inter, c.expert_width, "moe_intermediate_size");
+  fix(&ModelConfig::n_shared, c.shared_width / c.expert_width, "n_shared_experts");
+  fix(&ModelConfig::shared_expert_gate, false, "model_type");
+  fix(&ModelConfig::latent_dim, 0, "model_type");
+}
+
+void TrainingStart::take_router(const RouterConfig& r) {
+  fix(&RouterConfig::top_k, r.top_k, "num_experts_per_tok");
+  fix(&RouterConfig::score_func, r.score_func, "model_type");
+  fix(&RouterConfig::n_groups, r.n_groups, "n_group");
+  fix(&RouterConfig::n_limited_groups, r.n_limited_groups, "topk_group");
+  fix(&RouterConfig::route_norm, r.route_norm, "norm_topk_prob");
+  fix(&RouterConfig::route_scale, r.route_scale, "routed_scaling_factor");
+  fix(&RouterConfig::n_hash_layers, 0, "model_type");
 }
 
 std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config) const {
   std::vector<ConfigProblem> problems;
-  for (const FixedSetting& fixed : fixed_)
-    if (ConfigProblem problem = problem_with(fixed, config); !problem.key.empty())
-      problems.push_back(std::move(problem));
+  for (const auto& [setting, key] : fixed_) {
+    const ConfigValue is = setting.field().get(config), asked = setting.field().get(config_);
+    if (is != asked)
+      problems.push_back({"", 0, setting.key(),
+                          "is " + to_string(is) + ", but '" + key + "' of " + path_ + " asks for " + to_string(asked)});
+  }
   return problems;
 }
 
@@ -240,14 +226,11 @@ RunConfig run_from_checkpoint(const std::string& folder) {
   return config;
 }
 
-// Settings of the router may differ in twins: weights fit all the same.
 void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
                           std::vector<std::vector<float>>& expert_bias) {
-  const TrainingStart start(config.model.initial_weights);
-  for (const TrainingStart::FixedSetting& fixed : start.fixed_)
-    if (const ConfigProblem problem = start.problem_with(fixed, config);
-        fixed.setting.is_in<ModelConfig>() && !problem.key.empty())
-      throw std::runtime_error(problem.text());
+  // Settings of the router may differ in twins: weights fit all the same.
+  for (const ConfigProblem& problem : TrainingStart(config.model.initial_weights).contradictions(config))
+    if (problem.key.starts_with(kSectionName<ModelConfig>)) throw std::runtime_error(problem.text());
   const CheckpointModel model(config.model.initial_weights);
   WeightCopy(model, config, parameters).copy_all(expert_bias);
 }

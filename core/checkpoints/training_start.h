@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checkpoints/checkpoint_config.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
@@ -27,14 +28,15 @@ class TrainingStart {
   std::vector<ConfigProblem> contradictions(const RunConfig& config) const;
 
  private:
-  friend void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
-                                   std::vector<std::vector<float>>& expert_bias);
   struct FixedSetting {
     Setting setting;
     const char* key;  // of config.json
   };
-  void fix(Setting setting, const char* key) { fixed_.push_back({setting, key}); }
-  ConfigProblem problem_with(const FixedSetting& fixed, const RunConfig& config) const;
+  template <class Section, class T, class V>
+  void fix(T Section::*member, const V& value, const char* key);
+  void take_shape(const CheckpointConfig& c);
+  void take_experts(const CheckpointConfig& c);
+  void take_router(const RouterConfig& r);
 
   std::string path_;  // of config.json
   RunConfig config_;
