@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "core/config/config_field.h"
+#include "core/model/routing_flips.h"
 #include "core/training/router_roundings.h"
-#include "core/training/routing_flips.h"
 
 namespace moescope {
 namespace {

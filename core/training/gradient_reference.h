@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/frame/frame.h"
+#include "core/model/agreement.h"
 #include "core/model/learner.h"
-#include "core/training/agreement.h"
 
 namespace moescope {
 

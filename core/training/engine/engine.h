@@ -27,7 +27,7 @@
 #include "core/data/dataset.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/engine/lock_step.h"
-#include "core/training/routing_flips.h"
+#include "core/training/routing_archive.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

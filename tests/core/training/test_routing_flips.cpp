@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "core/training/routing_flips.h"
+#include "core/training/routing_archive.h"
 
 namespace moescope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/training/agreement.h"
+#include "core/model/agreement.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,16 +31,18 @@ double divergence(const float* of_p, const float* of_q, Index vocabulary) {
 Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference, const std::uint8_t* padding_T) {
   Agreement sums;
   double counted = 0;
+  const bool same_vocabulary = run.logits.cols == reference.logits.cols;
   for (Index t = 0; t < run.logits.rows; ++t) {
     if (padding_T && padding_T[t]) continue;
     const double d = static_cast<double>(reference.loss_T[t]) - static_cast<double>(run.loss_T[t]);
-    sums.kl += divergence(run.logits.row(t), reference.logits.row(t), run.logits.cols);
+    if (same_vocabulary) sums.kl += divergence(run.logits.row(t), reference.logits.row(t), run.logits.cols);
     sums.k1 -= d;
     sums.k3 += std::expm1(d) - d;
     sums.ratio_beyond_2 += std::fabs(d) > std::numbers::ln2;
     ++counted;
   }
   for (double* sum : {&sums.kl, &sums.k1, &sums.k3, &sums.ratio_beyond_2}) *sum /= counted;
+  if (!same_vocabulary) sums.kl = std::nan("");
   return sums;
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/training/agreement.h"
-#include "core/training/routing_flips.h"
+#include "core/model/agreement.h"
+#include "core/model/routing_flips.h"
 
 namespace moescope {
 namespace {
