@@ -11,7 +11,7 @@ set(CORE_FLOORS
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model
-    core/checkpoints core/checkpoints/ablation
+    core/checkpoints "core/checkpoints/ablation core/checkpoints/pair"
     core/history
     core/recording
     "core/comparison core/logs+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"

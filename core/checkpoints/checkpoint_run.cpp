@@ -32,8 +32,9 @@ RouterActivations<float> as_activations(const RoutedTokens& tokens) {
 // Takes what a frame needs as it happens.
 class CheckpointRun::Watch : public PassWatch {
  public:
-  Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame)
-      : run_(run), batch_(batch), ids_(ids), frame_(frame) {
+  Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame,
+        PassWatch* also)
+      : run_(run), batch_(batch), ids_(ids), frame_(frame), also_(also) {
     for (const Piece& piece : batch)
       last_.push_back((last_.empty() ? -1 : last_.back()) + static_cast<Index>(piece.length));
     if (!run.tokenizer_) return;
@@ -42,6 +43,7 @@ class CheckpointRun::Watch : public PassWatch {
   }
 
   void routed(int layer, const RoutedTokens& tokens) override {
+    if (also_) also_->routed(layer, tokens);
     const std::size_t moe = frame_.routers.size();
     if (passage_)
       passage_->add_layer(layer, tokens, run_.model_.layers()[size(layer)].moe.choice_bias,
@@ -51,6 +53,7 @@ class CheckpointRun::Watch : public PassWatch {
   }
 
   void logits(Index first, ConstMatrix<float> logits) override {
+    if (also_) also_->logits(first, logits);
     std::vector<float> p(static_cast<std::size_t>(logits.cols));
     for (Index r = 0; r < logits.rows; ++r) {
       const Index t = first + r;
@@ -75,6 +78,7 @@ class CheckpointRun::Watch : public PassWatch {
   const Batch& batch_;
   std::span<const std::int32_t> ids_;
   TelemetryFrame& frame_;
+  PassWatch* also_;
   std::optional<RoutedPassage> passage_;  // of the first piece
   std::vector<Index> last_;               // token of each piece
   TextLoss loss_;
@@ -84,6 +88,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
                              const TextBatches& batches)
     : model_(model), texts_(texts), sources_(batches.texts), tokenizer_(batches.tokenizer) {
   const CheckpointConfig& config = model.config();
+  info_.run = batches.run;
   info_.name = batches.run_name;
   info_.source = absolute_path(batches.source);
   info_.n_layers = static_cast<int>(config.layers.size());
@@ -139,9 +144,9 @@ std::string CheckpointRun::settings() const {
   return settings_json(sources_, softmax ? "softmax" : "sigmoid");
 }
 
-std::vector<std::int32_t> CheckpointRun::ids_of(const Batch& batch) const {
+std::vector<std::int32_t> CheckpointRun::next_ids() const {
   std::vector<std::int32_t> ids;
-  for (const Piece& piece : batch) {
+  for (const Piece& piece : batches_.at(static_cast<std::size_t>(next_))) {
     const auto begin = texts_[piece.text].ids.begin() + static_cast<std::ptrdiff_t>(piece.first);
     ids.insert(ids.end(), begin, begin + static_cast<std::ptrdiff_t>(piece.length));
   }
@@ -189,13 +194,14 @@ void CheckpointRun::count_specialisation(std::size_t moe, const Batch& batch, co
   }
 }
 
-TelemetryFrame CheckpointRun::step() {
+TelemetryFrame CheckpointRun::step(PassWatch* also) {
   const Batch& batch = batches_.at(static_cast<std::size_t>(next_));
-  const std::vector<std::int32_t> ids = ids_of(batch);
+  const std::vector<std::int32_t> ids = next_ids();
   std::vector<Index> lengths;
   for (const Piece& piece : batch) lengths.push_back(static_cast<Index>(piece.length));
   TelemetryFrame frame;
-  Watch watch(*this, batch, ids, frame);
+  frame.run = info_.run;
+  Watch watch(*this, batch, ids, frame, also);
   const auto start = std::chrono::steady_clock::now();
   model_.forward(ids, lengths, watch);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

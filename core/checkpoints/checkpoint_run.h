@@ -19,6 +19,7 @@
 namespace moescope {
 
 struct TextBatches {
+  int run = 0;              // RunInfo::run
   std::string source = {};  // the folder
   TextSources texts = {};   // for the settings; their length is that of a piece, at most
   Index sequences = 4;      // at most
@@ -42,8 +43,10 @@ class CheckpointRun {
   std::string settings() const;  // for a marker of kind kSettingsMarker
   std::int64_t steps() const { return std::ssize(batches_); }
   std::int64_t tokens() const { return all_tokens_; }
-  // The next batch; the step rises from 0. Throws as CheckpointModel::forward.
-  TelemetryFrame step();
+  std::vector<std::int32_t> next_ids() const;  // tokens of the next batch
+  // The next batch; the step rises from 0. `also`, unless nullptr, sees the routing and the logits too. Throws as
+  // CheckpointModel::forward.
+  TelemetryFrame step(PassWatch* also = nullptr);
   // Puts the specialisation counted since the last frame that shows it into `frame`, which is to be the last one: the
   // run is stopped before its end.
   void show_specialisation(TelemetryFrame& frame);
@@ -60,7 +63,6 @@ class CheckpointRun {
   using Batch = std::vector<Piece>;
   class Watch;
   void cut(const TextBatches& batches);
-  std::vector<std::int32_t> ids_of(const Batch& batch) const;
   RouterFrame router_frame(std::size_t moe, const RoutedTokens& tokens);
   void count_specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens);
   bool shows_specialisation(std::int64_t step) const;

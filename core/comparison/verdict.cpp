@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/frame/run_origin.h"
 #include "core/frame/student_t.h"
 #include "core/io/words.h"
 
@@ -218,12 +219,52 @@ StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& 
   return run.last_steps(std::max(kLeastSteps, run.count(steps) / 2), steps.last);
 }
 
-Verdict verdict_of(const Conclusion& c) {
-  if (c.twins == 0) return Verdict::no_twin;
-  if (is_missing(c.half)) return Verdict::twins_near;
+Verdict verdict_of_interval(const Conclusion& c) {
   if (c.gap - c.half > 0) return Verdict::worse;
   if (c.gap + c.half < 0) return Verdict::better;
   return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
+}
+
+Verdict verdict_of(const Conclusion& c) {
+  if (c.twins == 0) return Verdict::no_twin;
+  return is_missing(c.half) ? Verdict::twins_near : verdict_of_interval(c);
+}
+
+// Judges two checkpoints by the gaps of their batches of text, of which each is a sample.
+void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
+  const std::vector<std::int64_t> steps = run.a()->steps_in(c.steps);
+  const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
+                           of_b = run.b()->values_at(c.loss, kWholeRun, steps);
+  double n = 0, sum = 0, squares = 0, loss = 0;
+  const auto each = [&](auto use) {
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
+        use(static_cast<double>(of_b[i]) - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
+  };
+  each([&](double gap, double of) { ++n, sum += gap, loss += of; });
+  if (n < 2) return;
+  each([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
+  c.candidates = judging.candidates;
+  c.gap = static_cast<float>(sum / n);
+  c.half = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
+  c.matters = static_cast<float>(judging.matters * loss / n);
+  c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c);
+}
+
+std::string texts_in_words(const GapTrack& run, const Conclusion& c) {
+  const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
+  const std::string over = std::to_string(run.count()) + (run.count() == 1 ? " batch" : " batches") + " of text";
+  if (c.verdict == Verdict::too_short) return who + "not told apart: " + over + " give no interval";
+  if (c.verdict == Verdict::identical) return who + "the same losses to the bit over " + over;
+  const std::string gap =
+      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + over;
+  const std::string allowing = candidates_text(c);
+  if (c.verdict == Verdict::equal)
+    return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+  if (c.verdict == Verdict::unclear)
+    return who + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
+           "; more text would narrow the interval";
+  return who + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
 }
 
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
@@ -356,6 +397,13 @@ bool validates(const History& history) {
 
 }  // namespace
 
+bool on_the_same_texts(const History& a, const History& b) {
+  if (run_origin(a.info()) != RunOrigin::checkpoint || run_origin(b.info()) != RunOrigin::checkpoint) return false;
+  LogSettings of_a = a.settings_at_start()->log(), of_b = b.settings_at_start()->log();
+  for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");  // the model's, all else the texts'
+  return of_a == of_b && a.info().domains == b.info().domains;
+}
+
 Metric deciding_loss(const History& a, const History& run) {
   return validates(a) && validates(run) ? Metric::val_loss : Metric::ce_loss;
 }
@@ -373,6 +421,10 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     c.verdict = Verdict::lost;
     c.steps.first = *lost;
     c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
+  } else if (on_the_same_texts(*run.a(), *run.b())) {
+    judge_texts(run, judging, c);
+    c.text = texts_in_words(run, c);
+    return c;
   } else if (run.count() >= kLeastSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;

@@ -35,6 +35,9 @@
 // 1.7 times as wide as with a known variance for one twin, 1.3 times for two. The t test of whole means, which is
 // exact, needs 4.4 and 1.8 times. Real equal runs: tests/bench verdicts. Batch means: Law, Simulation Modeling and
 // Analysis, section 9.5.
+//
+// Two checkpoints that were run on the same texts need no twins: nothing of them is random but the texts. The gap is
+// the mean over their batches, and the interval Student's over the batches.
 #pragma once
 
 #include <algorithm>
@@ -125,6 +128,9 @@ Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, 
 // steps needs one.
 Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                     const Judging& judging = {}, std::optional<Metric> loss = {});
+
+// Whether both are checkpoints that were run on the same texts.
+bool on_the_same_texts(const History& a, const History& b);
 
 // Returns the validation loss if both runs measure it from the start on according to their settings, or, for a log of
 // another program, if the log has any; else the training loss. The training loss also for a run that replays run A's

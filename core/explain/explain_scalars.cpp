@@ -6,6 +6,7 @@
 
 #include "core/explain/explain_parts.h"
 #include "core/frame/router_stats.h"
+#include "core/frame/run_origin.h"
 #include "core/io/words.h"
 #include "core/numerics/kernel_names.h"
 
@@ -218,7 +219,7 @@ Parts dropped(const Context& at) {
                                                                       num(*factor) + "), of all"};
 }
 
-Parts share_of_tokens(const Context& at, const char* note) {
+Parts share_of_tokens(const Context& at, const std::string& note) {
   if (at.tokens() <= 0) return plain(at);
   return {num(std::round(at.value * static_cast<double>(at.tokens()))) + " / " + std::to_string(at.tokens()), note};
 }
@@ -259,6 +260,12 @@ Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const
     return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
   }
   return taken_apart(at);
+}
+
+// Says what stands in the place of the FP32 pass, of a checkpoint that was run beside another.
+std::string with_reference(const Context& at, std::string note) {
+  const bool pair = run_origin(at.info()) == RunOrigin::checkpoint;
+  return note + (pair ? "; q is of run A, which takes the place of the FP32 pass" : "");
 }
 
 }  // namespace
@@ -334,14 +341,17 @@ Parts scalar_parts(const Context& at, Metric metric) {
     case Metric::changed_by_counts:
       return router_scalar(at, metric, turned_experts);
     case Metric::fp32_kl:
-      return plain(at, "mean over the tokens, of all probabilities of the next token");
+      return plain(at, with_reference(at, "mean over the tokens, of all probabilities of the next token"));
     case Metric::fp32_k1:
     case Metric::fp32_k3:
-      return plain(at, "mean over the tokens, of the probability of the token that follows");
+      return plain(at, with_reference(at, "mean over the tokens, of the probability of the token that follows"));
     case Metric::fp32_ratio_beyond_2:
-      return share_of_tokens(at, "tokens whose probability differs by more than a factor of 2, of the batch");
+      return share_of_tokens(
+          at, with_reference(at, "tokens whose probability differs by more than a factor of 2, of the batch"));
     case Metric::fp32_any_layer_flipped:
-      return share_of_tokens(at, "tokens with other experts than in FP32 in at least one layer, of the batch");
+      return share_of_tokens(
+          at,
+          with_reference(at, "tokens with other experts than in the reference in at least one layer, of the batch"));
     case Metric::quant_sqnr_db:
       return mean_sqnr(at);
     case Metric::gradient_snr_db:

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/frame/change_marker.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/data_markers.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -137,7 +137,7 @@ Interventions::Interventions(const History& history)
   for (const Marker& marker : history.markers()) {
     if (marker.run != run_) continue;
     if (marker.kind != kChangeKind) {
-      const bool is_data = marker.kind == kSettingsMarker || marker.kind == kOperandsMarker;
+      const bool is_data = is_data_marker(marker.kind);
       if (!is_data && !marker.text.starts_with("checkpoint")) notes_.push_back(marker);
     } else if (const ConfigField* field = find_field(marker.key)) {
       changes_.push_back({*field, marker});

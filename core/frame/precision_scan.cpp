@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "core/frame/figure_json.h"
 #include "core/io/json_text.h"
 
 namespace moescope {
@@ -21,16 +21,6 @@ constexpr Figure kFigures[] = {{"divergence", &PrecisionTwin::divergence},
                                {"behind", &PrecisionTwin::behind},
                                {"loss_change", &PrecisionTwin::loss_change},
                                {"flips", &PrecisionTwin::flips}};
-
-// null: there is no interval.
-json as_json(const FigureOfPieces& figure) {
-  return {figure.mean, std::isnan(figure.interval) ? json() : json(figure.interval)};
-}
-
-FigureOfPieces figure_in(const json& figure) {
-  const double interval = std::numeric_limits<double>::quiet_NaN();
-  return {figure.at(0).get<double>(), figure.at(1).is_null() ? interval : figure.at(1).get<double>()};
-}
 
 // The place of a name among those of an enumeration.
 template <class Names>
@@ -64,6 +54,16 @@ std::string twin_name(const PrecisionTwin& twin) {
   return layer + gemm_class_name(twin.gemm_class) + ", " + operand_name(twin.operand);
 }
 
+Fit fit_of(const PublishedFit& published, double loss, double matters) {
+  const double size = std::fabs(published.loss_change.mean), half = published.loss_change.interval;
+  if (size + half < matters * loss) return Fit::within;  // both are false if the interval is NaN
+  return size - half > matters * loss ? Fit::beyond : Fit::open;
+}
+
+const char* to_text(Fit fit) {
+  return fit == Fit::within ? "within" : fit == Fit::beyond ? "beyond" : "not known";
+}
+
 const PrecisionTwin* PrecisionScan::costliest() const {
   const auto found = std::ranges::find(twins, PrecisionTwin::Scope::one_layer, &PrecisionTwin::scope);
   return found == twins.end() ? nullptr : &*found;
@@ -79,10 +79,15 @@ std::string scan_json(const PrecisionScan& scan) {
     for (const auto& [name, member] : kFigures) each[name] = as_json(twin.*member);
     twins.push_back(std::move(each));
   }
+  json published = json::array();
+  for (const PublishedFit& fit : scan.published)
+    published.push_back(
+        {{"name", fit.name}, {"loss_change", as_json(fit.loss_change)}, {"divergence", as_json(fit.divergence)}});
   return json{{"recipe", recipe_info(scan.recipe).name},
               {"pieces", scan.pieces},
               {"loss", scan.loss},
-              {"twins", std::move(twins)}}
+              {"twins", std::move(twins)},
+              {"published", std::move(published)}}
       .dump();
 }
 
@@ -94,6 +99,10 @@ std::optional<PrecisionScan> scan_in(const std::string& text) {
     PrecisionScan scan{
         .recipe = *recipe, .pieces = from.at("pieces").get<int>(), .loss = from.at("loss").get<double>(), .twins = {}};
     for (const json& twin : from.at("twins")) scan.twins.push_back(twin_in(twin));
+    if (from.contains("published"))
+      for (const json& fit : from.at("published"))
+        scan.published.push_back(
+            {fit.at("name").get<std::string>(), figure_in(fit.at("loss_change")), figure_in(fit.at("divergence"))});
     return scan;
   } catch (const std::exception&) {  // no JSON, a missing key, an unknown name
     return std::nullopt;

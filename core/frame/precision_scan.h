@@ -25,11 +25,28 @@ struct PrecisionTwin {
 };
 std::string twin_name(const PrecisionTwin& twin);  // "layer 2, experts, x"; "all layers, experts, x"; "all operands"
 
+// The forward pass of a published recipe (core/config/published_recipes.h), against FP32.
+struct PublishedFit {
+  std::string name;
+  FigureOfPieces loss_change = {}, divergence = {};
+};
+
+// Whether its change of the loss, with the interval, is one that matters.
+enum class Fit : std::uint8_t {
+  within,  // the whole interval is within what matters
+  beyond,  // the whole interval is outside
+  open     // the interval holds both, or there is none
+};
+// `matters`: share of `loss`, that of FP32.
+Fit fit_of(const PublishedFit& published, double loss, double matters);
+const char* to_text(Fit fit);  // "within", "beyond", "not known"
+
 struct PrecisionScan {
   Recipe recipe = Recipe::fp32;
   int pieces = 0;
-  double loss = 0;                   // in FP32, nats per token, mean over pieces
-  std::vector<PrecisionTwin> twins;  // all operands first, then the largest divergence first
+  double loss = 0;                           // in FP32, nats per token, mean over pieces
+  std::vector<PrecisionTwin> twins;          // all operands first, then the largest divergence first
+  std::vector<PublishedFit> published = {};  // in the order of their names
   // The costliest operand of one layer; nullptr: there is none.
   const PrecisionTwin* costliest() const;
 };

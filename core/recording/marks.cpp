@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/frame/change_marker.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/data_markers.h"
 #include "core/io/trimmed.h"
 
 namespace moescope {
@@ -66,8 +66,7 @@ std::string change_title(Setting setting, const std::string& before, const std::
 
 std::vector<Mark> marks_of(const History& history) {
   std::vector<Marker> markers = history.markers();
-  std::erase_if(markers,
-                [](const Marker& marker) { return marker.kind == kSettingsMarker || marker.kind == kOperandsMarker; });
+  std::erase_if(markers, [](const Marker& marker) { return is_data_marker(marker.kind); });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
   std::map<Setting, std::string> now;  // values of the changed settings so far

@@ -1,6 +1,8 @@
 // Runs moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint that texts are run through.
+#include <algorithm>
 #include <cmath>
 
+#include "core/frame/expert_scan.h"
 #include "core/frame/precision_scan.h"
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
@@ -95,20 +97,60 @@ TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
       << result.out;
   EXPECT_NE(result.out.find("\nall operands "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nlayer 1, experts, x "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nmxfp8_nvidia "), std::string::npos) << result.out;
   EXPECT_EQ(run(run_model({"--text", path("prose.txt"), "--recipe", "fp3"}))
                 .err.find("moescope-cli: error: --recipe: is \"fp3\", allowed are fp32, bf16, "),
             0u);
 }
 
 TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
-  const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
-                                       "--without-each-expert", "--twin-pieces", "2", "--quiet"}));
+  const Result result =
+      run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16", "--without-each-expert",
+                     "--twin-pieces", "2", "--quiet", "-o", path("r.moescope")}));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("one expert left out at a time, 95 % intervals over 2 pieces of text:\n"),
             std::string::npos)
       << result.out;
+  EXPECT_NE(result.out.find("on code"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nexperts removed "), std::string::npos) << result.out;
+  const std::vector<Marker> markers = RecordingReader(path("r.moescope")).markers(0);
+  const auto kept = std::ranges::find(markers, kExpertsMarker, &Marker::kind);
+  ASSERT_NE(kept, markers.end());
+  EXPECT_EQ(expert_scan_in(kept->text)->experts.size(), 4u);
   for (const char* expert : {"\nlayer 1, expert 0 ", "\nlayer 1, expert 3 "})
     EXPECT_NE(result.out.find(expert), std::string::npos) << result.out;
+}
+
+TEST_F(CliRun, TwoCheckpointsAreComparedOnTheSameTexts) {
+  ASSERT_EQ(run(train({"--steps", "4", "--checkpoint", path("later")})).status, 0);
+  ASSERT_EQ(run({"export", path("later") + "/4/n.safetensors", "--to", "checkpoint", "-o", path("other")}).status, 0);
+  const std::vector<std::string> texts{"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), texts.begin(), texts.end());
+    more.insert(more.begin(), {"--with", path("other")});
+    return run(run_model(more));
+  };
+  const Result result = with({"-o", path("both.moescope")});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("\nweights differ in 4 of 4 experts: layer 1 expert "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\ntext "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("KL divergence of the predictions, 1e-3 nats/token"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("other experts in layer 1, % of the tokens"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nother against model: "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find(" nats/token over 7 batches of text"), std::string::npos) << result.out;
+  const RecordingReader recording(path("both.moescope"));
+  ASSERT_EQ(recording.runs().size(), 2u);
+  EXPECT_EQ(recording.runs()[1].name, "other");
+  const auto b = recording.load(1);
+  EXPECT_EQ(b->count(), 7);
+  EXPECT_GT(b->value_at(Metric::fp32_kl, kWholeRun, 6), 0);
+  EXPECT_FALSE(b->flip_frame_at(6)->flips.empty());
+  EXPECT_EQ(with({"--recipe", "mxfp4"}).err,
+            "moescope-cli: error: --with: cannot be combined with --write, --recipe or --without-each-expert\n");
+  std::string tokens = read("other/tokenizer.json");
+  tokens.replace(tokens.find("\"A\""), 3, "\"\u0100\"");
+  write("other/tokenizer.json", tokens);
+  EXPECT_EQ(with({}).err.find("moescope-cli: error: the tokenizers differ: "), 0u) << with({}).err;
 }
 
 TEST_F(CliRun, WrongInputIsNamed) {

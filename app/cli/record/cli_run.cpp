@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/cli/command_line.h"
@@ -19,6 +20,8 @@
 #include "core/checkpoints/ablation/precision_twins.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
+#include "core/checkpoints/pair/checkpoint_pair.h"
+#include "core/comparison/verdict.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -31,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr double kGiga = 1e9, kMega = 1e6;
 
 struct RunCommand {
-  std::string folder, out, arithmetic = "fp32", recipe;
+  std::string folder, with, out, arithmetic = "fp32", recipe;
   TextSources texts;
   int batch = 4, written = 0, twin_pieces = 8;
   bool overwrite = false, quiet = false, without_each = false;
@@ -135,6 +138,20 @@ std::string interval_text(const FigureOfPieces& figure, double factor) {
   return text;
 }
 
+// How much a published recipe's forward pass changes the loss, against what matters (kMatters of the loss).
+void print_published(const PrecisionScan& scan) {
+  const double matters = kMatters * scan.loss;
+  std::printf(
+      "forward passes of published recipes, the gate in FP32; a change of %.2g nats/token (%.2g %% of the loss) "
+      "matters:\n",
+      matters, 100 * kMatters);
+  std::vector<TextRow> rows{{"recipe", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token", "against what matters"}};
+  for (const PublishedFit& fit : scan.published)
+    rows.push_back({fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
+                    to_text(fit_of(fit, scan.loss, kMatters))});
+  std::fputs(aligned(rows).c_str(), stdout);
+}
+
 // Which operands the recipe hurts most.
 PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
                           Recipe recipe) {
@@ -152,36 +169,156 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
     rows.push_back({twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
                     interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100)});
   std::fputs(aligned(rows).c_str(), stdout);
+  print_published(scan);
   return scan;
 }
 
+constexpr std::size_t kMostDomainColumns = 8;
+
+void print_pruning(const ExpertScan& scan) {
+  if (scan.pruning.empty()) return;
+  std::printf("loss without several experts of every layer, 1e-3 nats/token%s:\n",
+              scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : "");
+  std::vector<TextRow> rows{
+      {"experts removed", "smallest divergence", "smallest saliency", "random, interval over 5 choices"}};
+  for (const PrunedModel& model : scan.pruning)
+    rows.push_back({std::to_string(model.removed), interval_text(model.by_divergence, 1e3),
+                    interval_text(model.by_saliency, 1e3), interval_text(model.random, 1e3)});
+  std::fputs(aligned(rows).c_str(), stdout);
+}
+
 // Which experts the model could do without.
-void print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command) {
+ExpertScan print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
+                              const RunCommand& command) {
   const auto progress = [&](int done, int of) {
     if (!command.quiet) show_count("pass", done, of);
     return true;
   };
   const ExpertScan scan = remove_each_expert(model, texts, {command.texts.length, command.twin_pieces}, progress);
   std::printf("one expert left out at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
+  const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMostDomainColumns;
   std::vector<TextRow> rows{
       {"expert", "load, fair shares", "saliency", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
-  for (const ExpertCost& cost : scan.experts)
+  if (by_domain)
+    for (const std::string& domain : scan.domains) rows.front().push_back("on " + printable(domain));
+  for (const ExpertCost& cost : scan.experts) {
     rows.push_back({"layer " + std::to_string(cost.layer) + ", expert " + std::to_string(cost.expert),
                     formatted("%.2f", cost.load), formatted("%.3g", cost.saliency), interval_text(cost.divergence, 1e3),
                     interval_text(cost.loss_change, 1e3)});
+    if (!by_domain) continue;
+    for (const FigureOfPieces& loss : cost.loss_by_domain)
+      rows.back().push_back(std::isnan(loss.mean) ? "-" : formatted("%.3g", 1e3 * loss.mean));
+  }
   std::fputs(aligned(rows).c_str(), stdout);
+  print_pruning(scan);
+  return scan;
+}
+
+// Figures of checkpoint B against A, by text and over all batches.
+class PairFigures {
+ public:
+  explicit PairFigures(const CheckpointPair& pair)
+      : a_(std::make_shared<History>(pair.a().info())), b_(std::make_shared<History>(pair.b().info())) {
+    a_->append(Marker{0, 0, kSettingsMarker, pair.a().settings()});
+    b_->append(Marker{1, 0, kSettingsMarker, pair.b().settings()});
+  }
+  void add(const std::shared_ptr<const TelemetryFrame>& a, const std::shared_ptr<const TelemetryFrame>& b) {
+    a_->append(a);
+    b_->append(b);
+  }
+
+  void print() const {
+    std::vector<TextRow> rows{{"B against A, mean over batches", "", "95 % interval"}};
+    const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
+      std::vector<double> known;
+      for (const float value : b_->values_in(metric, layer, b_->steps()))
+        if (std::isfinite(value)) known.push_back(factor * static_cast<double>(value));
+      if (known.empty()) return;
+      const FigureOfPieces figure = figure_of_pieces(known);
+      rows.push_back({name, formatted("%.4g", figure.mean),
+                      std::isnan(figure.interval) ? "-" : formatted("+-%.2g", figure.interval)});
+    };
+    row("KL divergence of the predictions, 1e-3 nats/token", Metric::fp32_kl, kWholeRun, 1e3);
+    row("k1, 1e-3 nats/token", Metric::fp32_k1, kWholeRun, 1e3);
+    row("k3, 1e-3 nats/token", Metric::fp32_k3, kWholeRun, 1e3);
+    row("probability ratio beyond 2, % of the tokens", Metric::fp32_ratio_beyond_2, kWholeRun, 100);
+    row("other experts in at least one layer, % of the tokens", Metric::fp32_any_layer_flipped, kWholeRun, 100);
+    for (const int layer : b_->info().moe_layers)
+      row("other experts in layer " + std::to_string(layer) + ", % of the tokens", Metric::flip_rate, layer, 100);
+    std::fputs(aligned(rows).c_str(), stdout);
+    std::printf("%s\n", printable(conclude(a_, {b_}, {}).text).c_str());
+  }
+
+ private:
+  std::shared_ptr<History> a_, b_;
+};
+
+void print_pair_losses(const CheckpointPair& pair) {
+  const auto mean = [](const TextLoss& loss) { return loss.tokens ? formatted("%.5f", loss.mean()) : "-"; };
+  std::vector<TextRow> rows{{"text", "tokens predicted", "loss of A, nats/token", "loss of B", "B minus A"}};
+  const auto row = [&](const std::string& name, const TextLoss& a, const TextLoss& b) {
+    rows.push_back(
+        {name, std::to_string(a.tokens), mean(a), mean(b), a.tokens ? formatted("%+.5f", b.mean() - a.mean()) : "-"});
+  };
+  for (std::size_t d = 0; d < pair.a().losses().size(); ++d)
+    row(printable(pair.a().info().domains[d]), pair.a().losses()[d], pair.b().losses()[d]);
+  if (pair.a().losses().size() > 1) row("all", pair.a().loss(), pair.b().loss());
+  std::fputs(aligned(rows).c_str(), stdout);
+}
+
+void require_alone(const RunCommand& command) {
+  const bool more = command.written > 0 || !command.recipe.empty() || command.without_each;
+  if (more) throw std::runtime_error("--with: cannot be combined with --write, --recipe or --without-each-expert");
+}
+
+// The texts through two checkpoints, a piece at a time.
+void run_pair(const RunCommand& command, const CheckpointModel& a, const std::vector<LabelledText>& texts,
+              const Tokenizer* tokenizer) {
+  require_same_tokenizer(command.folder, command.with);
+  const CheckpointModel b(command.with, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
+  CheckpointPair pair({a, command.folder}, {b, command.with}, texts, {command.texts, tokenizer});
+  pair.set_weights(weight_difference(a, b, [](double) { return true; }));
+  std::printf("A: %s\nB: %s\n%s\n", printable(command.folder).c_str(), printable(command.with).c_str(),
+              pair.weights().text().c_str());
+  std::optional<RecordingInWork> recording;
+  if (!command.out.empty()) {
+    recording.emplace(command.out);
+    recording->begin();
+    for (const CheckpointRun* run : {&pair.a(), &pair.b()}) {
+      recording->add(run->info());
+      recording->add(Marker{run->info().run, 0, kSettingsMarker, run->settings()});
+    }
+    recording->add(Marker{1, 0, "event", pair.weights().text()});
+  }
+  PairFigures figures(pair);
+  for (std::int64_t step = 0; step < pair.steps(); ++step) {
+    if (!command.quiet) show_count("batch", step, pair.steps());
+    CheckpointPair::Frames frames = pair.step();
+    const auto of_a = std::make_shared<const TelemetryFrame>(std::move(frames.a)),
+               of_b = std::make_shared<const TelemetryFrame>(std::move(frames.b));
+    figures.add(of_a, of_b);
+    if (!recording) continue;
+    recording->add(of_a);
+    recording->add(of_b);
+  }
+  if (!command.quiet) show_count("batch", pair.steps(), pair.steps());
+  print_pair_losses(pair);
+  figures.print();
+  if (recording) recording->finish();
 }
 
 void run(const RunCommand& command) {
   std::vector<std::string> inputs = command.texts.token_ids;
   inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
+  if (!command.with.empty()) inputs.push_back(command.with), require_alone(command);
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_of(command);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);
   if (texts.empty()) throw std::runtime_error("no text is given; use --text or --ids");
+  if (!command.with.empty()) return run_pair(command, model, texts, tokenizer ? &*tokenizer : nullptr);
   CheckpointRun run(model, texts,
                     {.source = command.folder,
                      .texts = command.texts,
@@ -211,7 +348,10 @@ void run(const RunCommand& command) {
     const PrecisionScan scan = print_twins(model, texts, command, *recipe);
     if (recording) recording->add(Marker{0, run.steps() - 1, kOperandsMarker, scan_json(scan)});
   }
-  if (command.without_each) print_without_each(model, texts, command);
+  if (command.without_each) {
+    const ExpertScan scan = print_without_each(model, texts, command);
+    if (recording) recording->add(Marker{0, run.steps() - 1, kExpertsMarker, scan_json(scan)});
+  }
   if (recording) recording->finish();
 }
 
@@ -233,6 +373,9 @@ void add_run_command(CLI::App& app) {
   sub.option("--write", command->written,
              "Number of tokens with which the model continues each text; it takes the likeliest token each time")
       .range(0, 1 << 20);
+  sub.option("--with", command->with,
+             "Folder of a second checkpoint with the same tokenizer, run as run B on the same texts, one piece in a "
+             "batch; prints where weights, experts, predictions and losses differ from those of FOLDER, run A");
   sub.option("--length", command->texts.length,
              "Tokens in a piece of text; attention does not reach the pieces before it")
       .range(2, 1 << 20)
@@ -262,8 +405,9 @@ void add_run_command(CLI::App& app) {
       "MXFP8.\n"
       "The command first prints the number of parameters, the memory and the expected time, then the loss and\n"
       "perplexity of each text and the load of each expert.\n"
-      "Example:\n"
+      "Examples:\n"
       "  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope\n"
+      "  moescope-cli run base --with tuned --text texts -o both.moescope\n"
       "Exit status: 0 done, 1 writing failed, 2 wrong input.");
   sub.runs([command] { run(*command); });
 }

@@ -1,32 +1,44 @@
 #include "core/checkpoints/ablation/expert_removal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 
+#include "core/numerics/rng.h"
 #include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-// Of one expert, over all pieces.
+constexpr int kRandomChoices = 5;
+
+// Of one expert, by piece.
 struct Seen {
-  double slots = 0, weighted_norms = 0;
-  std::vector<double> loss_change, divergence;  // by piece
+  std::vector<double> slots, weighted_norms;  // of the whole model's pass
+  std::vector<double> loss_change, divergence;
 };
+double sum_of(const std::vector<double>& each) {
+  return std::accumulate(each.begin(), each.end(), 0.0);
+}
 
 // Adds what each expert of a layer does in a pass of the whole model.
 class OutputWatch : public Predictions {
  public:
   OutputWatch(std::span<const std::int32_t> piece, std::vector<std::vector<Seen>>& layers)
-      : Predictions(piece), layers_(layers) {}
+      : Predictions(piece), layers_(layers) {
+    for (std::vector<Seen>& experts : layers_)
+      for (Seen& seen : experts) seen.slots.push_back(0), seen.weighted_norms.push_back(0);
+  }
   bool wants_outputs() const override { return true; }
   void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
     std::vector<Seen>& experts = layers_[layer_++];
     for (std::size_t i = 0; i < norm_TK.size(); ++i) {
       Seen& seen = experts[size(tokens.ids[i])];
-      ++seen.slots;
-      seen.weighted_norms += static_cast<double>(tokens.mix[i]) * static_cast<double>(norm_TK[i]);
+      ++seen.slots.back();
+      seen.weighted_norms.back() += static_cast<double>(tokens.mix[i]) * static_cast<double>(norm_TK[i]);
     }
   }
 
@@ -35,57 +47,195 @@ class OutputWatch : public Predictions {
   std::size_t layer_ = 0;
 };
 
-ExpertCost cost_of(const Seen& seen, double slots_of_layer, double experts) {
-  ExpertCost cost;
-  cost.load = seen.slots * experts / slots_of_layer;
-  cost.saliency = seen.slots > 0 ? seen.weighted_norms / seen.slots : 0;
-  cost.loss_change = figure_of_pieces(seen.loss_change);
-  cost.divergence = figure_of_pieces(seen.divergence);
-  return cost;
+// Which pieces rank the experts, and which measure the models without several.
+bool ranks(std::size_t piece, std::size_t pieces) {
+  return pieces < 2 || piece % 2 == 0;
 }
+bool measures(std::size_t piece, std::size_t pieces) {
+  return pieces < 2 || piece % 2 == 1;
+}
+
+double saliency_of(const Seen& seen, const auto& counts) {
+  double slots = 0, norms = 0;
+  for (std::size_t piece = 0; piece < seen.slots.size(); ++piece)
+    if (counts(piece)) slots += seen.slots[piece], norms += seen.weighted_norms[piece];
+  return slots > 0 ? norms / slots : 0;
+}
+
+// The experts of each layer, those to go first in front.
+using Order = std::vector<std::vector<int>>;
+
+Order order_by(std::size_t layers, int experts, const auto& key) {
+  Order order(layers, std::vector<int>(size(experts)));
+  for (std::size_t l = 0; l < layers; ++l) {
+    std::iota(order[l].begin(), order[l].end(), 0);
+    std::ranges::stable_sort(order[l], {}, [&](int e) { return key(l, e); });
+  }
+  return order;
+}
+
+// Numbers of experts to remove from each layer.
+std::vector<int> numbers_to_remove(int experts, int top_k) {
+  std::vector<int> numbers;
+  for (const int eighths : {1, 2, 3, 4}) {
+    const int removed = std::max(1, experts * eighths / 8);
+    if (removed <= experts - top_k && (numbers.empty() || removed > numbers.back())) numbers.push_back(removed);
+  }
+  return numbers;
+}
+
+class Removal {
+ public:
+  Removal(CheckpointModel& model, const std::vector<LabelledText>& texts, const ComparedTexts& which,
+          const std::function<bool(int, int)>& progress)
+      : model_(model),
+        progress_(progress),
+        layers_(model.moe_layers()),
+        experts_(model.config().experts),
+        pieces_(pieces_of(texts, which, &text_of_)),
+        numbers_(numbers_to_remove(experts_, model.config().router.config.top_k)),
+        seen_(layers_.size(), std::vector<Seen>(size(experts_))) {
+    for (const std::size_t text : text_of_) {
+      const auto known = std::ranges::find(scan_.domains, texts[text].name);
+      domain_of_.push_back(static_cast<std::size_t>(known - scan_.domains.begin()));
+      if (known == scan_.domains.end()) scan_.domains.push_back(texts[text].name);
+    }
+    std::size_t measured = 0;
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
+    passes_ = static_cast<int>(pieces_.size() * (1 + layers_.size() * size(experts_)) +
+                               measured * numbers_.size() * (2 + kRandomChoices));
+  }
+
+  ExpertScan run() {
+    for (const auto& piece : pieces_)
+      if (!without_each(piece)) return {};
+    if (!prune()) return {};
+    scan_.pieces = static_cast<int>(pieces_.size());
+    for (const double loss : whole_loss_) scan_.loss += loss / static_cast<double>(pieces_.size());
+    for (std::size_t l = 0; l < layers_.size(); ++l) add_costs(l);
+    std::ranges::stable_sort(scan_.experts, {}, [](const ExpertCost& cost) { return cost.divergence.mean; });
+    return std::move(scan_);
+  }
+
+ private:
+  bool go_on() { return progress_(++done_, passes_); }
+
+  bool without_each(std::span<const std::int32_t> piece) {
+    OutputWatch whole(piece, seen_);
+    model_.forward(piece, 1, std::ssize(piece), whole);
+    whole_loss_.push_back(whole.loss / whole.tokens());
+    bool goes_on = go_on();
+    for (std::size_t l = 0; l < layers_.size(); ++l)
+      for (int e = 0; e < experts_ && goes_on; ++e) {
+        model_.remove_expert(layers_[l], e);
+        const Predictions without = predict(model_, piece);
+        model_.restore_experts();
+        Seen& seen = seen_[l][size(e)];
+        seen.loss_change.push_back((without.loss - whole.loss) / whole.tokens());
+        seen.divergence.push_back(divergence_of(whole, without) / whole.tokens());
+        goes_on = go_on();
+      }
+    return goes_on;
+  }
+
+  double ranking_divergence(const Seen& seen) const {
+    double sum = 0;
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
+      if (ranks(piece, pieces_.size())) sum += seen.divergence[piece];
+    return sum;
+  }
+
+  // Change of the loss on each measuring piece without the first `removed` experts of each layer; empty: stopped.
+  std::vector<double> changes_without(const Order& order, int removed) {
+    for (std::size_t l = 0; l < layers_.size(); ++l)
+      for (int i = 0; i < removed; ++i) model_.remove_expert(layers_[l], order[l][size(i)]);
+    std::vector<double> changes;
+    bool goes_on = true;
+    for (std::size_t piece = 0; piece < pieces_.size() && goes_on; ++piece) {
+      if (!measures(piece, pieces_.size())) continue;
+      const Predictions pruned = predict(model_, pieces_[piece]);
+      changes.push_back(pruned.loss / pruned.tokens() - whole_loss_[piece]);
+      goes_on = go_on();
+    }
+    model_.restore_experts();
+    return goes_on ? changes : std::vector<double>();
+  }
+
+  bool prune() {
+    const auto all = pieces_.size();
+    const Order by_divergence =
+        order_by(layers_.size(), experts_, [&](std::size_t l, int e) { return ranking_divergence(seen_[l][size(e)]); });
+    const Order by_saliency = order_by(layers_.size(), experts_, [&](std::size_t l, int e) {
+      return saliency_of(seen_[l][size(e)], [&](std::size_t piece) { return ranks(piece, all); });
+    });
+    for (const int removed : numbers_) {
+      PrunedModel& model = scan_.pruning.emplace_back(PrunedModel{.removed = removed});
+      for (const auto& [order, figure] :
+           {std::pair{&by_divergence, &model.by_divergence}, std::pair{&by_saliency, &model.by_saliency}}) {
+        const std::vector<double> changes = changes_without(*order, removed);
+        if (changes.empty()) return false;
+        *figure = figure_of_pieces(changes);
+      }
+      std::vector<double> random;
+      for (int choice = 0; choice < kRandomChoices; ++choice) {
+        const RandomStream stream(choice, "pruning");
+        const Order order = order_by(layers_.size(), experts_, [&](std::size_t l, int e) {
+          return stream.uniform(l * size(experts_) + size(e));
+        });
+        const std::vector<double> changes = changes_without(order, removed);
+        if (changes.empty()) return false;
+        random.push_back(sum_of(changes) / static_cast<double>(changes.size()));
+      }
+      model.random = figure_of_pieces(random);
+    }
+    return true;
+  }
+
+  FigureOfPieces in_domain(const std::vector<double>& each, std::size_t domain) const {
+    std::vector<double> of_domain;
+    for (std::size_t piece = 0; piece < each.size(); ++piece)
+      if (domain_of_[piece] == domain) of_domain.push_back(each[piece]);
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    return of_domain.empty() ? FigureOfPieces{none, none} : figure_of_pieces(of_domain);
+  }
+
+  void add_costs(std::size_t layer) {
+    double slots = 0;
+    for (const Seen& each : seen_[layer]) slots += sum_of(each.slots);
+    for (int e = 0; e < experts_; ++e) {
+      const Seen& seen = seen_[layer][size(e)];
+      ExpertCost& cost = scan_.experts.emplace_back(ExpertCost{.layer = layers_[layer], .expert = e});
+      cost.load = sum_of(seen.slots) * experts_ / slots;
+      cost.saliency = saliency_of(seen, [](std::size_t) { return true; });
+      cost.loss_change = figure_of_pieces(seen.loss_change);
+      cost.divergence = figure_of_pieces(seen.divergence);
+      for (std::size_t domain = 0; domain < scan_.domains.size(); ++domain)
+        cost.loss_by_domain.push_back(in_domain(seen.loss_change, domain));
+    }
+  }
+
+  CheckpointModel& model_;
+  const std::function<bool(int, int)>& progress_;
+  std::vector<int> layers_;
+  int experts_;
+  std::vector<std::size_t> text_of_, domain_of_;
+  std::vector<std::span<const std::int32_t>> pieces_;
+  std::vector<int> numbers_;
+  std::vector<std::vector<Seen>> seen_;
+  std::vector<double> whole_loss_;  // of each piece
+  int done_ = 0, passes_ = 0;
+  ExpertScan scan_;
+};
 
 }  // namespace
 
 ExpertScan remove_each_expert(CheckpointModel& model, const std::vector<LabelledText>& texts,
                               const ComparedTexts& which, const std::function<bool(int done, int of)>& progress) {
-  const std::vector<int> layers = model.moe_layers();
-  const int experts = model.config().experts;
-  if (layers.empty() || model.config().router.config.top_k >= experts)
-    throw std::runtime_error("no expert can be removed: " +
-                             std::string(layers.empty() ? "no layer has experts" : "every token needs all of them"));
-  const auto pieces = pieces_of(texts, which);
-  std::vector<std::vector<Seen>> seen(layers.size(), std::vector<Seen>(size(experts)));
-  ExpertScan scan;
-  int done = 0;
-  const int passes = static_cast<int>(pieces.size() * (1 + layers.size() * size(experts)));
-  for (const auto& piece : pieces) {
-    OutputWatch whole(piece, seen);
-    model.forward(piece, 1, std::ssize(piece), whole);
-    scan.loss += whole.loss / whole.tokens() / static_cast<double>(pieces.size());
-    bool goes_on = progress(++done, passes);
-    for (std::size_t l = 0; l < layers.size() && goes_on; ++l)
-      for (int e = 0; e < experts && goes_on; ++e) {
-        model.remove_expert(layers[l], e);
-        const Predictions without = predict(model, piece);
-        model.restore_experts();
-        seen[l][size(e)].loss_change.push_back((without.loss - whole.loss) / whole.tokens());
-        seen[l][size(e)].divergence.push_back(divergence_of(whole, without) / whole.tokens());
-        goes_on = progress(++done, passes);
-      }
-    if (!goes_on) return {};
-    ++scan.pieces;
-  }
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    double slots = 0;
-    for (const Seen& each : seen[l]) slots += each.slots;
-    for (int e = 0; e < experts; ++e) {
-      scan.experts.push_back(cost_of(seen[l][size(e)], slots, experts));
-      scan.experts.back().layer = layers[l];
-      scan.experts.back().expert = e;
-    }
-  }
-  std::ranges::stable_sort(scan.experts, {}, [](const ExpertCost& cost) { return cost.divergence.mean; });
-  return scan;
+  if (model.moe_layers().empty() || model.config().router.config.top_k >= model.config().experts)
+    throw std::runtime_error("no expert can be removed: " + std::string(model.moe_layers().empty()
+                                                                            ? "no layer has experts"
+                                                                            : "every token needs all of them"));
+  return Removal(model, texts, which, progress).run();
 }
 
 }  // namespace moescope

@@ -1,8 +1,14 @@
-// Which experts a model could do without: the texts again without each expert, and REAP's saliency.
+// Which experts a model could do without: the texts again without each expert, REAP's saliency, and the texts again
+// without several experts at once.
 //
 // Without an expert its tokens choose among the others, with the mixing weights that the model gives them; nothing is
 // trained afterwards. Saliency is S_j = mean over the tokens that chose j of g_j |f_j|, g the mixing weight and f the
 // expert's output (REAP, arXiv:2510.13999). Intervals are Student's over pieces of text.
+//
+// Pruning removes an eighth, a quarter, three eighths and half of the experts of every layer, as far as top-k allows:
+// those with the smallest divergence, those with the smallest saliency, and five random choices. With several pieces
+// the experts are ranked on every second piece and the loss is measured on the others, so that no choice is judged by
+// the text it was made on.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,11 @@
 #include "core/checkpoints/ablation/precision_twins.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "core/config/published_recipes.h"
+#include "core/model/layers/precision.h"
 #include "core/numerics/size.h"
 
 namespace moescope {
@@ -50,6 +53,24 @@ std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
   return twins;
 }
 
+// Rounds what a published recipe rounds in a forward pass.
+void round_published(CheckpointModel& model, std::string_view name) {
+  RunConfig run;
+  run.model.n_layers = static_cast<int>(model.layers().size());
+  apply_published_recipe(name, run.precision);
+  const auto rounding_of = [](const StepPrecision& step, GemmClass gemm_class) {
+    const ClassPrecision& formats = step.of(gemm_class);
+    return OperandRounding{.x = formats.format(Direction::forward, OperandRole::x),
+                           .w = formats.format(Direction::forward, OperandRole::w)};
+  };
+  model.round_nothing();
+  for (int layer = 0; layer < run.model.n_layers; ++layer) {
+    const StepPrecision step = step_precision(run, 0, layer);
+    for (const GemmClass gemm_class : kClasses) model.set_rounding(layer, gemm_class, rounding_of(step, gemm_class));
+  }
+  model.set_rounding(-1, GemmClass::head, rounding_of(step_precision(run, 0, 0), GemmClass::head));
+}
+
 void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
   const bool all = twin.scope == PrecisionTwin::Scope::all_operands;
   OperandRounding rounding;
@@ -67,6 +88,11 @@ void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
 // Figures of each piece, by twin.
 struct PieceFigures {
   std::vector<double> loss_change, divergence, flips;
+  void add(const Predictions& exact, const Predictions& rounded) {
+    loss_change.push_back((rounded.loss - exact.loss) / exact.tokens());
+    divergence.push_back(divergence_of(exact, rounded) / exact.tokens());
+    flips.push_back(flips_of(exact, rounded));
+  }
 };
 
 // Of the costliest twin of each scope minus the others'.
@@ -89,8 +115,9 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   PrecisionScan scan{.recipe = recipe, .twins = twins_of(model)};
   std::vector<PrecisionTwin>& twins = scan.twins;
   const auto pieces = pieces_of(texts, which);
-  std::vector<PieceFigures> figures(twins.size());
-  const int passes = static_cast<int>(pieces.size() * (twins.size() + 1));
+  const auto names = published_recipe_names();
+  std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
+  const int passes = static_cast<int>(pieces.size() * (1 + twins.size() + names.size()));
   int done = 0;
   for (const auto& piece : pieces) {
     model.round_nothing();
@@ -99,14 +126,16 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
     bool goes_on = progress(++done, passes);
     for (std::size_t i = 0; i < twins.size() && goes_on; ++i) {
       round(model, twins[i], recipe);
-      const Predictions rounded = predict(model, piece);
-      figures[i].loss_change.push_back((rounded.loss - exact.loss) / exact.tokens());
-      figures[i].divergence.push_back(divergence_of(exact, rounded) / exact.tokens());
-      figures[i].flips.push_back(flips_of(exact, rounded));
+      figures[i].add(exact, predict(model, piece));
+      goes_on = progress(++done, passes);
+    }
+    for (std::size_t i = 0; i < names.size() && goes_on; ++i) {
+      round_published(model, names[i]);
+      of_published[i].add(exact, predict(model, piece));
       goes_on = progress(++done, passes);
     }
     model.round_nothing();
-    if (!goes_on) return {.recipe = recipe};
+    if (!goes_on) return {.recipe = recipe, .twins = {}};
     ++scan.pieces;
   }
   for (std::size_t i = 0; i < twins.size(); ++i) {
@@ -114,6 +143,9 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
     twins[i].divergence = figure_of_pieces(figures[i].divergence);
     twins[i].flips = figure_of_pieces(figures[i].flips);
   }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    scan.published.push_back({std::string(names[i]), figure_of_pieces(of_published[i].loss_change),
+                              figure_of_pieces(of_published[i].divergence)});
   set_behind(twins, figures);
   std::stable_sort(twins.begin() + 1, twins.end(), [](const PrecisionTwin& a, const PrecisionTwin& b) {
     return a.divergence.mean > b.divergence.mean;

@@ -1,5 +1,6 @@
 // What a number format does to a model: its texts again, with one operand rounded that stays in FP32 otherwise, for
-// each operand of each class of weights in each layer; then of each class in all layers together; and all at once.
+// each operand of each class of weights in each layer; then of each class in all layers together; and all at once. Last
+// with what each published recipe rounds in its forward pass, the gate aside, which stays in FP32.
 //
 // Against the same pass in FP32: the change of the loss and the Kullback-Leibler divergence KL(FP32 || rounded) of the
 // next tokens, in nats per token, and the share of tokens whose set of experts changes, mean over layers. Intervals are

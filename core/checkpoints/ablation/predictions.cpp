@@ -9,17 +9,19 @@
 
 namespace moescope {
 
-std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts,
-                                                     const ComparedTexts& which) {
+std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which,
+                                                     std::vector<std::size_t>* text_of) {
   const auto length = static_cast<std::size_t>(which.length);
   std::vector<std::span<const std::int32_t>> pieces;
   for (std::size_t first = 0, left = texts.size(); left > 0; first += length) {
     left = 0;
-    for (const LabelledText& text : texts) {
-      if (first + 2 > text.ids.size()) continue;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<std::int32_t>& ids = texts[i].ids;
+      if (first + 2 > ids.size()) continue;
       ++left;
-      if (pieces.size() < size(which.pieces))
-        pieces.push_back(std::span(text.ids).subspan(first, std::min(length, text.ids.size() - first)));
+      if (pieces.size() >= size(which.pieces)) continue;
+      pieces.push_back(std::span(ids).subspan(first, std::min(length, ids.size() - first)));
+      if (text_of) text_of->push_back(i);
     }
   }
   if (pieces.empty()) throw std::runtime_error("no text has two tokens");

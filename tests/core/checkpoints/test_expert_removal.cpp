@@ -66,6 +66,83 @@ TEST(ExpertRemoval, every_expert_has_its_cost) {
   EXPECT_GT(cost.loss_change.interval, 0);
 }
 
+TEST(ExpertRemoval, losses_by_domain_make_up_that_of_all_text) {
+  const SmallCheckpoint folder("domains");
+  CheckpointModel model(folder.path());
+  std::vector<std::int32_t> other = SmallCheckpoint::some_ids(48);
+  std::ranges::reverse(other);
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(32)}, {"b", other}, {"c", {1}}};
+  const ExpertScan scan = remove_each_expert(model, texts, {.length = 16, .pieces = 5}, without_pause);
+  EXPECT_EQ(scan.domains, (std::vector<std::string>{"a", "b"}));  // c has no piece
+  for (const ExpertCost& cost : scan.experts) {
+    ASSERT_EQ(cost.loss_by_domain.size(), 2u);
+    // Two pieces of a, three of b.
+    EXPECT_NEAR(cost.loss_change.mean, (2 * cost.loss_by_domain[0].mean + 3 * cost.loss_by_domain[1].mean) / 5, 1e-9);
+  }
+}
+
+// Of four experts with top 2: one or two of every layer.
+TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
+  const SmallCheckpoint folder("pruning");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
+  const ComparedTexts which{.length = 16, .pieces = 4};
+  int passes = 0, last = 0;
+  const ExpertScan scan = remove_each_expert(model, texts, which, [&](int done, int of) {
+    last = done, passes = of;
+    return true;
+  });
+  EXPECT_EQ(last, passes);
+  ASSERT_EQ(scan.pruning.size(), 2u);
+  EXPECT_EQ(scan.pruning[0].removed, 1);
+  EXPECT_EQ(scan.pruning[1].removed, 2);
+  // By hand: ranked on the first and the third piece, measured on the others.
+  const auto pieces = pieces_of(texts, which);
+  std::vector<int> first(SmallCheckpoint::kLayers);
+  for (std::size_t layer = 0; layer < first.size(); ++layer) {
+    double least = INFINITY;
+    for (int e = 0; e < static_cast<int>(SmallCheckpoint::kExperts); ++e) {
+      double divergence = 0;
+      for (const std::size_t piece : {0, 2}) {
+        const Predictions whole = predict(model, pieces[piece]);
+        model.remove_expert(static_cast<int>(layer), e);
+        divergence += divergence_of(whole, predict(model, pieces[piece])) / whole.tokens();
+        model.restore_experts();
+      }
+      if (divergence < least) least = divergence, first[layer] = e;
+    }
+  }
+  double change = 0;
+  for (const std::size_t piece : {1, 3}) {
+    const Predictions whole = predict(model, pieces[piece]);
+    for (std::size_t layer = 0; layer < first.size(); ++layer)
+      model.remove_expert(static_cast<int>(layer), first[layer]);
+    change += (predict(model, pieces[piece]).loss - whole.loss) / whole.tokens() / 2;
+    model.restore_experts();
+  }
+  EXPECT_NEAR(scan.pruning[0].by_divergence.mean, change, 1e-9);
+  EXPECT_GT(scan.pruning[0].random.interval, 0);
+}
+
+TEST(ExpertRemoval, a_recording_keeps_the_scan) {
+  const SmallCheckpoint folder("kept");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(32)}, {"b", SmallCheckpoint::some_ids(9)}};
+  const ExpertScan scan = remove_each_expert(model, texts, {.length = 16, .pieces = 3}, without_pause);
+  const auto read = expert_scan_in(scan_json(scan));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->pieces, 3);
+  EXPECT_EQ(read->domains, scan.domains);
+  ASSERT_EQ(read->experts.size(), scan.experts.size());
+  EXPECT_EQ(read->experts[1].saliency, scan.experts[1].saliency);
+  EXPECT_EQ(read->experts[1].loss_by_domain[0].mean, scan.experts[1].loss_by_domain[0].mean);
+  EXPECT_TRUE(std::isnan(read->experts[1].loss_by_domain[1].interval));  // one piece
+  ASSERT_EQ(read->pruning.size(), scan.pruning.size());
+  EXPECT_EQ(read->pruning[1].random.interval, scan.pruning[1].random.interval);
+  EXPECT_FALSE(expert_scan_in("{\"pieces\": 3}"));
+  EXPECT_FALSE(expert_scan_in("no JSON"));
+}
+
 // S_j = mean over its tokens of g_j |f_j|: twice the output projection, twice the saliency.
 TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
   struct Norms : PassWatch {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/checkpoints/ablation/precision_twins.h"
+#include "core/config/published_recipes.h"
 #include "core/numerics/gemm.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/small_checkpoint.h"
@@ -67,7 +68,7 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   // x and W of attention and experts in two layers, and of both, and of the head; and all of them.
   ASSERT_EQ(twins.size(), 2u * 2 * 3 + 2 + 1);
   EXPECT_EQ(twin_name(twins[0]), "all operands");
-  EXPECT_EQ(of, 4 * 16);
+  EXPECT_EQ(of, 4 * (16 + static_cast<int>(published_recipe_names().size())));
   for (std::size_t i = 1; i < twins.size(); ++i) {
     EXPECT_GT(twins[i].divergence.mean, 0) << twin_name(twins[i]);
     EXPECT_LT(twins[i].divergence.mean, twins[0].divergence.mean) << twin_name(twins[i]);
@@ -85,6 +86,28 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   const auto fine = compare_precision(model, texts, {.length = 16, .pieces = 1}, Recipe::bf16, go_on).twins;
   EXPECT_LT(fine[0].divergence.mean, twins[0].divergence.mean / 50);
   EXPECT_TRUE(std::isnan(fine[0].divergence.interval));
+}
+
+// A recipe that rounds to BF16 alone in its forward pass changes nearly nothing, one of 4 bits a lot.
+TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
+  const SmallCheckpoint folder("published");
+  CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
+  const PrecisionScan scan = compare_precision(model, texts, {.length = 16, .pieces = 4}, Recipe::mxfp4, go_on);
+  ASSERT_EQ(scan.published.size(), published_recipe_names().size());
+  const auto named = [&](const char* name) { return *std::ranges::find(scan.published, name, &PublishedFit::name); };
+  const PublishedFit fine = named("mxfp4_backward"), coarse = named("mxfp4_fixed_hadamard");
+  EXPECT_GT(fine.divergence.mean, 0);
+  EXPECT_LT(fine.divergence.mean, coarse.divergence.mean / 50);
+  // Experts, dense layers and the shared expert in mxfp4, attention and head in bf16: less than all in mxfp4.
+  EXPECT_LT(coarse.divergence.mean, scan.twins[0].divergence.mean);
+  EXPECT_EQ(fit_of(fine, scan.loss, 0.0025), Fit::within);
+  PublishedFit made_up{"", {.mean = 0.02, .interval = 0.005}, {}};
+  EXPECT_EQ(fit_of(made_up, 4, 0.0025), Fit::beyond);
+  made_up.loss_change.interval = 0.015;
+  EXPECT_EQ(fit_of(made_up, 4, 0.0025), Fit::open);
+  made_up.loss_change.interval = NAN;
+  EXPECT_EQ(fit_of(made_up, 400, 0.0025), Fit::open) << "one piece has no interval";
 }
 
 // Of all layers together: the divergence of both layers' operands at once, which the layers' own only resemble.

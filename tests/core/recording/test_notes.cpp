@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/frame/change_marker.h"
+#include "core/frame/data_markers.h"
 #include "core/io/sqlite.h"
 #include "core/recording/marks.h"
 #include "core/recording/notes.h"
@@ -45,6 +46,19 @@ std::vector<std::pair<std::int64_t, std::string>> notes_in(const std::string& pa
   for (const Marker& marker : RecordingReader(path).load(run)->markers())
     if (marker.kind == kNoteKind) found.emplace_back(marker.step, marker.text);
   return found;
+}
+
+TEST_F(Notes, DataOfARunReplacesThatOfTheSameKind) {
+  record(path("data.moescope"), 5);
+  write_note(path("data.moescope"), {0, 2, kNoteKind, "stays"});
+  write_data(path("data.moescope"), {0, 4, kOperandsMarker, "first"});
+  write_data(path("data.moescope"), {0, 4, kExpertsMarker, "another kind"});
+  write_data(path("data.moescope"), {0, 4, kOperandsMarker, "second"});
+  std::vector<std::string> texts;
+  const auto history = RecordingReader(path("data.moescope")).load(0);
+  for (const Marker& marker : history->markers()) texts.push_back(marker.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"stays", "another kind", "second"}));
+  EXPECT_EQ(marks_of(*history).size(), 1u) << "data are no marks on a time axis";
 }
 
 using Found = std::vector<std::pair<std::int64_t, std::string>>;

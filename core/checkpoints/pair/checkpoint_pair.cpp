@@ -1,0 +1,179 @@
+#include "core/checkpoints/pair/checkpoint_pair.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "core/io/input_file.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+#include "core/model/agreement.h"
+#include "core/model/routing_flips.h"
+#include "core/numerics/kernels/row_math.h"
+#include "core/numerics/size.h"
+
+namespace moescope {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostTokenizerBytes = std::uint64_t{64} << 20;
+
+// A value in a message, cut short.
+std::string brief(const json& value) {
+  constexpr std::size_t kLongest = 40;
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return printable(text.size() > kLongest ? text.substr(0, kLongest) + "..." : text);
+}
+
+// The first key whose values differ; empty: all are equal.
+std::string first_difference(const json& a, const json& b, const std::string& at) {
+  if (a == b) return {};
+  const std::string dot = at.empty() ? "" : at + ".";
+  if (a.is_object() && b.is_object()) {
+    for (const auto& [key, value] : a.items()) {
+      if (!b.contains(key)) return dot + printable(key) + " is in A alone";
+      if (std::string found = first_difference(value, b[key], dot + printable(key)); !found.empty()) return found;
+    }
+    for (const auto& [key, value] : b.items())
+      if (!a.contains(key)) return dot + printable(key) + " is in B alone";
+  }
+  if (a.is_array() && b.is_array()) {
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+      if (std::string found = first_difference(a[i], b[i], at + '[' + std::to_string(i) + ']'); !found.empty())
+        return found;
+    return at + " has " + std::to_string(a.size()) + " entries in A and " + std::to_string(b.size()) + " in B";
+  }
+  return at + " is " + brief(a) + " in A and " + brief(b) + " in B";
+}
+
+json tokenizer_json(const std::string& path) {
+  try {
+    json read = parse_json(read_file(path, kMostTokenizerBytes, "tokenizer"));
+    if (read.is_object())
+      for (const char* unread : {"truncation", "padding", "version"}) read.erase(unread);
+    return read;
+  } catch (const BadJson& bad) {
+    throw std::runtime_error(path + ": " + bad.what());
+  }
+}
+
+// What a pass chose and predicted.
+class KeptPass : public PassWatch {
+ public:
+  explicit KeptPass(const std::vector<std::int32_t>& ids) : ids_(ids) {}
+
+  void routed(int layer, const RoutedTokens& tokens) override {
+    KeptRouting& kept = routing_.emplace_back();
+    kept.layer = layer;
+    kept.n_experts = tokens.experts;
+    kept.top_k = tokens.top_k;
+    kept.ids_TK.assign(tokens.ids.begin(), tokens.ids.end());
+    kept.margin_T = tokens.margin;
+  }
+  void logits(Index first, ConstMatrix<float> logits) override {
+    vocabulary_ = logits.cols;
+    std::vector<float> p(static_cast<std::size_t>(logits.cols));
+    for (Index r = 0; r < logits.rows; ++r) {
+      const auto t = static_cast<std::size_t>(first + r);
+      if (t + 1 == ids_.size()) continue;  // nothing follows
+      logits_.insert(logits_.end(), logits.row(r), logits.row(r) + logits.cols);
+      const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
+      loss_.push_back(lse - logits.at(r, ids_[t + 1]));
+    }
+  }
+
+  const std::vector<KeptRouting>& routing() const { return routing_; }
+  PredictedTokens predicted() const {
+    return {{logits_.data(), std::ssize(loss_), vocabulary_, vocabulary_}, loss_.data()};
+  }
+
+ private:
+  const std::vector<std::int32_t>& ids_;
+  std::vector<KeptRouting> routing_;
+  std::vector<float> logits_, loss_;
+  Index vocabulary_ = 0;
+};
+
+// The figures of B against A.
+void compare(const KeptPass& a, const KeptPass& b, TelemetryFrame& frame) {
+  frame.flips = routing_flips(a.routing(), b.routing());
+  frame.fp32_any_layer_flipped = flipped_in_any_layer(a.routing(), b.routing());
+  const Agreement found = agreement(b.predicted(), a.predicted());
+  frame.fp32_kl = std::isnan(found.kl) ? kNoValue : static_cast<float>(found.kl);
+  frame.fp32_k1 = static_cast<float>(found.k1);
+  frame.fp32_k3 = static_cast<float>(found.k3);
+  frame.fp32_ratio_beyond_2 = static_cast<float>(found.ratio_beyond_2);
+}
+
+std::string name_of(const std::string& folder) {
+  return std::filesystem::weakly_canonical(folder).filename().string();
+}
+
+// The name of a folder, with that of the folder above where the other one has the same.
+std::string name_beside(const std::string& folder, const std::string& other) {
+  if (name_of(folder) != name_of(other)) return name_of(folder);
+  const std::filesystem::path above = std::filesystem::weakly_canonical(folder).parent_path().filename();
+  return (above / name_of(folder)).string();
+}
+
+TextBatches batches_of(const CheckpointPair::Source& of, const CheckpointPair::Source& other, const PairedTexts& how) {
+  return {.source = of.folder,
+          .texts = how.texts,
+          .sequences = 1,
+          .run_name = name_beside(of.folder, other.folder),
+          .tokenizer = how.tokenizer};
+}
+
+TextBatches as_b(TextBatches batches) {
+  batches.run = 1;
+  return batches;
+}
+
+}  // namespace
+
+void require_same_tokenizer(const std::string& folder_a, const std::string& folder_b) {
+  const std::filesystem::path a = std::filesystem::path(folder_a) / "tokenizer.json",
+                              b = std::filesystem::path(folder_b) / "tokenizer.json";
+  if (!std::filesystem::exists(a) || !std::filesystem::exists(b)) return;
+  const std::string difference = first_difference(tokenizer_json(a.string()), tokenizer_json(b.string()), "");
+  if (!difference.empty()) throw std::runtime_error("the tokenizers differ: " + difference);
+}
+
+CheckpointPair::CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts,
+                               const PairedTexts& how)
+    : a_(a.model, texts, batches_of(a, b, how)), b_(b.model, texts, as_b(batches_of(b, a, how))) {}
+
+CheckpointPair::Frames CheckpointPair::step() {
+  const std::vector<std::int32_t> ids = a_.next_ids();
+  KeptPass of_a(ids), of_b(ids);
+  Frames frames;
+  frames.a = a_.step(&of_a);
+  frames.b = b_.step(&of_b);
+  compare(of_a, of_b, frames.b);
+  show_weights(frames.b);
+  return frames;
+}
+
+void CheckpointPair::show_specialisation(Frames& frames) {
+  a_.show_specialisation(frames.a);
+  b_.show_specialisation(frames.b);
+  show_weights(frames.b);
+}
+
+// Where B shows its experts by domain.
+void CheckpointPair::show_weights(TelemetryFrame& frame) const {
+  for (SpecialisationFrame& layer : frame.specialisation) {
+    const auto found = std::ranges::find(weights_.layers, layer.layer, &LayerWeightDifference::layer);
+    if (found == weights_.layers.end()) continue;
+    layer.weight_norm_E = found->norm_E;
+    layer.weight_sqnr_E.clear();
+    for (const float share : found->difference_E) layer.weight_sqnr_E.push_back(-20 * std::log10(share));
+  }
+}
+
+}  // namespace moescope
