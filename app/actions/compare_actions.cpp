@@ -15,6 +15,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/frame/run_origin.h"
 #include "core/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/judged_runs.h"
@@ -77,7 +78,9 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
             {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
         run.same_start &= found.key != "seed";
       }
-      const auto until = same_settings_until(first, settings);
+      // The settings of checkpoints are the texts: nothing of their weights follows from equal ones.
+      const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
+      const auto until = checkpoint ? std::nullopt : same_settings_until(first, settings);
       run.noise_twin = until.has_value();
       if (until && *until < history->steps().last) run.twin_until = beginning_of(*history, *until);
     }

@@ -23,10 +23,12 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/checkpoints/text_sources.h"
 #include "core/checkpoints/training_start.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
+#include "core/frame/run_origin.h"
 #include "core/io/assets.h"
 #include "core/io/whole_file.h"
 #include "core/logs/file_kind.h"
@@ -45,7 +47,10 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
     for (const QString& path : session_->paths()) rememberRecentFile(path);
-    if (session_->histories().size() > 1 && session_->paths().size() > 1) workspaces_->bringUp(workspaces_->compare());
+    const auto& histories = session_->histories();
+    if (histories.size() > 1 &&
+        (session_->paths().size() > 1 || run_origin(histories.front()->info()) == RunOrigin::checkpoint))
+      workspaces_->bringUp(workspaces_->compare());
     const bool alone = session_->histories().size() == 1;  // nothing to compare
     if (alone && workspaces_->current() == workspaces_->compare()) workspaces_->bringUp(workspaces_->overview());
   });
@@ -81,7 +86,9 @@ void FileActions::addSampleTo(QMenu* menu) {
 void FileActions::open(const QStringList& paths) {
   if (paths.isEmpty()) return;
   if (paths.size() == 1 && is_setup_link(paths.front().toStdString())) return emit setupOpened(paths.front());
-  if (paths.size() == 1 && isCheckpoint(paths.front())) return askCheckpointTexts(checkpointFolder(paths.front()));
+  if (paths.size() <= 2 && std::ranges::all_of(paths, isCheckpoint))
+    return askCheckpointTexts(checkpointFolder(paths.back()),
+                              paths.size() == 2 ? checkpointFolder(paths.front()) : QString());
   messages_->warnOfErrors([&] {
     std::vector<FileKind> kinds;
     for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));
@@ -115,9 +122,24 @@ void FileActions::openOther(const QString& path) {
   }
 }
 
-void FileActions::askCheckpointTexts(const QString& folder) {
+// The texts of the checkpoint that is open; nullopt: none is.
+std::optional<CheckpointTexts> FileActions::openCheckpoint() const {
+  if (session_->isLive() || session_->histories().empty()) return std::nullopt;
+  const History& history = *session_->histories().front();
+  if (run_origin(history.info()) != RunOrigin::checkpoint) return std::nullopt;
+  CheckpointTexts open{QString::fromStdString(history.info().source), {}, {}};
+  if (const auto sources = text_sources_in(history.settings_at_start()->log())) {
+    for (const std::string& path : sources->texts) open.files << QString::fromStdString(path);
+    open.prompt = QString::fromStdString(sources->prompt);
+  }
+  return open;
+}
+
+void FileActions::askCheckpointTexts(const QString& folder, const QString& reference) {
   const bool has_log = !runs_in_folder(folder.toStdString()).empty();
   auto* dialog = new CheckpointDialog(folder, has_log, messages_->window());
+  if (const auto open = openCheckpoint()) dialog->offerReference(*open);
+  if (!reference.isEmpty()) dialog->setReference(reference);
   connect(dialog, &CheckpointDialog::chosen, this,
           [this](const CheckpointTexts& texts) { messages_->warnOfErrors([&] { runTexts(texts); }); });
   connect(dialog, &CheckpointDialog::trainingWanted, this,
@@ -140,7 +162,9 @@ void FileActions::trainFrom(const QString& checkpoint) {
 }
 
 void FileActions::runTexts(const CheckpointTexts& texts) {
-  const QString name = QDir(texts.folder).dirName();
+  QString name = QDir(texts.folder).dirName();
+  if (!texts.reference.isEmpty() && QDir(texts.reference).dirName() != name)
+    name = QDir(texts.reference).dirName() + "-and-" + name;
   const QString recording = newRecordingPath(name);
   auto* job =
       new ProgressJob("Running texts through " + name, messages_->window(),
@@ -153,8 +177,9 @@ void FileActions::runTexts(const CheckpointTexts& texts) {
 bool FileActions::offerRuns(const QString& path) {
   if (!QFileInfo(path).isDir()) return false;
   const std::vector<RunFile> runs = runs_in_folder(path.toStdString());
-  if (runs.empty()) return false;
-  auto* dialog = new FolderRunsDialog(path, runs, messages_->window());
+  const std::vector<CheckpointFolder> models = checkpointsIn(path);
+  if (runs.empty() && models.empty()) return false;
+  auto* dialog = new FolderRunsDialog(path, runs, models, messages_->window());
   connect(dialog, &FolderRunsDialog::chosen, this, &FileActions::open);
   connect(dialog, &FolderRunsDialog::textWanted, this, [this, path] { trainOn(path); });
   dialog->open();

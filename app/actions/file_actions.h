@@ -4,6 +4,7 @@
 
 #include <QString>
 #include <QStringList>
+#include <optional>
 
 #include "app/actions/actions.h"
 #include "app/session/checkpoint_job.h"
@@ -26,8 +27,9 @@ class FileActions : public Actions {
   void addRecentFilesTo(QMenu* menu);
   void addSampleTo(QMenu* menu);
 
-  // Opens files by their kind (core/logs/file_kind.h), several runs as A, B, ... For a folder with runs it asks which
-  // to open, and for text of unknown kind whether to train on it. A set-up link alone is opened as well.
+  // Opens files by their kind (core/logs/file_kind.h), several runs as A, B, ... Two checkpoints are run on the same
+  // texts, the first as run A. For a folder with runs it asks which to open, and for text of unknown kind whether to
+  // train on it. A set-up link alone is opened as well.
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
@@ -43,7 +45,7 @@ class FileActions : public Actions {
   void queueOpened(QString path);
   void formWanted();                       // the set-up form was filled and should be shown
   void checkpointOffered(QString folder);  // asks which texts to run through the model of the folder
-  void runsOffered(QString folder);        // asks which runs of the folder to open
+  void runsOffered(QString folder);        // asks which runs or checkpoints of the folder to open
   void textUnknown(QString path);          // asks whether to train on this text
 
  private:
@@ -51,10 +53,11 @@ class FileActions : public Actions {
   void openOther(const QString& path);
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
-  void askCheckpointTexts(const QString& folder);
   void trainFrom(const QString& checkpoint);
+  std::optional<CheckpointTexts> openCheckpoint() const;
+  void askCheckpointTexts(const QString& folder, const QString& reference = {});
   void runTexts(const CheckpointTexts& texts);
-  bool offerRuns(const QString& path);   // returns false if the folder holds no runs
+  bool offerRuns(const QString& path);   // returns false if the folder holds neither runs nor checkpoints
   void askTrainOn(const QString& path);  // asks whether to train on a file or folder that may be text
   void trainOn(const QString& path);
   void openTensors(const QString& path);

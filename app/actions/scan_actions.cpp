@@ -1,13 +1,25 @@
 #include "app/actions/scan_actions.h"
 
 #include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
 
 #include "app/session/kernel_question.h"
+#include "app/session/recorded_run.h"
 #include "app/session/run_session.h"
 #include "app/session/step_plan.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/checkpoints/ablation/expert_removal.h"
+#include "core/checkpoints/ablation/precision_twins.h"
+#include "core/checkpoints/export_model.h"
+#include "core/frame/run_origin.h"
+#include "core/recording/notes.h"
 #include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/router/expert_panel.h"
 #include "widgets/selection/compared_runs.h"
+#include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
 namespace {
@@ -17,35 +29,68 @@ constexpr int kPollMs = 100;
 }  // namespace
 
 ScanActions::ScanActions(const Context& context)
-    : Actions(context), panels_(workspaces_->findChildren<OperandCostsPanel*>()) {
+    : Actions(context),
+      panels_(workspaces_->findChildren<OperandCostsPanel*>()),
+      specialisation_(workspaces_->findChildren<SpecialisationPanel*>()),
+      experts_(workspaces_->findChildren<ExpertPanel*>()) {
   timer_.setInterval(kPollMs);
   connect(&timer_, &QTimer::timeout, this, &ScanActions::look);
   connect(session_, &RunSession::opened, this, [this] {
     timer_.stop();
     scan_.reset();
-    twins_.reset();
-    for (OperandCostsPanel* panel : panels_) {
-      panel->showMeasured(nullptr);
-      panel->showTwins(recordedTwins());
-    }
+    checkpoint_.reset();
+    for (OperandCostsPanel* panel : panels_) panel->showMeasured(nullptr);
+    showTwins(recordedTwins());
+    showExperts(recordedExperts());
   });
   for (OperandCostsPanel* panel : panels_) {
     connect(panel, &OperandCostsPanel::measurementRequested, this, &ScanActions::ask);
     connect(panel, &OperandCostsPanel::twinsRequested, this, &ScanActions::startTwins);
     connect(panel, &OperandCostsPanel::measurementCancelled, this, [this] { stop("Cancelled."); });
   }
+  for (SpecialisationPanel* panel : specialisation_) {
+    connect(panel, &SpecialisationPanel::removalRequested, this, &ScanActions::startRemoval);
+    connect(panel, &SpecialisationPanel::measurementCancelled, this, [this] { stop("Cancelled."); });
+  }
 }
 
-// Of the first run whose recording has a scan; nullptr: there is none.
+namespace {
+
+// The newest data of a kind in the first run that has some, and its place; -1: none has.
+std::pair<int, Marker> recorded(const std::vector<HistoryPtr>& histories, std::string_view kind) {
+  for (std::size_t run = 0; run < histories.size(); ++run) {
+    std::optional<Marker> found;
+    for (const Marker& marker : histories[run]->markers())
+      if (marker.kind == kind) found = marker;
+    if (found) return {static_cast<int>(run), *found};
+  }
+  return {-1, {}};
+}
+
+}  // namespace
+
 std::shared_ptr<const MeasuredTwins> ScanActions::recordedTwins() const {
-  for (std::size_t run = 0; run < session_->histories().size(); ++run)
-    for (const Marker& marker : session_->histories()[run]->markers()) {
-      if (marker.kind != kOperandsMarker) continue;
-      if (auto scan = scan_in(marker.text); scan && !scan->twins.empty())
-        return std::make_shared<const MeasuredTwins>(
-            MeasuredTwins{runLabel(*selection_, static_cast<int>(run)), std::move(*scan)});
-    }
-  return nullptr;
+  const auto [run, marker] = recorded(session_->histories(), kOperandsMarker);
+  auto scan = run < 0 ? std::nullopt : scan_in(marker.text);
+  if (!scan || scan->twins.empty()) return nullptr;
+  return std::make_shared<const MeasuredTwins>(MeasuredTwins{runLabel(*selection_, run), std::move(*scan)});
+}
+
+std::shared_ptr<const MeasuredExperts> ScanActions::recordedExperts() const {
+  const auto [run, marker] = recorded(session_->histories(), kExpertsMarker);
+  auto scan = run < 0 ? std::nullopt : expert_scan_in(marker.text);
+  if (!scan || scan->experts.empty()) return nullptr;
+  return std::make_shared<const MeasuredExperts>(
+      MeasuredExperts{runLabel(*selection_, run), marker.step, std::move(*scan)});
+}
+
+void ScanActions::showTwins(const std::shared_ptr<const MeasuredTwins>& measured) {
+  for (OperandCostsPanel* panel : panels_) panel->showTwins(measured);
+}
+
+void ScanActions::showExperts(const std::shared_ptr<const MeasuredExperts>& measured) {
+  for (SpecialisationPanel* panel : specialisation_) panel->showExperts(measured);
+  for (ExpertPanel* panel : experts_) panel->showExperts(measured);
 }
 
 void ScanActions::ask(int run, std::int64_t step) {
@@ -53,47 +98,112 @@ void ScanActions::ask(int run, std::int64_t step) {
   withKernelsAsked(messages_->window(), kernels, session_->paths(), [this, run, step] { start(run, step); });
 }
 
+// Ends what is measured until now.
+void ScanActions::begin(int run, const QString& what) {
+  if (scan_ || checkpoint_) stop("Cancelled.");
+  place_ = run;
+  run_ = runLabel(*selection_, run);
+  what_ = what;
+}
+
 void ScanActions::start(int run, std::int64_t step) {
-  scan_.reset();
-  twins_.reset();
+  begin(run, {});
+  removal_ = false;
   try {
     const History& history = *session_->histories()[static_cast<std::size_t>(run)];
     scan_ = std::make_unique<RecomputedScan>(planOfStep(*session_, history, {}, step));
   } catch (const std::exception& refused) {
     return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
   }
-  run_ = runLabel(*selection_, run);
   timer_.start();
   look();
 }
 
 void ScanActions::startTwins(int run, Recipe recipe) {
-  scan_.reset();
-  twins_.reset();
+  begin(run, "Rounding one operand at a time");
+  removal_ = false;
+  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
+  const auto scan = std::make_shared<PrecisionScan>();
+  const auto measure = [scan, recipe](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
+                                      const auto& progress) {
+    *scan = compare_precision(model, texts, which, recipe, progress);
+  };
+  startScan([&] { return std::make_unique<CheckpointScan>(*history, measure); },
+            [this, scan, last = history->steps().last] {
+              keep(kOperandsMarker, last, scan_json(*scan));
+              showTwins(std::make_shared<const MeasuredTwins>(MeasuredTwins{run_, *scan}));
+            });
+}
+
+void ScanActions::startRemoval(int run, std::int64_t step) {
+  begin(run, "Leaving out experts");
+  removal_ = true;
+  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
+  const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
+  const auto scan = std::make_shared<ExpertScan>();
+  const auto measure = [scan](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
+                              const auto& progress) { *scan = remove_each_expert(model, texts, which, progress); };
+  startScan(
+      [&] {
+        if (checkpoint) return std::make_unique<CheckpointScan>(*history, measure);
+        const RunConfig* config = history->settings_at_start()->config();
+        const std::string problem = config ? why_not_in_transformers(*config) : std::string("no settings are recorded");
+        if (!problem.empty()) throw std::runtime_error(problem);
+        return std::make_unique<CheckpointScan>(planOfStep(*session_, *history, {}, step), measure);
+      },
+      [this, scan, step = checkpoint ? history->steps().last : step] {
+        keep(kExpertsMarker, step, scan_json(*scan));
+        showExperts(std::make_shared<const MeasuredExperts>(MeasuredExperts{run_, step, *scan}));
+      });
+}
+
+void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, std::function<void()> done) {
+  done_ = std::move(done);
   try {
-    twins_ = std::make_unique<CheckpointTwins>(*session_->histories()[static_cast<std::size_t>(run)], recipe);
+    checkpoint_ = scan();
   } catch (const std::exception& refused) {
     return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
   }
-  run_ = runLabel(*selection_, run);
   timer_.start();
   look();
+}
+
+// Writes what was measured into the recording of the run.
+void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
+  if (session_->isLive()) return;
+  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(place_)];
+  try {
+    const auto recorded = recordedRun(session_->paths(), place_);
+    if (!recorded) return;
+    write_data(recorded->file, {recorded->run, step, kind, data});
+    // Only the opener wrote to the history before, and History is thread-safe.
+    std::const_pointer_cast<History>(history)->append(Marker{history->info().run, step, kind, data});
+  } catch (const std::exception& refused) {
+    messages_->say(QString("The measurement is not kept in the recording: %1").arg(QString::fromUtf8(refused.what())),
+                   8000);
+  }
 }
 
 void ScanActions::stop(const QString& why) {
   timer_.stop();
   scan_.reset();
-  twins_.reset();
-  for (OperandCostsPanel* panel : panels_) panel->showRefused(why);
+  checkpoint_.reset();
+  if (removal_)
+    for (SpecialisationPanel* panel : specialisation_) panel->showRefused(why);
+  else
+    for (OperandCostsPanel* panel : panels_) panel->showRefused(why);
 }
 
 void ScanActions::showProgress(const QString& progress) {
-  for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
+  if (removal_)
+    for (SpecialisationPanel* panel : specialisation_) panel->showMeasuring(progress);
+  else
+    for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
 }
 
 void ScanActions::look() {
   if (scan_) return lookAtScan();
-  if (twins_) lookAtTwins();
+  if (checkpoint_) lookAtCheckpoint();
 }
 
 void ScanActions::lookAtScan() {
@@ -113,16 +223,17 @@ void ScanActions::lookAtScan() {
   for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
 }
 
-void ScanActions::lookAtTwins() {
-  if (!twins_->over())
+void ScanActions::lookAtCheckpoint() {
+  if (!checkpoint_->over())
     return showProgress(
-        QString("Rounding one operand at a time: %1 of %2 passes.").arg(twins_->passes_done()).arg(twins_->passes()));
-  if (!twins_->error().empty())
-    return stop(QString("This was not measured: %1.").arg(QString::fromStdString(twins_->error())));
+        checkpoint_->passes() == 0
+            ? QString("%1: reading the model.").arg(what_)
+            : QString("%1: %2 of %3 passes.").arg(what_).arg(checkpoint_->passes_done()).arg(checkpoint_->passes()));
+  if (!checkpoint_->error().empty())
+    return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));
   timer_.stop();
-  const auto measured = std::make_shared<const MeasuredTwins>(MeasuredTwins{run_, twins_->scan()});
-  twins_.reset();
-  for (OperandCostsPanel* panel : panels_) panel->showTwins(measured);
+  checkpoint_.reset();
+  done_();
 }
 
 }  // namespace moescope

@@ -12,10 +12,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "app/session/recorded_run.h"
 #include "app/session/run_session.h"
-#include "core/logs/file_kind.h"
 #include "core/recording/notes.h"
-#include "core/recording/recording.h"
 #include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"
 
@@ -30,22 +29,6 @@ QString counted(qint64 step) {
 }
 
 const char* kOnlyRecordings = "Notes are kept in recordings. moescope-cli import turns this log into a recording";
-
-// File and run number of the run that is open at `place`. A recording numbers its runs; a log holds one.
-std::pair<std::string, int> recordedRun(const QStringList& paths, int place) {
-  for (const QString& path : paths) {
-    const std::string file = path.toStdString();
-    if (file_kind(file) != FileKind::recording) {
-      if (place-- == 0) throw std::runtime_error(kOnlyRecordings);
-      continue;
-    }
-    const RecordingReader recording(file);
-    const auto runs = static_cast<int>(recording.runs().size());
-    if (place < runs) return {file, recording.runs()[static_cast<std::size_t>(place)].run};
-    place -= runs;
-  }
-  throw std::runtime_error(kOnlyRecordings);
-}
 
 std::vector<Marker> notesOf(const History* history) {
   std::vector<Marker> notes = history ? history->markers() : std::vector<Marker>{};
@@ -165,8 +148,9 @@ void NotesDock::pin(qint64 step, const QString& text) {
     if (session_->isLive()) {
       session_->live()->pin_note(session_->runAt(place), step, words);
     } else {
-      const auto [file, run] = recordedRun(session_->paths(), place);
-      write_note(file, {run, step, kNoteKind, words});
+      const auto recorded = recordedRun(session_->paths(), place);
+      if (!recorded) throw std::runtime_error(kOnlyRecordings);
+      write_note(recorded->file, {recorded->run, step, kNoteKind, words});
       // Only the opener wrote to the history before, and History is thread-safe.
       const auto history = std::const_pointer_cast<History>(session_->histories()[static_cast<std::size_t>(place)]);
       history->append(Marker{session_->runAt(place), step, kNoteKind, words});

@@ -14,7 +14,7 @@
 #include "core/findings/checks.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/data_markers.h"
 #include "core/history/step_axis.h"
 #include "core/io/assets.h"
 #include "core/numerics/kernel_names.h"
@@ -357,7 +357,7 @@ void Report::changes() {
   QString rows;
   for (std::size_t i = 0; i < histories_.size(); ++i)
     for (const Marker& marker : histories_[i]->markers()) {
-      if (marker.kind == kSettingsMarker || marker.kind == kOperandsMarker) continue;
+      if (is_data_marker(marker.kind)) continue;
       rows += QString("<tr><td>%1</td><td>%2</td><td class=\"words\">%3</td><td class=\"words\">%4</td></tr>\n")
                   .arg(name(i))
                   .arg(marker.step)

@@ -1,5 +1,6 @@
 #include "app/session/checkpoint_dialog.h"
 
+#include <QComboBox>
 #include <QDialogButtonBox>
 #include <QDir>
 #include <QDragEnterEvent>
@@ -15,6 +16,12 @@
 #include "widgets/look/style.h"
 
 namespace moescope {
+
+namespace {
+
+const QString kAskForFolder = QStringLiteral("?");  // data of the entry that asks
+
+}  // namespace
 
 CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget* parent)
     : QDialog(parent), folder_(folder) {
@@ -44,6 +51,18 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   prompt_->setAccessibleName("Typed text");
   prompt_->setPlaceholderText("Type or paste another text here");
   prompt_->setTabChangesFocus(true);
+  reference_ = new QComboBox;
+  reference_->setObjectName("checkpoint_reference");
+  reference_->setAccessibleName("Compare with");
+  reference_->setToolTip(
+      "Another checkpoint, with the same tokenizer, that is run on the same texts: it becomes run A, this one run B");
+  reference_->addItem("no other checkpoint");
+  reference_->addItem("another folder...", kAskForFolder);
+  auto* compared = new QHBoxLayout;
+  auto* compared_label = new QLabel("Compare &with:");
+  compared_label->setBuddy(reference_);
+  compared->addWidget(compared_label);
+  compared->addWidget(reference_, 1);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
   run_ = buttons->addButton("&Run", QDialogButtonBox::AcceptRole);
   run_->setObjectName("checkpoint_run");
@@ -60,6 +79,7 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   column->addWidget(files_, 2);
   column->addLayout(row);
   column->addWidget(prompt_, 1);
+  column->addLayout(compared);
   column->addWidget(buttons);
   resize(560, 460);
 
@@ -73,6 +93,7 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
     qDeleteAll(files_->selectedItems());
     enableRun();
   });
+  connect(reference_, &QComboBox::activated, this, &CheckpointDialog::followReference);
   connect(prompt_, &QPlainTextEdit::textChanged, this, &CheckpointDialog::enableRun);
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
@@ -126,12 +147,43 @@ void CheckpointDialog::addFiles(const QStringList& paths) {
   enableRun();
 }
 
+void CheckpointDialog::offerReference(const CheckpointTexts& open) {
+  if (open.folder == folder_) return;
+  open_ = open;
+  reference_->insertItem(1, QString("%1 (open, run A)").arg(QDir(open.folder).dirName()), open.folder);
+}
+
+void CheckpointDialog::setReference(const QString& folder) {
+  int place = reference_->findData(folder);
+  if (place < 0) {
+    place = reference_->count() - 1;
+    reference_->insertItem(place, QDir::toNativeSeparators(folder), folder);
+  }
+  reference_->setCurrentIndex(place);
+}
+
+// Asks for a folder, and takes over the texts of an open checkpoint.
+void CheckpointDialog::followReference() {
+  const QString chosen = reference_->currentData().toString();
+  if (chosen == kAskForFolder) {
+    const QString folder = QFileDialog::getExistingDirectory(this, "Folder of the checkpoint to compare with");
+    if (!folder.isEmpty() && isCheckpoint(folder)) return setReference(folder);
+    reference_->setCurrentIndex(0);
+    if (!folder.isEmpty()) facts_->setText(QString("%1 holds no config.json with .safetensors files").arg(folder));
+  } else if (!chosen.isEmpty() && chosen == open_.folder && files_->count() == 0 && prompt_->toPlainText().isEmpty()) {
+    addFiles(open_.files);
+    prompt_->setPlainText(open_.prompt);
+  }
+}
+
 void CheckpointDialog::enableRun() {
   run_->setEnabled(readable_ && (files_->count() > 0 || !prompt_->toPlainText().trimmed().isEmpty()));
 }
 
 CheckpointTexts CheckpointDialog::texts() const {
   CheckpointTexts texts{folder_, {}, prompt_->toPlainText()};
+  if (const QString reference = reference_->currentData().toString(); reference != kAskForFolder)
+    texts.reference = reference;
   for (int i = 0; i < files_->count(); ++i) texts.files << files_->item(i)->text();
   return texts;
 }

@@ -8,6 +8,7 @@
 
 #include "app/session/checkpoint_job.h"
 
+class QComboBox;
 class QLabel;
 class QListWidget;
 class QPlainTextEdit;
@@ -23,6 +24,9 @@ class CheckpointDialog : public QDialog {
   CheckpointDialog(const QString& folder, bool has_log, QWidget* parent);
   ~CheckpointDialog() override;  // waits until the model has been read
   void addFiles(const QStringList& paths);
+  // Offers a checkpoint that is open as the reference, with the texts that it was run on.
+  void offerReference(const CheckpointTexts& open);
+  void setReference(const QString& folder);  // another checkpoint, run as run A on the same texts
 
  signals:
   void chosen(CheckpointTexts texts);
@@ -37,12 +41,15 @@ class CheckpointDialog : public QDialog {
  private:
   void describe();
   void enableRun();
+  void followReference();
   CheckpointTexts texts() const;
 
   QString folder_;
   QLabel* facts_;
   QPlainTextEdit* prompt_;
   QListWidget* files_;
+  QComboBox* reference_;
+  CheckpointTexts open_;  // of offerReference()
   QPushButton* run_;
   bool readable_ = false;
   std::thread reader_;

@@ -2,12 +2,14 @@
 
 #include <QDir>
 #include <QFileInfo>
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_run.h"
+#include "core/checkpoints/pair/checkpoint_pair.h"
 #include "core/recording/recording.h"
 #include "core/tokenizer/tokenizer.h"
 #include "widgets/plots/axis.h"
@@ -30,6 +32,43 @@ TextSources sourcesOf(const CheckpointTexts& request) {
   return sources;
 }
 
+using Frame = std::shared_ptr<const TelemetryFrame>;
+
+constexpr double kShareOfWeights = 0.1;  // of the progress: weights are read once, before the first batch
+
+void begin(RecordingWriter& writer, const CheckpointRun& run) {
+  writer.add_run(run.info());
+  writer.write(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
+}
+
+// Runs the texts through both checkpoints.
+bool runPair(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
+  const std::string folders[] = {request.reference.toStdString(), request.folder.toStdString()};
+  require_same_tokenizer(folders[0], folders[1]);
+  const CheckpointModel a(folders[0]), b(folders[1]);
+  const Tokenizer tokenizer = tokenizerOf(request.folder);
+  const TextSources sources = sourcesOf(request);
+  const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
+  CheckpointPair pair({a, folders[0]}, {b, folders[1]}, texts, {sources, &tokenizer});
+  bool goes_on = true;
+  pair.set_weights(weight_difference(a, b, [&](double share) { return goes_on = progress(kShareOfWeights * share); }));
+  RecordingWriter writer(out.toStdString(), Durable::when_finished);
+  for (const CheckpointRun* run : {&pair.a(), &pair.b()}) begin(writer, *run);
+  if (goes_on) writer.write(Marker{1, 0, "event", pair.weights().text()});
+  std::int64_t done = 0;
+  while (goes_on && done < pair.steps()) {
+    CheckpointPair::Frames frames = pair.step();
+    goes_on = progress(kShareOfWeights +
+                       (1 - kShareOfWeights) * static_cast<double>(++done) / static_cast<double>(pair.steps()));
+    if (!goes_on) pair.show_specialisation(frames);
+    const Frame both[] = {std::make_shared<const TelemetryFrame>(std::move(frames.a)),
+                          std::make_shared<const TelemetryFrame>(std::move(frames.b))};
+    writer.write(both);
+  }
+  writer.finish();
+  return done > 0;
+}
+
 }  // namespace
 
 bool isCheckpoint(const QString& path) {
@@ -40,6 +79,27 @@ bool isCheckpoint(const QString& path) {
 
 QString checkpointFolder(const QString& path) {
   return QFileInfo(path).isDir() ? path : QFileInfo(path).path();
+}
+
+std::vector<CheckpointFolder> checkpointsIn(const QString& folder) {
+  constexpr int kDepth = 3;  // models--OWNER--NAME/snapshots/COMMIT of a cache of Hugging Face
+  std::vector<CheckpointFolder> found;
+  const auto look = [&](const auto& self, const QDir& in, int depth) -> void {
+    for (const QFileInfo& below : in.entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot | QDir::Readable, QDir::Name)) {
+      if (found.size() >= kMostCheckpoints) return;
+      if (isCheckpoint(below.filePath())) {
+        CheckpointFolder& model = found.emplace_back(CheckpointFolder{below.filePath(), 0, {}});
+        for (const QFileInfo& file : QDir(below.filePath()).entryInfoList({"*.safetensors"}, QDir::Files)) {
+          model.bytes += file.size();
+          model.last_change = std::max(model.last_change, file.lastModified());
+        }
+      } else if (depth > 1 && !below.isSymLink()) {
+        self(self, QDir(below.filePath()), depth - 1);
+      }
+    }
+  };
+  look(look, QDir(folder), kDepth);
+  return found;
 }
 
 QString describeCheckpoint(const QString& folder) {
@@ -63,15 +123,20 @@ QString describeCheckpoint(const QString& folder) {
 }
 
 bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
+  if (!request.reference.isEmpty()) return runPair(request, out, progress);
   const CheckpointModel model(request.folder.toStdString());
   const Tokenizer tokenizer = tokenizerOf(request.folder);
   const TextSources sources = sourcesOf(request);
   const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
   const std::string name = QDir(request.folder).dirName().toStdString();
-  CheckpointRun run(model, texts, {request.folder.toStdString(), sources, kSequences, name, &tokenizer});
+  CheckpointRun run(model, texts,
+                    {.source = request.folder.toStdString(),
+                     .texts = sources,
+                     .sequences = kSequences,
+                     .run_name = name,
+                     .tokenizer = &tokenizer});
   RecordingWriter writer(out.toStdString(), Durable::when_finished);
-  writer.add_run(run.info());
-  writer.write(Marker{0, 0, kSettingsMarker, run.settings()});
+  begin(writer, run);
   std::int64_t done = 0;
   for (bool goes_on = progress(0); goes_on && done < run.steps();) {
     TelemetryFrame step = run.step();

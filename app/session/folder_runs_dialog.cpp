@@ -10,6 +10,7 @@
 #include <QPushButton>
 #include <QTreeWidget>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <chrono>
 
 #include "app/session/run_session.h"
@@ -21,38 +22,37 @@ namespace moescope {
 namespace {
 
 enum Column { kName, kKind, kSize, kChanged, kColumns };
+constexpr int kMostModels = 2;  // that are run on the same texts
+const QString kModel = QStringLiteral("model");
 
-QString timeText(std::filesystem::file_time_type time) {
+QDateTime timeOf(std::filesystem::file_time_type time) {
   const auto since =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::file_clock::to_sys(time).time_since_epoch());
-  return QLocale().toString(QDateTime::fromMSecsSinceEpoch(since.count()), QLocale::ShortFormat);
+  return QDateTime::fromMSecsSinceEpoch(since.count());
 }
 
 }  // namespace
 
-FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunFile>& runs, QWidget* parent)
-    : QDialog(parent) {
+FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunFile>& runs,
+                                   const std::vector<CheckpointFolder>& models, QWidget* parent)
+    : QDialog(parent), folder_(QFileInfo(folder).absoluteFilePath()) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("folder_runs_dialog");
-  setWindowTitle(QString("Runs in %1").arg(QDir(folder).dirName()));
+  const QString what = models.empty() ? QString("Runs") : runs.empty() ? QString("Models") : QString("Runs and models");
+  setWindowTitle(QString("%1 in %2").arg(what, QDir(folder).dirName()));
   table_ = new QTreeWidget;
   table_->setObjectName("folder_runs");
-  table_->setAccessibleName("Runs in the folder, the newest first");
+  table_->setAccessibleName("Runs in the folder, the newest first, and models");
   table_->setRootIsDecorated(false);
   table_->setUniformRowHeights(true);
   table_->setColumnCount(kColumns);
-  table_->setHeaderLabels({"run", "kind", "size", "last change"});
+  table_->setHeaderLabels({runs.empty() ? QString("model") : QString("run"), "kind", "size", "last change"});
   table_->headerItem()->setTextAlignment(kSize, Qt::AlignRight);
-  const QDir of = QFileInfo(folder).absoluteFilePath();
-  for (const RunFile& run : runs) {
-    const QString path = QFileInfo(QString::fromStdString(run.path)).absoluteFilePath();
-    auto* row = new QTreeWidgetItem(table_, {of.relativeFilePath(path), QString(file_kind_name(run.kind)),
-                                             formatBytes(static_cast<double>(run.bytes)), timeText(run.last_change)});
-    row->setTextAlignment(kSize, Qt::AlignRight);
-    row->setData(kName, Qt::UserRole, path);
-    row->setToolTip(kName, QDir::toNativeSeparators(path));
-    row->setCheckState(kName, table_->topLevelItemCount() == 1 ? Qt::Checked : Qt::Unchecked);
-  }
+  for (const RunFile& run : runs)
+    addRow(QString::fromStdString(run.path), QString(file_kind_name(run.kind)), static_cast<double>(run.bytes),
+           timeOf(run.last_change));
+  for (const CheckpointFolder& model : models)
+    addRow(model.path, kModel, static_cast<double>(model.bytes), model.last_change);
   table_->setCurrentItem(table_->topLevelItem(0));
   table_->header()->setStretchLastSection(false);
   table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -88,6 +88,16 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   showChecked();
 }
 
+void FolderRunsDialog::addRow(const QString& path, const QString& kind, double bytes, const QDateTime& changed) {
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  auto* row = new QTreeWidgetItem(table_, {folder_.relativeFilePath(absolute), kind, formatBytes(bytes),
+                                           QLocale().toString(changed, QLocale::ShortFormat)});
+  row->setTextAlignment(kSize, Qt::AlignRight);
+  row->setData(kName, Qt::UserRole, absolute);
+  row->setToolTip(kName, QDir::toNativeSeparators(absolute));
+  row->setCheckState(kName, table_->topLevelItemCount() == 1 ? Qt::Checked : Qt::Unchecked);
+}
+
 QStringList FolderRunsDialog::checked() const {
   QStringList paths;
   for (int i = 0; i < table_->topLevelItemCount(); ++i)
@@ -97,9 +107,16 @@ QStringList FolderRunsDialog::checked() const {
 }
 
 void FolderRunsDialog::showChecked() {
-  const auto n = checked().size();
+  const QStringList paths = checked();
+  const auto n = paths.size(), models = std::ranges::count_if(paths, isCheckpoint);
+  const bool only_models = models > 0 && models == n;
+  const auto most = only_models ? qsizetype{kMostModels} : qsizetype{kMaxRuns};
   open_->setText(n > 1 ? QString("&Open %1 side by side").arg(n) : QString("&Open"));
-  open_->setEnabled(n >= 1 && n <= kMaxRuns);
+  open_->setEnabled(n >= 1 && n <= most && (models == 0 || only_models));
+  if (models > 0 && !only_models) return note_->setText("Runs and models are not opened together.");
+  if (only_models)
+    return note_->setText(
+        "Asks for texts to run through the model. Two models are run on the same texts, the first as run A.");
   note_->setText(n > kMaxRuns
                      ? QString("%1 are chosen; at most %2 runs are open together.").arg(n).arg(kMaxRuns)
                      : QString("Several open side by side, at most %1; the first one is run A.").arg(kMaxRuns));

@@ -1,11 +1,13 @@
-// Asks which runs of a folder to open, in a table with the newest first and selected. Also offers to train on the
-// folder as text.
+// Asks which runs and checkpoints of a folder to open, in a table: runs with the newest first, then checkpoints; the
+// first row is selected. Also offers to train on the folder as text.
 #pragma once
 
 #include <QDialog>
+#include <QDir>
 #include <QStringList>
 #include <vector>
 
+#include "app/session/checkpoint_job.h"
 #include "core/logs/runs_in_folder.h"
 
 class QLabel;
@@ -18,16 +20,19 @@ class FolderRunsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  FolderRunsDialog(const QString& folder, const std::vector<RunFile>& runs, QWidget* parent);
+  FolderRunsDialog(const QString& folder, const std::vector<RunFile>& runs, const std::vector<CheckpointFolder>& models,
+                   QWidget* parent);
 
  signals:
-  void chosen(QStringList paths);  // one or more paths
+  void chosen(QStringList paths);  // of runs, or of one or two checkpoints
   void textWanted();
 
  private:
+  void addRow(const QString& path, const QString& kind, double bytes, const QDateTime& changed);
   QStringList checked() const;
   void showChecked();
 
+  QDir folder_;
   QTreeWidget* table_;
   QLabel* note_;
   QPushButton* open_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/workspaces/missing.h"
+#include "core/comparison/verdict.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -39,6 +40,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
+  connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::followOrigin);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
   setEssential({table_, gap_});
   arrange();
@@ -62,7 +64,9 @@ void CompareWorkspace::foldPanels() {
                 return has ? QString() : QString("routing token by token");
               }));
   foldWithout(gradient_, unless_any([](const History& run) {
-                return run.gradient_frame_at(INT64_MAX) ? QString() : QString("gradients of an FP32 pass");
+                const bool has = run.gradient_frame_at(INT64_MAX) ||
+                                 !is_missing(run.value_at(Metric::fp32_ratio_beyond_2, kWholeRun, INT64_MAX));
+                return has ? QString() : QString("gradients of an FP32 pass");
               }));
   foldWithout(load_difference_, unless_any(loadsMissing));
   foldWithout(operand_costs_, unless_any(quantizationMissing));
@@ -90,6 +94,16 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
+// Checkpoints have no operand costs against each other; the weights of their experts are compared in their place.
+void CompareWorkspace::followOrigin() {
+  const auto& histories = selection_->histories();
+  const bool now = histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
+  if (std::exchange(of_checkpoints_, now) == now) return;
+  if (now) operand_costs_->hide();
+  load_difference_->setVisible(now);
+  if (isVisible()) applySizes();
+}
+
 // Shows the load difference for logs that have loads but no routing of single tokens.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
@@ -99,7 +113,7 @@ bool CompareWorkspace::useRoomOfFolded() {
 }
 
 void CompareWorkspace::giveRoomBack() {
-  load_difference_->hide();
+  if (!of_checkpoints_) load_difference_->hide();
 }
 
 // Gives the table the height of its rows.
@@ -112,7 +126,8 @@ void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   const bool wide = across >= withType(kWideWorkspace, fontMetrics());
   if (!costs_chosen_ && !wide) operand_costs_->hide();
-  if (!costs_chosen_ && wide && operand_costs_->isHidden() && !flips_->isHidden()) operand_costs_->show();
+  if (!costs_chosen_ && wide && !of_checkpoints_ && operand_costs_->isHidden() && !flips_->isHidden())
+    operand_costs_->show();
   const int table = std::min(verdicts_->heightWanted(), down * 2 / 5);
   verdicts_->setMinimumHeight(table);
   verdicts_->setMaximumHeight(verdicts_->heightWanted());

@@ -1,26 +1,39 @@
 // A folder of transformers' checkpoint in the window: which texts to run is asked, and their batches open as a run.
 #include <QAbstractItemView>
+#include <QComboBox>
 #include <QListWidget>
 #include <QPlainTextEdit>
 #include <QPointer>
 #include <QPushButton>
 #include <QTabBar>
 #include <QTest>
+#include <QTreeWidget>
 #include <filesystem>
+#include <span>
+#include <vector>
 
 #include "app/actions/file_actions.h"
 #include "app/session/checkpoint_dialog.h"
+#include "app/session/folder_runs_dialog.h"
 #include "app/setup/setup_form.h"
+#include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/export_model.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
+#include "widgets/compare/gradient_error_panel.h"
+#include "widgets/compare/load_difference_panel.h"
+#include "widgets/compare/routing_flips_panel.h"
+#include "widgets/compare/verdict_strip.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/overview/health_banner.h"
+#include "widgets/plots/value_tile.h"
+#include "widgets/router/expert_panel.h"
 #include "widgets/text/specialisation_panel.h"
 
 using namespace moescope;
@@ -36,6 +49,21 @@ class CheckpointTest : public QObject {
     QFile file(home_.filePath(name));
     if (file.open(QIODevice::WriteOnly)) file.write(QByteArray(text).repeated(60));
     return file.fileName();
+  }
+  // Makes the second projection of expert 2 in layer 1 larger.
+  static void changeExpert(const QString& folder) {
+    const std::string path = (folder + "/model.safetensors").toStdString();
+    SafetensorsWriter writer;
+    {
+      const SafetensorsFile file(path);
+      for (const TensorView& tensor : file.tensors()) {
+        std::vector<float> values = tensor.floats();
+        if (tensor.name == "model.layers.1.mlp.experts.2.down_proj.weight")
+          for (float& value : values) value *= 10000;
+        writer.add(tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
+      }
+    }
+    writer.write(path);
   }
   static QString facts(const CheckpointDialog& dialog) { return dialog.findChild<QLabel*>("checkpoint_facts")->text(); }
 
@@ -119,8 +147,136 @@ class CheckpointTest : public QObject {
     QVERIFY(costs->caption().startsWith("measured here, mxfp4"));
     QVERIFY(costs->csv().contains("\nmxfp4,all,all,all,"));
     QVERIFY(!measure->isVisible());
+    QVERIFY2(costs->csv().contains("\nmxfp8_nvidia,,,,"), qPrintable(costs->csv()));
     choose(costs, "Number format", "bf16");
     QVERIFY(measure->isVisible());
+
+    // The recording keeps the ranking.
+    const QString recording = w.window.session()->path();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({recording});
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY2(costs->answerText().contains(" suffers most: divergence "), qPrintable(costs->answerText()));
+  }
+
+  // The loss without each expert, by domain, and without several; the panel of one expert says the same.
+  void expertsThatCouldGo() {
+    OpenWindow w;
+    runTexts(w);
+    WorkspaceTabs* tabs = w.window.workspaces();
+    tabs->bringUp(tabs->text());
+    auto* special = tabs->text()->findChild<SpecialisationPanel*>();
+    choose(special, "Figure", "loss without it");
+    QAbstractButton* measure = button(special, "Measure");
+    QVERIFY(measure && measure->isVisible());
+    QTest::mouseClick(measure, Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(special->answerText().contains("nats/token without it"), 4 * kWaitMs);
+    QVERIFY(!measure->isVisible());
+    auto* cells = special->findChild<MatrixPlot*>();
+    cells->grab();
+    QCOMPARE(cells->rows(), 4);  // all text and three domains
+    QCOMPARE(cells->columns(), nano().model.n_experts);
+    QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(0, 3).center().toPoint());
+    QCOMPARE(w.window.selection()->expert(), 3);
+    tabs->bringUp(tabs->router());
+    auto* expert = tabs->router()->findChild<ExpertPanel*>();
+    QStringList names;
+    for (const ValueTile* tile : expert->findChildren<ValueTile*>())
+      if (!tile->isHidden()) names << tile->accessibleName();
+    QVERIFY2(names.join(' ').contains("Loss without it"), qPrintable(names.join(' ')));
+    choose(special, "Figure", "pruned models");
+    QVERIFY2(special->answerText().contains("experts of every layer: loss "), qPrintable(special->answerText()));
+    QVERIFY(special->csv().startsWith("experts removed from every layer,"));
+  }
+
+  // Of a run in training: a copy of its weights at the cursor, on its held-out text.
+  void expertsOfARunThatCouldGo() {
+    OpenWindow w;
+    RunSession* session = w.window.session();
+    session->live()->run_until(4);
+    QTRY_VERIFY_WITH_TIMEOUT(session->live()->status().step == 4 && !session->live()->status().running, kWaitMs);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), std::int64_t{3}, kWaitMs);
+    WorkspaceTabs* tabs = w.window.workspaces();
+    tabs->bringUp(tabs->text());
+    auto* special = tabs->text()->findChild<SpecialisationPanel*>();
+    choose(special, "Figure", "pruned models");
+    QTest::mouseClick(button(special, "Measure"), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(special->answerText().contains("experts of every layer: loss "), 4 * kWaitMs);
+    QVERIFY2(special->caption().contains("weights in FP32 before step 3"), qPrintable(special->caption()));
+  }
+
+  // Two folders at once: the first is run A. The weights of one expert differ.
+  void twoCheckpointsSideBySide() {
+    const QString changed = home_.filePath("changed_model");
+    std::filesystem::copy(folder_.toStdString(), changed.toStdString());
+    changeExpert(changed);
+    OpenWindow w;
+    w.window.files()->open({folder_, changed});
+    QPointer<CheckpointDialog> dialog = w.window.findChild<CheckpointDialog*>();
+    QVERIFY(dialog);
+    QTRY_VERIFY_WITH_TIMEOUT(facts(*dialog).contains("1,000 tokens (estimated"), kWaitMs);
+    QVERIFY(dialog->findChild<QComboBox*>("checkpoint_reference")->currentText().contains("nano_model"));
+    dialog->addFiles({textFile("words.txt", "Who takes these words? "), textFile("digits.txt", "31 + 11 = 42; ")});
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    dialog->findChild<QPushButton*>("checkpoint_run")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{2});
+    auto* compare = w.window.workspaces()->compare();
+    QCOMPARE(w.window.workspaces()->current(), compare);
+    auto* loads = compare->findChild<LoadDifferencePanel*>();
+    QTRY_VERIFY(loads->isVisible());
+    QVERIFY2(loads->answerText().contains("most expert 2 of layer 1: by "), qPrintable(loads->answerText()));
+    QVERIFY2(loads->answerText().contains("B: 1 of "), qPrintable(loads->answerText()));
+    auto* predictions = compare->findChild<GradientErrorPanel*>();
+    QTRY_VERIFY(predictions->isVisible());
+    QVERIFY2(predictions->answerText().startsWith("B: KL from A "), qPrintable(predictions->answerText()));
+    // Tokens of the changed expert choose others in the layer above it, where a batch has such tokens.
+    const History& b = *w.window.session()->histories()[1];
+    std::int64_t step = b.steps().last;
+    while (step > 0 && !(b.value_at(Metric::flip_rate, 2, step) > 0)) --step;
+    QVERIFY(b.value_at(Metric::flip_rate, 2, step) > 0);
+    w.window.selection()->setStep(step);
+    auto* flips = compare->findChild<RoutingFlipsPanel*>();
+    QVERIFY2(flips->answerText().contains("other experts than in A"), qPrintable(flips->answerText()));
+    auto* strip = compare->findChild<VerdictStrip*>();
+    QVERIFY2(!strip->text().contains("Too early"), qPrintable(strip->text()));
+
+    // The one that is open is offered with its texts, from which no further click than Run is needed.
+    QTRY_VERIFY(!dialog);  // the first one is deleted when it is closed
+    w.window.files()->open({changed});
+    dialog = w.window.findChild<CheckpointDialog*>();
+    auto* reference = dialog->findChild<QComboBox*>("checkpoint_reference");
+    reference->setCurrentIndex(1);
+    emit reference->activated(1);
+    QVERIFY2(reference->currentText().contains("nano_model (open, run A)"), qPrintable(reference->currentText()));
+    QCOMPARE(dialog->findChild<QListWidget*>("checkpoint_files")->count(), 2);
+    dialog->reject();
+  }
+
+  void aFolderAboveCheckpointsListsThem() {
+    const QString above = home_.filePath("hub");
+    for (const char* name : {"one", "deeper/two"}) {
+      std::filesystem::create_directories((above + "/" + name).toStdString());
+      std::filesystem::copy(folder_.toStdString(), (above + "/" + name).toStdString());
+    }
+    OpenWindow w;
+    w.window.files()->open({above});
+    QPointer<FolderRunsDialog> runs = w.window.findChild<FolderRunsDialog*>();
+    QVERIFY(runs);
+    QCOMPARE(runs->windowTitle(), QString("Models in hub"));
+    auto* table = runs->findChild<QTreeWidget*>("folder_runs");
+    QCOMPARE(table->topLevelItemCount(), 2);
+    QCOMPARE(table->topLevelItem(0)->text(0), QString("deeper/two"));
+    QCOMPARE(table->topLevelItem(0)->text(1), QString("model"));
+    for (int row : {0, 1}) table->topLevelItem(row)->setCheckState(0, Qt::Checked);
+    QVERIFY(runs->findChild<QLabel*>("folder_runs_note")->text().contains("the first as run A"));
+    QAbstractButton* both = button(runs, "&Open 2 side by side");
+    QVERIFY(both && both->isEnabled());
+    both->click();
+    QPointer<CheckpointDialog> dialog = w.window.findChild<CheckpointDialog*>();
+    QVERIFY(dialog);
+    QVERIFY(dialog->findChild<QComboBox*>("checkpoint_reference")->currentText().endsWith("two"));
+    dialog->reject();
   }
 
   void theSetUpOfATrainingFromItIsFilledIn() {

@@ -129,7 +129,7 @@ class FormatEffectsTest : public QObject {
     selection.setHistories({trained(config)});
     GradientErrorPanel panel(&selection);
     show(&panel, kWide);
-    choose(&panel, "Figure", "KL from FP32");
+    choose(&panel, "Figure", "KL");
     const auto frame = selection.history()->gradient_frame_at(5);
     QVERIFY(frame->fp32_kl > 0);
     const QString said = panel.answerText();

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/comparison/verdict.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -25,7 +27,7 @@ struct PredictionFigure {
   const char* name;
 };
 constexpr int kGradientFigureChoices = 2;
-constexpr std::array<PredictionFigure, 5> kPredictionFigures = {{{Metric::fp32_kl, "KL from FP32"},
+constexpr std::array<PredictionFigure, 5> kPredictionFigures = {{{Metric::fp32_kl, "KL"},
                                                                  {Metric::fp32_k1, "k1"},
                                                                  {Metric::fp32_k3, "k3"},
                                                                  {Metric::fp32_ratio_beyond_2, "ratio beyond 2"},
@@ -79,7 +81,8 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   figure_ = makeChoice(
       figureNames(), "Figure",
       "Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
-      "in dB), or the cosine of the angle between both. Of the predictions against those of the FP32 pass: KL "
+      "in dB), or the cosine of the angle between both. Of the predictions against those of the FP32 pass, or of "
+      "checkpoint A: KL "
       "divergence, its estimates k1 and k3, tokens whose probability differs by more than a factor of 2, and tokens "
       "with other experts in at least one layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &GradientErrorPanel::showFigure);
@@ -93,6 +96,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   measure_->hide();
   connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
   connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::showButton);
+  connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::followOrigin);
 
   by_layer_ = makeToggle("by layer", "Layers and groups of tensors of the active run at the cursor's step");
   connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
@@ -118,6 +122,26 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   keepState("by_layer", by_layer_);
   keepState("minus_a", minus_a_);
   keepState("pinned", pinned_);
+}
+
+bool GradientErrorPanel::ofCheckpoints() const {
+  const auto& histories = selection_->histories();
+  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
+}
+
+// Checkpoints have no gradients: their predictions are compared with A's.
+void GradientErrorPanel::followOrigin() {
+  const bool checkpoints = ofCheckpoints();
+  setHeading(checkpoints ? QString("Predictions against A") : title());
+  for (QWidget* part : {static_cast<QWidget*>(by_layer_), static_cast<QWidget*>(pinned_)})
+    part->setVisible(!checkpoints);
+  if (checkpoints && !ofPredictions()) figure_->setCurrentIndex(kGradientFigureChoices);
+}
+
+// "KL from A, nats".
+QString GradientErrorPanel::predictionCaption() const {
+  if (metric() == Metric::fp32_kl && ofCheckpoints()) return QString("KL from A, nats/token");
+  return metricCaption(metric());
 }
 
 bool GradientErrorPanel::ofPredictions() const {
@@ -157,6 +181,7 @@ Panel::Answer GradientErrorPanel::answer() const {
 
 // About the run whose predictions differ most.
 Panel::Answer GradientErrorPanel::answerOfPredictions() const {
+  if (ofCheckpoints()) return answerOfCheckpoints();
   std::shared_ptr<const TelemetryFrame> worst;
   int worst_run = -1;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
@@ -179,6 +204,38 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
            ratio, kl}};
 }
 
+// Mean over the batches of the compared run, with its interval; nullopt: not measured.
+std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const {
+  const History& run = *selection_->histories()[static_cast<std::size_t>(comparedRun(*selection_))];
+  std::vector<double> known;
+  for (const float value : run.values_in(metric, kWholeRun, run.steps()))
+    if (std::isfinite(value)) known.push_back(static_cast<double>(value));
+  return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
+}
+
+// "B: KL from A 0.0123 ± 0.0021 nats/token, ratio beyond 2 for 1.2 % of the tokens, ...".
+Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
+  const QString letter = runLetter(*selection_, comparedRun(*selection_));
+  const auto kl = overTexts(Metric::fp32_kl), ratio = overTexts(Metric::fp32_ratio_beyond_2),
+             flipped = overTexts(Metric::fp32_any_layer_flipped);
+  if (!ratio) return {};
+  if (kl && kl->mean == 0) return {{}, {"The predictions equal those of A", "Equal"}};
+  const auto number = [](const FigureOfPieces& figure) {
+    const QString mean = inPrint(QString::number(figure.mean, 'g', 3));
+    return std::isnan(figure.interval)
+               ? mean
+               : QString("%1 \u00b1 %2").arg(mean, inPrint(QString::number(figure.interval, 'g', 2)));
+  };
+  const QString first = kl ? QString("%1: KL from A %2 nats/token").arg(letter, number(*kl))
+                           : QString("%1: other vocabulary than A, no KL").arg(letter);
+  const QString second =
+      QString("%1, probability ratio beyond 2 for %2 of the tokens").arg(first, formatPercent(ratio->mean));
+  if (!flipped) return {{}, {second, first}};
+  return {{},
+          {QString("%1, other experts in at least one layer for %2").arg(second, formatPercent(flipped->mean)), second,
+           first}};
+}
+
 // With the experts pinned: the error of the same gradient against the pass that routes by itself.
 QString GradientErrorPanel::unpinnedError(int run) const {
   if (!pinned()) return {};
@@ -194,6 +251,7 @@ void GradientErrorPanel::setLive(bool live) {
 }
 
 bool GradientErrorPanel::measured() const {
+  if (ofCheckpoints()) return overTexts(Metric::fp32_ratio_beyond_2).has_value();
   return std::ranges::any_of(selection_->histories(), [](const auto& history) {
     return !history->steps().empty() && history->gradient_frame_at(history->steps().last);
   });
@@ -221,6 +279,10 @@ std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
 }
 
 QString GradientErrorPanel::status() const {
+  if (ofCheckpoints())
+    return QString("%1, 95 % interval over %2 batches of text")
+        .arg(runLabel(*selection_, comparedRun(*selection_)))
+        .arg(selection_->histories().front()->count());
   const auto now = frame();
   if (!now) return {};
   if (ofPredictions()) return timeStatus(now->step, false);
@@ -232,6 +294,10 @@ QString GradientErrorPanel::status() const {
 
 void GradientErrorPanel::refillLines() {
   if (!selection_->history()) return lines_->setNotice(noRunNotice());
+  if (ofCheckpoints() && !measured())
+    return lines_->setNotice(
+        "These checkpoints were run one by one. \"Compare with\" in the dialog of a checkpoint runs both on each "
+        "batch");
   if (!measured() && selection_->history()->info().config_toml.empty())
     return lines_->setNotice(notInLogNotice(selection_->history()->info(), "gradients of an FP32 pass"));
   if (!measured())
@@ -242,11 +308,10 @@ void GradientErrorPanel::refillLines() {
                       "Set-up (F2)."));
   lines_->setNotice({});
   std::vector<LineSeries> series;
-  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));
+  for (int run = ofCheckpoints() ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
+    series.push_back(seriesOf(run));
   lines_->setPercent(ofPredictions() ? metricIsShare(metric()) : !cosine());
-  lines_->setCaption(ofPredictions() ? metricCaption(metric())
-                     : cosine()      ? QString("cosine")
-                                     : QString("of the length"));
+  lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the length"));
   lines_->setSeries(std::move(series));
 }
 
@@ -389,7 +454,28 @@ QStringList GradientErrorPanel::describe(int row, int column) const {
               (minusA() && pinned() ? againstA(shownValue(row, column)) : QString())};
 }
 
+// Every batch of the runs besides A.
+QString GradientErrorPanel::csvOfCheckpoints() const {
+  QString text = QStringLiteral(
+      "run,batch,KL from A [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
+      "[share of tokens]\n");
+  for (std::size_t run = 1; run < selection_->histories().size(); ++run) {
+    const History& history = *selection_->histories()[run];
+    for (const std::int64_t step : history.steps_in(history.steps())) {
+      text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1").arg(step);
+      for (const PredictionFigure& figure : kPredictionFigures)
+        if (const float value = history.value_at(figure.metric, kWholeRun, step); std::isfinite(value))
+          text += QLatin1Char(',') + digits(static_cast<double>(value), 9);
+        else
+          text += QLatin1Char(',');
+      text += QLatin1Char('\n');
+    }
+  }
+  return text;
+}
+
 QString GradientErrorPanel::csvOfPredictions() const {
+  if (ofCheckpoints()) return csvOfCheckpoints();
   QString text = QStringLiteral(
       "run,step,KL from FP32 [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
       "[share of tokens]\n");

@@ -6,6 +6,7 @@
 #include <QPushButton>
 #include <QStackedWidget>
 
+#include "core/frame/figure_of_pieces.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/matrix_plot.h"
@@ -37,9 +38,15 @@ class GradientErrorPanel : public Panel {
   Metric metric() const;                                // as chosen
   // Whether the figure is one of the predictions, which have no layers.
   bool ofPredictions() const;
+  bool ofCheckpoints() const;  // whether the runs are checkpoints on the same texts
+  void followOrigin();
+  QString predictionCaption() const;
+  std::optional<FigureOfPieces> overTexts(Metric metric) const;
   void showFigure();
   Answer answerOfPredictions() const;
+  Answer answerOfCheckpoints() const;
   QString csvOfPredictions() const;
+  QString csvOfCheckpoints() const;
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
   LineSeries seriesOf(int run) const;  // error of the run over steps

@@ -3,13 +3,36 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/frame/router_stats.h"
+#include "core/frame/run_origin.h"
 #include "widgets/panel/csv.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {
+
+constexpr double kLeastWeightDifference = 1e-5;  // low end of the logarithmic colour scale
+
+double weightPosition(double difference) {
+  if (!std::isfinite(difference)) return std::nan("");
+  return difference <= kLeastWeightDifference
+             ? 0
+             : std::min(1.0, 1 - std::log10(difference) / std::log10(kLeastWeightDifference));
+}
+
+LegendScale weightLegend(bool dark) {
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its length"), .beyond = true};
+  for (const double share : {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0})
+    legend.ticks.push_back({weightPosition(share), QString::number(share * 100) + QStringLiteral(" %")});
+  return legend;
+}
+
+// |W_B - W_A| / |W_A| of an expert from its ratio in dB.
+float weightDifference(float sqnr_db) {
+  return is_missing(sqnr_db) ? kNoValue : std::pow(10.0f, -sqnr_db / 20);
+}
 
 constexpr double kLimit = 1;  // ends of the colour scale: a whole fair share more or less
 
@@ -55,8 +78,10 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
     selection_->setExpert(column);
   });
   connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
-  shown_ = makeChoice({"minus A", "the run", "run A"}, "Loads",
-                      "The load of each expert in the run minus that in run A, or either of them");
+  connect(selection_, &Selection::dataChanged, this, &LoadDifferencePanel::followOrigin);
+  shown_ = makeChoice({"minus A", "the run", "run A", "weights"}, "Loads",
+                      "The load of each expert in the run minus that in run A, or either of them; of checkpoints also "
+                      "how far the weights of each expert differ from A's");
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -64,7 +89,30 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
   keepState("shown", shown_);
 }
 
+// Shows the weights of checkpoints first: the loads at the cursor are of one batch of text.
+void LoadDifferencePanel::followOrigin() {
+  const bool has_weights = !weightRows(comparedRun(*selection_)).empty();
+  if (std::exchange(has_weights_, has_weights) == has_weights) return;
+  if (has_weights || shown() == Shown::weights)
+    shown_->setCurrentIndex(static_cast<int>(has_weights ? Shown::weights : Shown::difference));
+}
+
+// Of checkpoints that were run together: one row for each layer whose experts have the shapes of A's.
+std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::weightRows(int run) const {
+  std::vector<Row> rows;
+  if (run < 0 || run_origin(selection_->histories().front()->info()) != RunOrigin::checkpoint) return rows;
+  const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->specialisation_frame_at(INT64_MAX);
+  if (!frame) return rows;
+  for (const SpecialisationFrame& layer : frame->specialisation) {
+    Row row{layer.layer, {}, {}, {}};
+    for (const float sqnr : layer.weight_sqnr_E) row.difference.push_back(weightDifference(sqnr));
+    if (!row.difference.empty()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::int64_t* step) const {
+  if (shown() == Shown::weights) return weightRows(run);
   std::vector<Row> rows;
   if (run < 0) return rows;
   const auto b = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
@@ -87,13 +135,42 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::in
 }
 
 const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
-  return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
+  return shown() == Shown::difference || shown() == Shown::weights ? row.difference
+         : shown() == Shown::run                                   ? row.of_run
+                                                                   : row.of_a;
+}
+
+// "B: 1 of 64 experts has other weights than in A: layer 3, expert 5, by 12 % of their length".
+Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
+  int differ = 0, all = 0, layer = 0, expert = 0;
+  float most = 0;
+  for (const Row& row : weightRows(run))
+    for (std::size_t e = 0; e < row.difference.size(); ++e, ++all) {
+      differ += row.difference[e] > 0;
+      if (row.difference[e] > most) most = row.difference[e], layer = row.layer, expert = static_cast<int>(e);
+    }
+  if (all == 0) return {};
+  const QString letter = runLetter(*selection_, run);
+  if (differ == 0) return {{}, {QString("%1: all %2 experts have the weights of A").arg(letter).arg(all), "Equal"}};
+  const QString count = (differ == 1 ? QString("%1: %2 of %3 experts has other weights than in A")
+                                     : QString("%1: %2 of %3 experts have other weights than in A"))
+                            .arg(letter)
+                            .arg(differ)
+                            .arg(all);
+  return {{},
+          {QString("%1, most expert %2 of layer %3: by %4 of their length")
+               .arg(count)
+               .arg(expert)
+               .arg(layer)
+               .arg(formatPercent(static_cast<double>(most))),
+           QString("%1, most layer %2 expert %3").arg(count).arg(layer).arg(expert), count}};
 }
 
 // The mean difference of the shown run beside that of the noise twin.
 Panel::Answer LoadDifferencePanel::answer() const {
   const int shown_run = comparedRun(*selection_);
   if (shown_run < 0) return {};
+  if (shown() == Shown::weights) return weightAnswer(shown_run);
   const auto mean = [this](int run) {
     double sum = 0;
     std::size_t count = 0;
@@ -124,6 +201,7 @@ Panel::Answer LoadDifferencePanel::answer() const {
 QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
+  if (shown() == Shown::weights) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
   std::int64_t step = 0;
   const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!frame) return {};
@@ -138,6 +216,9 @@ void LoadDifferencePanel::refill() {
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
   std::int64_t step = 0;
   rows_ = rows(comparedRun(*selection_), &step);
+  if (rows_.empty() && shown() == Shown::weights)
+    return view_->setNotice(
+        "Weights are compared between two checkpoints that are run together, whose experts have the same shapes");
   if (rows_.empty())
     return view_->setNotice("No step with the loads of both runs, or they have different numbers of experts");
   view_->setNotice({});
@@ -150,17 +231,21 @@ void LoadDifferencePanel::refill() {
     const std::vector<float>& values = valuesOf(row);
     for (int e = 0; e < columns; ++e) {
       const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
-      codes.push_back(shown() == Shown::difference ? differenceCode(value)
-                                                   : utilisationCode(static_cast<double>(value)));
+      codes.push_back(shown() == Shown::weights      ? scaleCode(weightPosition(static_cast<double>(value)))
+                      : shown() == Shown::difference ? differenceCode(value)
+                                                     : utilisationCode(static_cast<double>(value)));
     }
   }
   view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
-  view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
-                                                : utilisationLegend(isDark(palette())));
+  view_->setWeights(shown() == Shown::weights ? sequentialWeights() : utilisationWeights());
+  view_->setLegend(shown() == Shown::weights      ? weightLegend(isDark(palette()))
+                   : shown() == Shown::difference ? differenceLegend(isDark(palette()))
+                                                  : utilisationLegend(isDark(palette())));
   const QString run = runLetter(*selection_, comparedRun(*selection_));
-  view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
-                                          : shown() == Shown::run      ? QString("layer, %1").arg(run)
-                                                                       : QString("layer, A"));
+  view_->setRowAxis(std::move(row_ticks), shown() == Shown::weights      ? QString("layer, %1 against A").arg(run)
+                                          : shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
+                                          : shown() == Shown::run        ? QString("layer, %1").arg(run)
+                                                                         : QString("layer, A"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
   markCurrent();
 }
@@ -175,6 +260,7 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
     const std::vector<float>& values = valuesOf(rows_[static_cast<std::size_t>(row)]);
     if (e >= std::ssize(values)) return QString();
     const float value = values[static_cast<std::size_t>(e)];
+    if (shown() == Shown::weights) return value == 0 ? QStringLiteral("0") : formatPercent(static_cast<double>(value));
     return shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2);
   });
 }
@@ -182,6 +268,10 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
 QStringList LoadDifferencePanel::describe(int row, int column) const {
   if (row >= std::ssize(rows_) || column >= std::ssize(rows_[static_cast<std::size_t>(row)].difference)) return {};
   const Row& at = rows_[static_cast<std::size_t>(row)];
+  if (shown() == Shown::weights)
+    return {QString("layer %1, expert %2").arg(at.layer).arg(column),
+            QString("weights differ from A's by %1 of their length")
+                .arg(formatPercent(static_cast<double>(at.difference[static_cast<std::size_t>(column)])))};
   return {QString("layer %1, expert %2").arg(at.layer).arg(column),
           QString("utilisation %1, in run A %2: %3")
               .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
@@ -190,6 +280,13 @@ QStringList LoadDifferencePanel::describe(int row, int column) const {
 }
 
 QString LoadDifferencePanel::csv() const {
+  if (shown() == Shown::weights) {
+    QString weights = QStringLiteral("layer,expert,|W - W_A| / |W_A|\n");
+    for (const Row& row : weightRows(comparedRun(*selection_)))
+      for (std::size_t e = 0; e < row.difference.size(); ++e)
+        weights += csvRow(row.layer, e, digits(row.difference[e], 9));
+    return weights;
+  }
   QString text =
       QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share),utilisation,in run A\n");
   std::int64_t step = 0;

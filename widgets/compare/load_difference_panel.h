@@ -21,14 +21,17 @@ class LoadDifferencePanel : public Panel {
   Answer answer() const override;
 
  private:
-  enum class Shown { difference, run, run_a };
+  enum class Shown { difference, run, run_a, weights };
   struct Row {
     int layer = 0;
-    std::vector<float> difference, of_run, of_a;  // [E]; utilisation
+    std::vector<float> difference, of_run, of_a;  // [E] utilisation; of weights `difference` alone, |W - W_A| / |W_A|
   };
   // One row for each layer that both runs have with the same number of experts, at the newest step at or before the
   // cursor's.
   std::vector<Row> rows(int run, std::int64_t* step) const;
+  void followOrigin();
+  std::vector<Row> weightRows(int run) const;
+  Answer weightAnswer(int run) const;
   const std::vector<float>& valuesOf(const Row& row) const;
   Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }
   void refill();
@@ -40,6 +43,7 @@ class LoadDifferencePanel : public Panel {
   QComboBox* shown_;
   MatrixPlot* view_;
   std::vector<Row> rows_;
+  bool has_weights_ = false;  // of checkpoints
 };
 
 }  // namespace moescope

@@ -32,7 +32,9 @@ QString LossGapPanel::status() const {
   return timeStatus(selection_->step(), false);
 }
 
+// Of checkpoints all batches are judged: none, so that no part of them is marked.
 StepRange LossGapPanel::judgedSteps() const {
+  if (judged_->onTexts()) return {};
   for (const int place : judged_->candidates())
     if (const Conclusion& c = judged_->conclusion(place); !is_missing(c.gap)) return c.steps;
   return {};
@@ -54,8 +56,26 @@ QStringList LossGapPanel::lettersOf(const std::vector<int>& places) const {
   return letters;
 }
 
+// "B: +0.0037 \u00b1 0.0067 nats/token": checkpoints have no first and last steps, only batches of text.
+Panel::Answer LossGapPanel::answerOnTexts() const {
+  QStringList sentences;
+  for (const int place : judged_->candidates()) {
+    const Conclusion& c = judged_->conclusion(place);
+    if (is_missing(c.gap)) continue;
+    const QString sign = c.gap > 0 ? QStringLiteral("+") : QString();
+    sentences << QString("%1: %2%3 \u00b1 %4")
+                     .arg(runLetter(*selection_, place), sign,
+                          inPrint(QString::number(static_cast<double>(c.gap), 'g', 2)),
+                          inPrint(QString::number(static_cast<double>(c.half), 'g', 2)));
+  }
+  if (sentences.isEmpty()) return {};
+  const QString gaps = sentences.join(QStringLiteral("; "));
+  return {{}, {QString("%1 nats/token, mean over the batches of text").arg(gaps), gaps}};
+}
+
 // "D leaves the band at step 118 and stays out; B and C end inside it".
 Panel::Answer LossGapPanel::answer() const {
+  if (judged_->onTexts()) return answerOnTexts();
   const float band = judged_->matters();
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
   QStringList sentences, outside;

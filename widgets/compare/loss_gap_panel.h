@@ -23,6 +23,7 @@ class LossGapPanel : public Panel {
 
  private:
   void refill();
+  Answer answerOnTexts() const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
   QStringList lettersOf(const std::vector<int>& places) const;
 

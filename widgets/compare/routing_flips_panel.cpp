@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/comparison/comparison.h"
+#include "core/frame/run_origin.h"
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
@@ -171,8 +172,8 @@ Panel::Answer RoutingFlipsPanel::answer() const {
 
 // Says whether the settings or drifted weights are the cause, with the noise twin's share for comparison.
 QString RoutingFlipsPanel::reasonText(const Rate& of) const {
-  if (of.step < kFirstJudged) return {};
   const auto& histories = selection_->histories();
+  if (of.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
   const bool drifted = runs_->isNoiseTwin(of.run) ||
                        !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
   if (!drifted) return QString("; the weights still equal those of A, so the settings cause it");

@@ -106,10 +106,23 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
 }
 
+// Of checkpoints on the same texts: the gap with its interval over them.
+QStringList VerdictStrip::textForms(const Conclusion& c) const {
+  if (is_missing(c.gap)) return {"One batch of text gives no interval"};
+  const QString gap = QString("Loss gap %1 ± %2 nats/token")
+                          .arg((c.gap > 0 ? QStringLiteral("+") : QString()) +
+                                   inPrint(QString::number(static_cast<double>(c.gap), 'g', 2)),
+                               inPrint(QString::number(static_cast<double>(c.half), 'g', 2)));
+  const QString target =
+      QString("%1, target ±%2").arg(gap, inPrint(QString::number(static_cast<double>(c.matters), 'g', 2)));
+  return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
+}
+
 // If neither a twin nor a few steps settle the open verdicts: how many steps it would take.
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
+    if (judged_->onTexts()) return textForms(c);
     if (c.verdict != Verdict::unclear) continue;
     return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
                 .arg(static_cast<double>(c.half), 0, 'g', 2)

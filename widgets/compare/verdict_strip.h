@@ -43,6 +43,7 @@ class VerdictStrip : public QWidget {
   };
   void fill();
   void fillSettlement();
+  QStringList textForms(const Conclusion& c) const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;
   QString runsOf(const Settlement& found) const;

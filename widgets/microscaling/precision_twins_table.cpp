@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/comparison/verdict.h"
 #include "widgets/microscaling/share_delegate.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
@@ -37,6 +38,20 @@ QString divergenceText(const FigureOfPieces& figure) {
 
 QString lossText(const FigureOfPieces& figure) {
   return interval(figure, signedText(figure.mean));
+}
+
+// "mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty: none was measured.
+QString fitText(const PrecisionScan& scan) {
+  QStringList within;
+  for (const PublishedFit& fit : scan.published)
+    if (fit_of(fit, scan.loss, kMatters) == Fit::within) within << QString::fromStdString(fit.name);
+  if (scan.published.empty()) return {};
+  const QString target = QString("within %1 of the loss").arg(formatPercent(kMatters));
+  if (within.isEmpty()) return QString("No published recipe is known to stay %1").arg(target);
+  const QString last = within.takeLast();
+  return within.isEmpty()
+             ? QString("Of published recipes %1 stays %2").arg(last, target)
+             : QString("Of published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
 }
 
 bool toldApart(const FigureOfPieces& behind) {
@@ -86,6 +101,21 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
     for (int column = 0; column < model.columnCount(); ++column)
       model.item(model.rowCount() - 1, column)->setEditable(false);
   }
+  for (const PublishedFit& fit : scan.published) {
+    auto* name = new QStandardItem(QString("recipe %1").arg(QString::fromStdString(fit.name)));
+    name->setData(name->text(), Qt::UserRole);
+    name->setToolTip(
+        QString("What this published recipe rounds in its forward pass, the gate in FP32. A loss change of "
+                "%1 nats/token matters, %2 of the loss; this one: %3")
+            .arg(inPrint(QString::number(kMatters * scan.loss, 'g', 2)), formatPercent(kMatters),
+                 QLatin1String(to_text(fit_of(fit, scan.loss, kMatters)))));
+    model.appendRow({name, figureItem(divergenceText(fit.divergence), fit.divergence.mean),
+                     figureItem(lossText(fit.loss_change), fit.loss_change.mean), new QStandardItem()});
+    model.item(model.rowCount() - 1, kDivergenceColumn)
+        ->setData(most > 0 ? std::min(1.0, fit.divergence.mean / most) : 0, kShareRole);
+    for (int column = 0; column < model.columnCount(); ++column)
+      model.item(model.rowCount() - 1, column)->setEditable(false);
+  }
 }
 
 QStringList twinsAnswers(const PrecisionScan& scan) {
@@ -101,9 +131,13 @@ QStringList twinsAnswers(const PrecisionScan& scan) {
   });
   const QString others = near == 0 ? QString() : QString("; %1 not told apart from it").arg(near);
   const PrecisionTwin& all = scan.twins.front();
-  return {QString("%1%2. All operands together: %3, loss %4")
-              .arg(figure, others, divergenceText(all.divergence), lossText(all.loss_change)),
-          figure + others, figure, who};
+  const QString together = QString("%1%2. All operands together: %3, loss %4")
+                               .arg(figure, others, divergenceText(all.divergence), lossText(all.loss_change));
+  const QString fit = fitText(scan);
+  QStringList answers{together, figure + others, figure, who};
+  if (!fit.isEmpty())
+    answers = QStringList{QString("%1. %2").arg(together, fit), QString("%1%2. %3").arg(figure, others, fit)} + answers;
+  return answers;
 }
 
 QString twinsCsv(const PrecisionScan& scan) {
@@ -126,6 +160,13 @@ QString twinsCsv(const PrecisionScan& scan) {
     }
     text += figures.join(QLatin1Char(',')) + QLatin1Char('\n');
   }
+  const auto cells = [](const FigureOfPieces& figure) {
+    return digits(figure.mean, 6) + QLatin1Char(',') +
+           (std::isnan(figure.interval) ? QString() : digits(figure.interval, 3));
+  };
+  for (const PublishedFit& fit : scan.published)
+    text += QStringLiteral("%1,,,,%2,,,%3,,\n")
+                .arg(QString::fromStdString(fit.name), cells(fit.divergence), cells(fit.loss_change));
   return text;
 }
 

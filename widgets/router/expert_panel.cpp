@@ -4,13 +4,17 @@
 #include <QSignalBlocker>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "core/frame/router_stats.h"
+#include "core/frame/run_origin.h"
 #include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -149,6 +153,8 @@ void ExpertPanel::addTiles() {
       {"Score mass", [this] { return figure(last_score_, true); }, &last_score_},
       {"Rank, node", [this] { return rankText(); }},
       {"Weights", [this] { return weightsText(); }},
+      {"Loss without it, nats", [this] { return costText(); }},
+      {"Saliency", [this] { return saliencyText(); }},
   };
   for (int i = 0; i < static_cast<int>(figures.size()); ++i) {
     const Figure& of = figures[static_cast<std::size_t>(i)];
@@ -285,7 +291,30 @@ QString ExpertPanel::weightsText() const {
   if (!now || e >= now->weight_norm_E.size()) return {};
   const QString norm = QString("norm %1").arg(formatValue(now->weight_norm_E[e]));
   const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
-  return is_missing(sqnr) ? norm : QString("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
+  if (is_missing(sqnr)) return norm;
+  if (run_origin(history->info()) == RunOrigin::checkpoint)
+    return QString("%1, %2 from A").arg(norm, formatPercent(std::pow(10.0, -static_cast<double>(sqnr) / 20)));
+  return QString("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
+}
+
+void ExpertPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
+  measured_ = std::move(measured);
+  showWhatThereIs();
+  update();
+}
+
+const ExpertCost* ExpertPanel::cost() const {
+  if (!measured_ || !selection_->history() || measured_->run != runLabel(*selection_, selection_->run()))
+    return nullptr;
+  return measured_->scan.find(selection_->layer(), selection_->expert());
+}
+
+QString ExpertPanel::costText() const {
+  return cost() ? lossChangeText(cost()->loss_change) : QString();
+}
+
+QString ExpertPanel::saliencyText() const {
+  return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString();
 }
 
 void ExpertPanel::refillLoad() {

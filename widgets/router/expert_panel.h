@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/history/last_array.h"
+#include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"
 #include "widgets/plots/line_plot.h"
@@ -33,6 +34,7 @@ class ExpertPanel : public Panel {
   };
   std::function<Intervention(int layer, int expert)> interventionOf;
   void refreshActions();
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: forgets it
 
  signals:
   void killRequested(int layer, int expert, bool kill);                  // `kill` false: revive
@@ -64,6 +66,9 @@ class ExpertPanel : public Panel {
   QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
+  const ExpertCost* cost() const;  // of the chosen expert; nullptr: not measured
+  QString costText() const;
+  QString saliencyText() const;
 
   QSpinBox* expert_;
   LinePlot *load_, *bias_;
@@ -76,6 +81,7 @@ class ExpertPanel : public Panel {
     std::function<QString()> text;
   };
   std::vector<Tile> tiles_;
+  std::shared_ptr<const MeasuredExperts> measured_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;
   LastArray last_bias_{&RouterFrame::expert_bias}, last_gate_{&RouterFrame::gate_mass},
       last_score_{&RouterFrame::score_mass};

@@ -2,19 +2,23 @@
 
 #include <QPainter>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
 #include "core/frame/coactivation.h"
+#include "core/frame/run_origin.h"
 #include "core/frame/specialisation.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
 namespace {
 
 enum Order { kById, kByDomain, kByTeam };
+enum Figure { kLift, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
 constexpr float kHardlyAPreference = 1.3f;  // lift below which an expert hardly prefers a domain
 
@@ -42,12 +46,16 @@ QString domainName(const RunInfo& info, std::size_t domain) {
 
 SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Specialisation", Provenance::measured_here, parent) {
-  showAnswers([this] { return liftLegend(isDark(palette())); });
+  showAnswers([this] {
+    const bool dark = isDark(palette());
+    return removes() ? removal_.legend(dark) : liftLegend(dark);
+  });
   view_ = new MatrixPlot(this);
   view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
-  view_->figure = [this](int row, int column) {
+  view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
+    if (removes()) return std::nullopt;
     return FigureTarget{.key = "domain_lift",
                         .layer = selection_->layer(),
                         .expert = columns_[static_cast<std::size_t>(column)],
@@ -59,18 +67,134 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   view_->setHatched(kZeroLoadCode);
   followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    if (figure_->currentIndex() == kPruning) return;
     domain_ = row;
     selection_->setExpert(columns_[static_cast<std::size_t>(column)]);
     view_->markDirty();
   });
   addControl(new LayerCombo(selection_, this));
+  figure_ = makeChoice({"lift", "loss without it", "pruned models"}, "Figure",
+                       "Lift: use of an expert by a domain over its use by all text. On request also the change of "
+                       "the loss without one expert, by domain, and without several experts of every layer");
+  connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
+  addControl(figure_);
   order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
                       "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation");
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
   addBody(view_);
+  measure_ = new QPushButton("Measure", this);
+  measure_->setToolTip("Runs pieces of the texts through the model once more for each expert that is left out");
+  measure_->hide();
+  connect(measure_, &QPushButton::clicked, this, [this] {
+    if (!progress_.isEmpty()) return emit measurementCancelled();
+    emit removalRequested(selection_->run(), selection_->step());
+  });
+  addBody(measure_, 0);
+  connect(selection_, &Selection::dataChanged, this, &SpecialisationPanel::showFigure);
   keepState("order", order_);
+  showFigure();
+}
+
+bool SpecialisationPanel::hasModel() const {
+  const History* history = selection_->history();
+  return history && run_origin(history->info()) != RunOrigin::log;
+}
+
+bool SpecialisationPanel::removes() const {
+  return figure_ && figure_->currentIndex() != kLift && hasModel();
+}
+
+const MeasuredExperts* SpecialisationPanel::measured() const {
+  const bool there = measured_ && selection_->history() && measured_->run == runLabel(*selection_, selection_->run());
+  return there ? measured_.get() : nullptr;
+}
+
+void SpecialisationPanel::showFigure() {
+  figure_->setVisible(hasModel());
+  order_->setVisible(!removes());
+  measure_->setVisible(removes() && (!progress_.isEmpty() || !measured()));
+  measure_->setText(progress_.isEmpty() ? QString("Measure") : QString("Cancel"));
+  view_->markDirty();
+  update();
+}
+
+void SpecialisationPanel::showMeasuring(const QString& progress) {
+  progress_ = progress;
+  refused_.clear();
+  showFigure();
+}
+
+void SpecialisationPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
+  progress_.clear();
+  refused_.clear();
+  measured_ = std::move(measured);
+  showFigure();
+}
+
+void SpecialisationPanel::showRefused(const QString& why) {
+  progress_.clear();
+  refused_ = why;
+  showFigure();
+}
+
+void SpecialisationPanel::refillRemoval() {
+  const MeasuredExperts* measured = this->measured();
+  removal_ = {};
+  if (!measured)
+    return view_->setNotice(progress_.isEmpty()
+                                ? QString("Not measured yet: \"Measure\" below runs pieces of the texts "
+                                          "once more without each expert")
+                                : progress_);
+  const bool pruning = figure_->currentIndex() == kPruning;
+  removal_ = pruning ? prunedModels(measured->scan) : costsByDomain(measured->scan, selection_->layer());
+  if (removal_.columns.isEmpty()) return view_->setNotice("No expert can be removed: every token needs nearly all");
+  view_->setNotice({});
+  columns_.resize(static_cast<std::size_t>(removal_.columns.size()));
+  std::iota(columns_.begin(), columns_.end(), 0);
+  view_->setCells(static_cast<int>(removal_.rows.size()), static_cast<int>(removal_.columns.size()), removal_.codes());
+  view_->setLegend(removal_.legend(isDark(palette())));
+  const auto ticks = [](const QStringList& names) {
+    std::vector<Tick> ticks;
+    for (const QString& name : names) ticks.push_back({static_cast<double>(ticks.size()), name});
+    return ticks;
+  };
+  view_->setRowAxis(ticks(removal_.rows), removal_.row_title);
+  view_->setColumnAxis(ticks(removal_.columns), removal_.column_title);
+  const int expert = pruning ? -1 : selection_->expert();
+  view_->setCurrent(expert < 0 ? -1 : std::clamp(domain_, 0, static_cast<int>(removal_.rows.size()) - 1), expert);
+}
+
+QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
+  const FigureOfPieces& figure = removal_.cell(row, column);
+  const QString loss =
+      std::isnan(figure.mean) ? QString("not measured") : QString("loss %1 nats/token").arg(lossChangeText(figure));
+  if (figure_->currentIndex() == kPruning)
+    return {QString("%1 experts of every layer removed, %2").arg(removal_.columns[column], removal_.rows[row]), loss};
+  const ExpertCost* cost = measured() ? measured()->scan.find(selection_->layer(), column) : nullptr;
+  if (!cost) return {};
+  return {QString("%1 without expert %2 of layer %3").arg(removal_.rows[row]).arg(column).arg(cost->layer), loss,
+          QString("load %1 of a fair share, saliency %2")
+              .arg(formatValue(static_cast<float>(cost->load), 3), formatValue(static_cast<float>(cost->saliency), 3)),
+          QString("divergence %1 nats/token").arg(inPrint(QString::number(cost->divergence.mean, 'g', 3)))};
+}
+
+QString SpecialisationPanel::removalStatus() const {
+  if (!measured()) return {};
+  const QString pieces =
+      QString("95 % intervals over %1 pieces of text, %2").arg(measured()->scan.pieces).arg(measured()->run);
+  return run_origin(selection_->history()->info()) == RunOrigin::checkpoint
+             ? pieces
+             : QString("%1, weights in FP32 before step %2").arg(pieces).arg(measured()->step);
+}
+
+Panel::Answer SpecialisationPanel::answerOfRemoval() const {
+  if (!progress_.isEmpty()) return {{}, {progress_}};
+  if (!refused_.isEmpty()) return {{}, {refused_}, true};
+  if (!measured()) return {{}, {"Not measured yet"}};
+  if (figure_->currentIndex() == kPruning) return {"How many experts could go?", pruningAnswers(measured()->scan)};
+  return {"Which expert could go?", costAnswers(measured()->scan)};
 }
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
@@ -104,6 +228,7 @@ void SpecialisationPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!hasSteps(view_)) return;
+  if (removes()) return refillRemoval();
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
@@ -139,6 +264,13 @@ void SpecialisationPanel::refill() {
 }
 
 void SpecialisationPanel::paintNumbers(QPainter& painter) const {
+  if (removes()) {
+    if (removal_.cells.empty()) return;
+    return view_->paintTexts(painter, view_->sizeFor(QStringLiteral("-0.0000"), {4, 0}), [this](int row, int column) {
+      const double change = removal_.cell(row, column).mean;
+      return std::isnan(change) ? QString() : inPrint(QString::number(change, 'f', 4));
+    });
+  }
   view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.00"), {4, 0}), [this](int row, int column) {
     return liftText(
         lift_[static_cast<std::size_t>(row * view_->columns() + columns_[static_cast<std::size_t>(column)])]);
@@ -146,6 +278,7 @@ void SpecialisationPanel::paintNumbers(QPainter& painter) const {
 }
 
 QStringList SpecialisationPanel::describe(int row, int column) const {
+  if (removes()) return removal_.cells.empty() ? QStringList() : describeRemoval(row, column);
   const SpecialisationFrame* now = table();
   if (!now) return {};
   const int expert = columns_[static_cast<std::size_t>(column)];
@@ -183,6 +316,7 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
 }
 
 Panel::Answer SpecialisationPanel::answer() const {
+  if (removes()) return answerOfRemoval();
   const SpecialisationFrame* now = table();
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
   if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
@@ -205,10 +339,15 @@ Panel::Answer SpecialisationPanel::answer() const {
 }
 
 QString SpecialisationPanel::status() const {
+  if (removes()) return removalStatus();
   return frame_ ? timeStatus(frame_->step, false) : QString();
 }
 
 QString SpecialisationPanel::csv() const {
+  if (removes()) {
+    const ExpertScan scan = measured() ? measured()->scan : ExpertScan();
+    return figure_->currentIndex() == kPruning ? pruningCsv(scan) : costsCsv(scan);
+  }
   QString text = QStringLiteral("step,layer,domain,expert,slots,share P(e|d),baseline P(e),lift\n");
   const auto frame =
       selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;

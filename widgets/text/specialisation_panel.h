@@ -1,10 +1,14 @@
 // Use of a layer's experts by domain: lift over the expert's share of all text. A click on a domain names its experts.
+// On request also what the model loses without each expert, by domain, and without several of every layer.
 #pragma once
 
 #include <QComboBox>
+#include <QPushButton>
 
+#include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/text/removal_table.h"
 
 namespace moescope {
 
@@ -15,11 +19,28 @@ class SpecialisationPanel : public Panel {
   explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
+  // Shows the progress of a measurement that this panel requested.
+  void showMeasuring(const QString& progress);
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: forgets it
+  void showRefused(const QString& why);
+
+ signals:
+  void removalRequested(int run, std::int64_t step);  // of a run of this program: the weights before `step`
+  void measurementCancelled();
+
  protected:
   QString status() const override;
   Answer answer() const override;
 
  private:
+  bool hasModel() const;                    // of the active run, whose experts can be left out
+  bool removes() const;                     // whether figures of removed experts are shown
+  const MeasuredExperts* measured() const;  // of the active run; nullptr: none
+  void showFigure();
+  void refillRemoval();
+  QStringList describeRemoval(int row, int column) const;
+  Answer answerOfRemoval() const;
+  QString removalStatus() const;
   void refill();
   void paintNumbers(QPainter& painter) const;
   const SpecialisationFrame* table() const;
@@ -29,6 +50,11 @@ class SpecialisationPanel : public Panel {
 
   MatrixPlot* view_;
   QComboBox* order_;
+  QComboBox* figure_ = nullptr;
+  QPushButton* measure_ = nullptr;
+  std::shared_ptr<const MeasuredExperts> measured_;
+  RemovalTable removal_;
+  QString progress_, refused_;  // of a measurement; empty: none
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column

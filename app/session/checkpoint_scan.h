@@ -1,0 +1,58 @@
+// Measures something on a model in a thread of its own: on a checkpoint with the texts of a run of it, which its
+// recording names; or on the weights of a run of this program before one of its steps, with its held-out text.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/checkpoints/ablation/predictions.h"
+#include "core/checkpoints/text_sources.h"
+#include "core/history/history.h"
+#include "core/training/engine/recompute.h"
+
+namespace moescope {
+
+class CheckpointScan {
+ public:
+  using Progress = std::function<bool(int done, int of)>;  // passes; returns false to stop
+  // Called in the thread. May throw std::exception.
+  using Measure = std::function<void(CheckpointModel& model, const std::vector<LabelledText>& texts,
+                                     const ComparedTexts& which, const Progress& progress)>;
+  // Both start at once. Of a checkpoint; throws std::runtime_error: the recording does not name the texts.
+  CheckpointScan(const History& run, Measure measure);
+  // Of a run, of which a copy trains up to plan.step.
+  CheckpointScan(RecomputePlan plan, Measure measure);
+  ~CheckpointScan();  // stops after the current pass or step
+
+  bool over() const { return over_; }
+  int passes() const { return of_; }                     // 0: the model is being read, or the copy trains
+  std::int64_t next_step() const { return next_step_; }  // of the copy
+  int passes_done() const { return done_; }
+  const std::string& error() const { return error_; }  // once it is over; empty: none
+
+ private:
+  // The model and its texts, in pieces of `length` tokens.
+  struct Source {
+    std::shared_ptr<void> folder;  // temporary files of the model
+    std::unique_ptr<CheckpointModel> model;
+    std::vector<LabelledText> texts;
+    Index length = 0;
+  };
+  Source weightsBefore(const RecomputePlan& plan, const std::stop_token& stop);
+  void work(const std::stop_token& stop);
+
+  std::function<Source(const std::stop_token&)> open_;
+  Measure measure_;
+  std::string error_;
+  std::atomic<bool> over_ = false;
+  std::atomic<int> done_ = 0, of_ = 0;
+  std::atomic<std::int64_t> next_step_ = 0;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace moescope

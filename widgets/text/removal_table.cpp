@@ -1,0 +1,139 @@
+#include "widgets/text/removal_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/panel/csv.h"
+#include "widgets/panel/measured_experts.h"
+
+namespace moescope {
+
+namespace {
+
+QString intervalCell(const FigureOfPieces& figure) {
+  return std::isnan(figure.interval) ? QString() : digits(figure.interval, 3);
+}
+
+QString quoted(const std::string& text) {
+  return QLatin1Char('"') + QString::fromStdString(text).replace(QLatin1Char('"'), QStringLiteral("\"\"")) +
+         QLatin1Char('"');
+}
+
+}  // namespace
+
+double RemovalTable::largest() const {
+  double most = 0;
+  for (const FigureOfPieces& figure : cells)
+    if (std::isfinite(figure.mean)) most = std::max(most, std::fabs(figure.mean));
+  return most;
+}
+
+std::vector<std::uint8_t> RemovalTable::codes() const {
+  const double most = largest();
+  std::vector<std::uint8_t> codes;
+  for (const FigureOfPieces& figure : cells)
+    codes.push_back(std::isnan(figure.mean) ? kNoDataCode
+                                            : divergingCode(most > 0 ? 0.5 + figure.mean / (2 * most) : 0.5));
+  return codes;
+}
+
+LegendScale RemovalTable::legend(bool dark) const {
+  const double most = largest();
+  LegendScale legend{
+      .lut = utilisationLut(dark), .ticks = {}, .caption = "nats/token", .beyond = false, .first_code = 2};
+  if (most > 0)
+    legend.ticks = {{0.0, inPrint(QString::number(-most, 'g', 2))},
+                    {0.5, QStringLiteral("0")},
+                    {1.0, QStringLiteral("+") + QString::number(most, 'g', 2)}};
+  return legend;
+}
+
+RemovalTable costsByDomain(const ExpertScan& scan, int layer) {
+  RemovalTable table{
+      .rows = {"all text"}, .columns = {}, .row_title = "loss without it", .column_title = "expert", .cells = {}};
+  int experts = 0;
+  for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
+  const bool by_domain = scan.domains.size() > 1;
+  if (by_domain)
+    for (const std::string& domain : scan.domains) table.rows << QString::fromStdString(domain);
+  for (int e = 0; e < experts; ++e) table.columns << QString::number(e);
+  table.cells.assign(static_cast<std::size_t>(table.rows.size() * experts), {std::nan(""), std::nan("")});
+  for (const ExpertCost& cost : scan.experts) {
+    if (cost.layer != layer) continue;
+    const auto at = [&](std::size_t row) -> FigureOfPieces& {
+      return table.cells[row * static_cast<std::size_t>(experts) + static_cast<std::size_t>(cost.expert)];
+    };
+    at(0) = cost.loss_change;
+    for (std::size_t domain = 0; by_domain && domain < cost.loss_by_domain.size(); ++domain)
+      at(domain + 1) = cost.loss_by_domain[domain];
+  }
+  return table;
+}
+
+RemovalTable prunedModels(const ExpertScan& scan) {
+  RemovalTable table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
+                     .columns = {},
+                     .row_title = "experts removed",
+                     .column_title = "experts removed from every layer",
+                     .cells = {}};
+  for (const PrunedModel& model : scan.pruning) table.columns << QString::number(model.removed);
+  for (const auto figure : {&PrunedModel::by_divergence, &PrunedModel::by_saliency, &PrunedModel::random})
+    for (const PrunedModel& model : scan.pruning) table.cells.push_back(model.*figure);
+  return table;
+}
+
+QStringList costAnswers(const ExpertScan& scan) {
+  if (scan.experts.empty()) return {};
+  const ExpertCost& first = scan.experts.front();
+  const QString who = QString("Expert %1 of layer %2").arg(first.expert).arg(first.layer);
+  const QString loss = QString("%1: loss %2 nats/token without it").arg(who, lossChangeText(first.loss_change));
+  // An interval that holds 0 is not told apart from no change.
+  const auto needed = std::ranges::count_if(
+      scan.experts, [](const ExpertCost& cost) { return cost.loss_change.mean - cost.loss_change.interval > 0; });
+  return {QString("%1; the loss rises by more than its interval without %2 of the %3 experts")
+              .arg(loss)
+              .arg(needed)
+              .arg(scan.experts.size()),
+          loss, who};
+}
+
+QStringList pruningAnswers(const ExpertScan& scan) {
+  if (scan.pruning.empty()) return {};
+  const PrunedModel& last = scan.pruning.back();
+  const QString which = QString("Without %1 experts of every layer").arg(last.removed);
+  const QString best = QString("%1: loss %2 nats/token by divergence").arg(which, lossChangeText(last.by_divergence));
+  return {QString("%1, %2 by saliency, %3 at random")
+              .arg(best, lossChangeText(last.by_saliency), lossChangeText(last.random)),
+          best, which};
+}
+
+QString costsCsv(const ExpertScan& scan) {
+  QString text = QStringLiteral(
+      "layer,expert,load (1 = fair),saliency,divergence [nats/token],interval,domain,"
+      "loss change without it [nats/token],interval\n");
+  for (const ExpertCost& cost : scan.experts) {
+    const auto row = [&](const QString& domain, const FigureOfPieces& loss) {
+      if (!std::isnan(loss.mean))
+        text += csvRow(cost.layer, cost.expert, digits(cost.load, 6), digits(cost.saliency, 6),
+                       digits(cost.divergence.mean, 6), intervalCell(cost.divergence), domain, digits(loss.mean, 6),
+                       intervalCell(loss));
+    };
+    row(QString(), cost.loss_change);
+    for (std::size_t domain = 0; domain < cost.loss_by_domain.size(); ++domain)
+      row(quoted(scan.domains[domain]), cost.loss_by_domain[domain]);
+  }
+  return text;
+}
+
+QString pruningCsv(const ExpertScan& scan) {
+  QString text = QStringLiteral(
+      "experts removed from every layer,loss change by divergence [nats/token],interval,by saliency [nats/token],"
+      "interval,random [nats/token],interval\n");
+  for (const PrunedModel& model : scan.pruning)
+    text += csvRow(model.removed, digits(model.by_divergence.mean, 6), intervalCell(model.by_divergence),
+                   digits(model.by_saliency.mean, 6), intervalCell(model.by_saliency), digits(model.random.mean, 6),
+                   intervalCell(model.random));
+  return text;
+}
+
+}  // namespace moescope
