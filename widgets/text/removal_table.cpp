@@ -49,8 +49,11 @@ LegendScale RemovalTable::legend(bool dark) const {
 }
 
 RemovalTable costsByDomain(const ExpertScan& scan, int layer) {
-  RemovalTable table{
-      .rows = {"all text"}, .columns = {}, .row_title = "loss without it", .column_title = "expert", .cells = {}};
+  RemovalTable table{.rows = {"all text"},
+                     .columns = {},
+                     .row_title = "change of the loss without the expert, nats/token",
+                     .column_title = "expert",
+                     .cells = {}};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   const bool by_domain = scan.domains.size() > 1;
@@ -73,10 +76,12 @@ RemovalTable costsByDomain(const ExpertScan& scan, int layer) {
 RemovalTable prunedModels(const ExpertScan& scan) {
   RemovalTable table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
                      .columns = {},
-                     .row_title = "experts removed",
-                     .column_title = "experts removed from every layer",
+                     .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
+                     .column_title = {},
                      .cells = {}};
-  for (const PrunedModel& model : scan.pruning) table.columns << QString::number(model.removed);
+  int experts = 0;
+  for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
+  for (const PrunedModel& model : scan.pruning) table.columns << QString("%1 of %2").arg(model.removed).arg(experts);
   for (const auto figure : {&PrunedModel::by_divergence, &PrunedModel::by_saliency, &PrunedModel::random})
     for (const PrunedModel& model : scan.pruning) table.cells.push_back(model.*figure);
   return table;
@@ -94,7 +99,7 @@ QStringList costAnswers(const ExpertScan& scan) {
               .arg(loss)
               .arg(needed)
               .arg(scan.experts.size()),
-          loss, who};
+          loss, QString("%1: loss %2").arg(who, lossChangeText(first.loss_change.mean)), who};
 }
 
 QStringList pruningAnswers(const ExpertScan& scan) {
@@ -104,7 +109,7 @@ QStringList pruningAnswers(const ExpertScan& scan) {
   const QString best = QString("%1: loss %2 nats/token by divergence").arg(which, lossChangeText(last.by_divergence));
   return {QString("%1, %2 by saliency, %3 at random")
               .arg(best, lossChangeText(last.by_saliency), lossChangeText(last.random)),
-          best, which};
+          best, QString("%1: loss %2").arg(which, lossChangeText(last.by_divergence.mean)), which};
 }
 
 QString costsCsv(const ExpertScan& scan) {
