@@ -1,7 +1,6 @@
 #include "app/window/command_palette.h"
 
 #include <QKeyEvent>
-#include <QLabel>
 #include <QPainter>
 #include <QStyledItemDelegate>
 #include <QTextLayout>
@@ -179,8 +178,11 @@ CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
   list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);
+  nothing_found_ = new QLabel("No action, panel, metric, setting, lesson or file matches");
+  nothing_found_->setMargin(kSpace8);
   column->addWidget(query_);
-  column->addWidget(list_);
+  column->addWidget(nothing_found_);
+  column->addWidget(list_, 1);
   query_->installEventFilter(this);
   connect(query_, &QLineEdit::textChanged, this, &CommandPalette::search);
   connect(list_, &QListView::clicked, this, &CommandPalette::runCurrent);
@@ -193,6 +195,7 @@ CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
 
 void CommandPalette::search(const QString& text) {
   commands_->setQuery(text);
+  nothing_found_->setVisible(commands_->rowCount() == 0);
   list_->setCurrentIndex(commands_->index(0));
   list_->scrollToTop();
 }

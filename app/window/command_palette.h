@@ -3,6 +3,7 @@
 
 #include <QAbstractListModel>
 #include <QDialog>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListView>
 #include <functional>
@@ -57,6 +58,7 @@ class CommandPalette : public QDialog {
   void search(const QString& text);
   void runCurrent();
   QLineEdit* query_;
+  QLabel* nothing_found_;
   QListView* list_;
   CommandList* commands_;
 };

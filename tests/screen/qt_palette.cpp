@@ -207,6 +207,10 @@ class PaletteTest : public QObject {
     QVERIFY(takesKeys(&window));
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     QVERIFY(paletteOf(window));
+    auto* none = paletteOf(window)->findChild<QLabel*>();
+    QVERIFY(!none->isVisible());
+    QTest::keyClicks(paletteOf(window)->findChild<QLineEdit*>(), "qqzzxx");
+    QVERIFY(none->isVisible() && none->text().endsWith("matches"));
     QTest::keyClick(paletteOf(window)->findChild<QLineEdit*>(), Qt::Key_Escape);
     QTRY_VERIFY(!paletteOf(window));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/frame/run_origin.h"
 #include "widgets/panel/flat_combo.h"
@@ -194,7 +195,9 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  plot_->setCaption(metricCaption(shownMetric()));
+  // Names both curves: the pale one has a value for each step.
+  const QString bold = QString(" (bold: smoothed over %1 steps)").arg(std::lround(1 / (1 - smoothing())));
+  plot_->setCaption(metricCaption(shownMetric()) + (smoothing() > 0 ? bold : QString()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));
 }
