@@ -150,28 +150,31 @@ int threads_per_job(int jobs) {
   return jobs > 1 && share >= kLeastShare ? share : 0;
 }
 
+// Runs each job on `share` threads of the team. Clang 14 crashes on a taskloop inside a lambda.
+static void run_in_team(int jobs, int share, const std::function<void(int)>& job) {
+  if (team_threads == 1) {  // another thread has the team
+    for (int i = 0; i < jobs; ++i) job(i);
+    return;
+  }
+  char order = 0;
+  hand_over(&order);
+#pragma omp taskloop grainsize(1) shared(job, order)
+  for (int i = 0; i < jobs; ++i) {
+    take_over(&order);
+    const TeamThreads team(share);
+    job(i);
+    hand_over(&order);
+  }
+  take_over(&order);
+}
+
 void side_by_side(int jobs, const std::function<void(int)>& job) {
   const int share = threads_per_job(jobs);
   if (share == 0 || team_threads > 0 || inside_loop) {
     for (int i = 0; i < jobs; ++i) job(i);
     return;
   }
-  start_team([&] {
-    if (team_threads == 1) {  // another thread has the team
-      for (int i = 0; i < jobs; ++i) job(i);
-      return;
-    }
-    char order = 0;
-    hand_over(&order);
-#pragma omp taskloop grainsize(1) shared(job, order)
-    for (int i = 0; i < jobs; ++i) {
-      take_over(&order);
-      const TeamThreads team(share);
-      job(i);
-      hand_over(&order);
-    }
-    take_over(&order);
-  });
+  start_team([&] { run_in_team(jobs, share, job); });
 }
 
 void* thread_scratch_bytes(std::size_t bytes) {
