@@ -225,7 +225,7 @@ class CheckpointTest : public QObject {
     QCOMPARE(w.window.workspaces()->current(), compare);
     auto* loads = compare->findChild<LoadDifferencePanel*>();
     QTRY_VERIFY(loads->isVisible());
-    QVERIFY2(loads->answerText().contains("most expert 2 of layer 1: by "), qPrintable(loads->answerText()));
+    QVERIFY2(loads->answerText().contains("in layer 1, expert 2: "), qPrintable(loads->answerText()));
     QVERIFY2(loads->answerText().contains("B: 1 of "), qPrintable(loads->answerText()));
     auto* predictions = compare->findChild<GradientErrorPanel*>();
     QTRY_VERIFY(predictions->isVisible());

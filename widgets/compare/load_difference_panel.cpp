@@ -23,7 +23,7 @@ double weightPosition(double difference) {
 }
 
 LegendScale weightLegend(bool dark) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its length"), .beyond = true};
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its norm"), .beyond = true};
   for (const double share : {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0})
     legend.ticks.push_back({weightPosition(share), QString::number(share * 100) + QStringLiteral(" %")});
   return legend;
@@ -140,7 +140,7 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
                                                                    : row.of_a;
 }
 
-// "B: 1 of 64 experts has other weights than in A: layer 3, expert 5, by 12 % of their length".
+// "B: 1 of 64 experts has other weights than in A, the largest difference in layer 3, expert 5: 12 % of the norm".
 Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
   int differ = 0, all = 0, layer = 0, expert = 0;
   float most = 0;
@@ -158,12 +158,12 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
                             .arg(differ)
                             .arg(all);
   return {{},
-          {QString("%1, most expert %2 of layer %3: by %4 of their length")
+          {QString("%1, the largest difference in layer %2, expert %3: %4 of the norm")
                .arg(count)
-               .arg(expert)
                .arg(layer)
+               .arg(expert)
                .arg(formatPercent(static_cast<double>(most))),
-           QString("%1, most layer %2 expert %3").arg(count).arg(layer).arg(expert), count}};
+           QString("%1, most in layer %2, expert %3").arg(count).arg(layer).arg(expert), count}};
 }
 
 // The mean difference of the shown run beside that of the noise twin.
@@ -270,7 +270,7 @@ QStringList LoadDifferencePanel::describe(int row, int column) const {
   const Row& at = rows_[static_cast<std::size_t>(row)];
   if (shown() == Shown::weights)
     return {QString("layer %1, expert %2").arg(at.layer).arg(column),
-            QString("weights differ from A's by %1 of their length")
+            QString("weights differ from A's by %1 of their norm")
                 .arg(formatPercent(static_cast<double>(at.difference[static_cast<std::size_t>(column)])))};
   return {QString("layer %1, expert %2").arg(at.layer).arg(column),
           QString("utilisation %1, in run A %2: %3")
