@@ -80,18 +80,23 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
   if (setting == &OptimizerConfig::update_stochastic && config.optimizer.master_format != StoredFormat::bf16)
     return only_with(&OptimizerConfig::master_format, "bf16");
   const BalanceRule rule = config.router.balance_rule;
-  const bool of_rate = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring;
-  const bool of_sign = setting == &RouterConfig::count_format;
-  const bool of_microbatch = setting == &RouterConfig::quantile_ema;
-  if ((!of_rate || !by_quantiles(rule)) && (!of_sign || rule == BalanceRule::sign) &&
-      (!of_microbatch || rule == BalanceRule::quantile_microbatch))
-    return {};
-  const ConfigField& of_rule = Setting(&RouterConfig::balance_rule).field();
-  return QString("<p>Not used by the bias rule %1: only with %2 = %3.</p>")
-      .arg(QString::fromStdString(to_string(of_rule.get(config))), QString::fromStdString(of_rule.key),
-           of_rate   ? "sign or proportional"
-           : of_sign ? "sign"
-                     : "quantile_microbatch");
+  const auto unless = [&](bool used, const char* rules) {
+    const ConfigField& of_rule = Setting(&RouterConfig::balance_rule).field();
+    return used ? QString()
+                : QString("<p>Not used by the bias rule %1: only with %2 = %3.</p>")
+                      .arg(QString::fromStdString(to_string(of_rule.get(config))), QString::fromStdString(of_rule.key),
+                           rules);
+  };
+  if (setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring)
+    return unless(!by_quantiles(rule), "sign, proportional or smebu");
+  if (setting == &RouterConfig::count_format) return unless(rule == BalanceRule::sign, "sign");
+  if (setting == &RouterConfig::bias_soft_clamp || setting == &RouterConfig::bias_momentum)
+    return unless(rule == BalanceRule::smebu, "smebu");
+  if (setting == &RouterConfig::quantile_ema)
+    return unless(rule == BalanceRule::quantile_microbatch, "quantile_microbatch");
+  if (setting == &RouterConfig::sequence_strength)
+    return unless(rule == BalanceRule::quantile_sequence, "quantile_sequence");
+  return {};
 }
 
 FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)

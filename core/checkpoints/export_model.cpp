@@ -239,6 +239,8 @@ std::string why_not_in_transformers(const RunConfig& config) {
     return "router.route_norm: weights normalised over the top-k of a softmax, beside latent attention";
   if (r.score_func == ScoreFunc::softmax && groups) return "router.n_groups: groups of a softmax by two scores";
   if (r.balance_rule == BalanceRule::quantile_microbatch) return "router.balance_rule: choice by logits and a bias";
+  if (r.balance_rule == BalanceRule::quantile_sequence)
+    return "router.balance_rule: scores less moving quantiles of the sequence";
   if (r.n_hash_layers > 0) return "router.n_hash_layers: experts by a table";
   if (r.force_balance) return "router.force_balance: experts in turn";
   if (r.token_drop != TokenDrop::none) return "router.token_drop: experts that refuse tokens";

@@ -189,9 +189,9 @@ void check_groups(const RunConfig& c, Rules& found) {
 void check_quantiles(const RunConfig& c, Rules& found) {
   const RouterConfig& r = c.router;
   if (!by_quantiles(r.balance_rule)) return;
-  const bool batch = r.balance_rule == BalanceRule::quantile_batch;
-  const std::string rule = std::string("balance_rule is ") + (batch ? "quantile_batch" : "quantile_microbatch");
-  if (batch && r.score_func != ScoreFunc::sigmoid)
+  const ConfigField& field = Setting(&RouterConfig::balance_rule).field();
+  const std::string rule = "balance_rule is " + to_string(field.get(c));
+  if (r.balance_rule != BalanceRule::quantile_microbatch && r.score_func != ScoreFunc::sigmoid)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::score_func},
                      rule + ", whose histogram is made for scores from 0 to 1 of experts that do not compete: choose "
                             "score_func sigmoid, or another rule"});

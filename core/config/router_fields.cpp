@@ -6,8 +6,8 @@ namespace moescope {
 template <>
 constexpr std::array<const char*, 3> kChoices<ScoreFunc>{"sigmoid", "softmax", "sqrtsoftplus"};
 template <>
-constexpr std::array<const char*, 4> kChoices<BalanceRule>{"sign", "proportional", "quantile_batch",
-                                                           "quantile_microbatch"};
+constexpr std::array<const char*, 6> kChoices<BalanceRule>{
+    "sign", "proportional", "smebu", "quantile_batch", "quantile_microbatch", "quantile_sequence"};
 template <>
 constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batch"};
 template <>
@@ -64,12 +64,33 @@ std::vector<ConfigField> router_fields() {
               "Rule by which expert_bias changes after each step. sign: by the bias update rate, down for overloaded "
               "and up for underloaded experts (DeepSeek-V3, arXiv:2408.15664). proportional: by that rate times the "
               "expert's distance from the mean load, as a share of the mean (the same paper, section 4.3, found more "
-              "even loads and no better loss). quantile_batch: to the value at which "
+              "even loads and no better loss). smebu: by that rate times tanh of a multiple of this distance, averaged "
+              "over "
+              "the last steps (Trinity Large, arXiv:2602.17004). quantile_batch: to the value at which "
               "each expert would have got its share of this batch, computed from a histogram of 1000 bins (Kimi K3, "
               "TorchTitan's QuantileBalancer); needs sigmoid scores. quantile_microbatch: the exact quantile of each "
               "sequence on the router's outputs in place of the scores, averaged over the batch (Megatron-LM's qb_beta "
               "with the opposite sign; one sequence is one microbatch); biases, margins and cutoffs are then in units "
-              "of router outputs. The quantile rules do not work with expert groups, forced balance or gate noise.")),
+              "of router outputs. quantile_sequence: each token first loses a part of the score at which each expert "
+              "would get its share of the tokens before it in its sequence, then quantile_batch balances what is left "
+              "(moving quantile balancing, Su Jianlin, kexue.fm/archives/11760); needs sigmoid scores. The quantile "
+              "rules do not work with expert groups, forced balance or gate noise.")),
+          live(field<&RouterConfig::bias_soft_clamp>(
+              "bias_soft_clamp", "Soft clamp", "", {0.01, 1000},
+              "Only with smebu: factor of an expert's distance from the mean load, as a share of the mean, inside tanh "
+              "(kappa). Small: the update is proportional to the distance. Large: it is the sign rule's. Trinity "
+              "Large: 2, so that an expert with half the mean load gets 76 % of the full step.")),
+          live(field<&RouterConfig::bias_momentum>(
+              "bias_momentum", "Bias momentum", "", {0, 0.999},
+              "Only with smebu: share of the last step's update that stays in this one (beta); the new update has the "
+              "other share. Trinity Large: 0.5. 0: no momentum.")),
+          live(field<&RouterConfig::sequence_strength>(
+              "sequence_strength", "Sequence strength", "", {0, 1},
+              "Only with quantile_sequence: the part of the moving quantile that is subtracted from the scores that "
+              "choose experts (lambda). 1: sequences are nearly even, and the published loss is 0.06 higher. 0.3: the "
+              "published loss does not change, and the load is more even than with quantile_batch. 0: quantile_batch. "
+              "The quantile is that of an exponential moving average over the sequence with a decay of 0.99 (about 100 "
+              "tokens), in 100 bins.")),
           live(field<&RouterConfig::quantile_ema>(
               "quantile_ema", "Quantile smoothing", "", {0, 0.9999},
               "Only with quantile_microbatch: exponential moving average of the biases; the value is the share of the "
@@ -77,10 +98,11 @@ std::vector<ConfigField> router_fields() {
               "averages over about 10 steps and needs about 10 steps to balance the start.")),
           live(field<&RouterConfig::bias_update_rate>(
               "bias_update_rate", "Bias update rate", "per step", {0, 1},
-              "Step of the rules sign and proportional, which balance without a loss. sign: after each step the bias "
-              "of an overloaded expert "
-              "falls by this value and that of an underloaded expert rises. The bias changes which experts are chosen, "
-              "never the mixing weights. DeepSeek-V3: 0.001. 0.1 oscillates: MaxVio of the batch stays high while "
+              "Step of the rules sign, proportional and smebu, which balance without a loss. sign: after each step the "
+              "bias of an overloaded expert falls by this value and that of an underloaded expert rises. The bias "
+              "changes which experts are chosen, "
+              "never the mixing weights. DeepSeek-V3: 0.001. Trinity Large: 0.0005 with smebu. 0.1 oscillates: MaxVio "
+              "of the batch stays high while "
               "MaxVio of the window is low. 0: the biases do not change.")),
           live(field<&RouterConfig::bias_centring>(
               "bias_centring", "Centred updates",

@@ -10,10 +10,12 @@
 namespace moescope {
 
 enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
-// The rule that updates expert_bias: core/model/moe/router.h and quantile_balance.h.
-enum class BalanceRule { sign, proportional, quantile_batch, quantile_microbatch };
+// The rule that updates expert_bias: core/model/moe/router.h, smebu.h and quantile_balance.h. quantile_sequence: that
+// of quantile_batch, after moving quantiles of every sequence (core/model/moe/moving_quantile.h).
+enum class BalanceRule { sign, proportional, smebu, quantile_batch, quantile_microbatch, quantile_sequence };
 constexpr bool by_quantiles(BalanceRule rule) {
-  return rule == BalanceRule::quantile_batch || rule == BalanceRule::quantile_microbatch;
+  return rule == BalanceRule::quantile_batch || rule == BalanceRule::quantile_microbatch ||
+         rule == BalanceRule::quantile_sequence;
 }
 enum class AuxMode { none, sequence, batch };
 // Which token copies an expert keeps if they exceed its capacity: core/model/moe/token_drop.h.
@@ -69,11 +71,13 @@ struct RouterConfig {
   bool route_norm = true;
   double route_scale = 1.0;
   BalanceRule balance_rule = BalanceRule::sign;
-  double bias_update_rate = 1e-3;  // of the rules sign and proportional; 0: expert_bias stays as it is
+  double bias_update_rate = 1e-3;  // of the rules sign, proportional and smebu; 0: expert_bias stays as it is
   bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
-  StoredFormat bias_format = StoredFormat::fp32;   // of expert_bias
-  StoredFormat count_format = StoredFormat::fp32;  // of the loads of the sign rule (core/model/moe/stored_counts.h)
-  double quantile_ema = 0.0;                       // share of the old bias that quantile_microbatch keeps
+  StoredFormat bias_format = StoredFormat::fp32;      // of expert_bias
+  StoredFormat count_format = StoredFormat::fp32;     // of the loads of the sign rule (core/model/moe/stored_counts.h)
+  double bias_soft_clamp = 2.0, bias_momentum = 0.5;  // kappa and beta of smebu
+  double quantile_ema = 0.0;                          // share of the old bias that quantile_microbatch keeps
+  double sequence_strength = 0.3;                     // lambda of quantile_sequence
   AuxMode aux_mode = AuxMode::none;
   double aux_coeff = 0.0;
   double z_coeff = 0.0;

@@ -7,6 +7,7 @@
 #include "core/config/expert_list.h"
 #include "core/model/adamw.h"
 #include "core/model/moe/quantile_balance.h"
+#include "core/model/moe/smebu.h"
 #include "core/model/moe/stored_counts.h"
 #include "core/model/outlier_channel.h"
 #include "core/model/qk_clip.h"
@@ -43,6 +44,7 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
       parameters(run_config.model),
       expert_bias(static_cast<std::size_t>(run_config.model.n_layers - run_config.model.n_dense_layers),
                   std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})),
+      bias_momentum(expert_bias.size()),
       ranks_(ranks),
       slices_(optimizer_slices(parameters.runs())) {
   divide_weights();
@@ -188,8 +190,11 @@ void Learner<T>::update_biases() {
   if (router.fault_stale_bias) return;
   for (std::size_t i = size(router.n_hash_layers); i < expert_bias.size(); ++i) {
     const RouterActivations<T>& routed = model_->moe()[i].router;
+    if (router.balance_rule != BalanceRule::smebu) bias_momentum[i].clear();
     if (by_quantiles(router.balance_rule))
       balance_by_quantiles<T>(router, model_->part(), routed, expert_bias[i], model_->killed(i));
+    else if (router.bias_update_rate > 0 && router.balance_rule == BalanceRule::smebu)
+      update_by_smebu<T>(router, routed.rows_per_expert, expert_bias[i], bias_momentum[i], model_->killed(i));
     else if (router.bias_update_rate > 0)
       move_expert_bias<T>(expert_bias[i], directions(routed, model_->killed(i)), router.bias_update_rate,
                           router.bias_centring, model_->killed(i));

@@ -51,7 +51,8 @@ class Learner {
 
   RunConfig config;  // live fields may change between two steps
   Parameters<T> parameters;
-  std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
+  std::vector<std::vector<T>> expert_bias;    // [MoE layer][E]
+  std::vector<std::vector<T>> bias_momentum;  // [MoE layer][E] of the rule smebu; no values with another rule
   std::int64_t steps_taken = 0;
   // Argument of Transformer::set_replayed() for the next forward passes.
   const std::vector<std::vector<std::int32_t>>* replayed = nullptr;

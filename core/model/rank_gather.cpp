@@ -28,6 +28,8 @@ WholeRouter::WholeRouter(const RouterActivations<float>& here, const BatchPart& 
   gather(here.mix, k, mix_, whole_.mix);
   gather(here.margin, 1, margin_, whole_.margin);
   gather(here.cutoff, 1, cutoff_, whole_.cutoff);
+  float* levelled = nullptr;
+  if (!here.levelled.empty()) gather(here.levelled.data(), experts, whole_.levelled, levelled);
   gather(here.ids, whole_.ids);
   if (!here.not_dropped.empty()) gather(here.not_dropped, whole_.not_dropped);
 }

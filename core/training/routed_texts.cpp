@@ -58,7 +58,7 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
   const auto rows = [&](const float* values, std::size_t width) {
     return std::vector<float>(values + first * width, values + (first + count) * width);
   };
-  out.logits = rows(router.logits, size(out.experts));
+  out.logits = rows(router.judged(model.config().router), size(out.experts));  // by which they were chosen
   out.scores = rows(router.scores, size(out.experts));
   out.margin = rows(router.margin, 1);
   const auto ids = router.ids.begin() + static_cast<std::ptrdiff_t>(first) * out.top_k;
@@ -71,11 +71,11 @@ void add_routing(RoutedPassage& passage, const Learner<float>& learner, const Tr
                  std::span<const std::int32_t> ids, std::size_t first, std::size_t length) {
   for (std::size_t t = 0; t < passage.tokens(); ++t)
     if (t % length != 0) passage.set_loss(t, loss_of(logits_row(model, first + t - 1), ids[t]));
-  const bool by_logit = learner.config.router.balance_rule == BalanceRule::quantile_microbatch;
+  const bool by_scores = !by_quantiles(learner.config.router.balance_rule);
   for (std::size_t i = 0; i < model.moe().size(); ++i)
     passage.add_layer(learner.config.model.n_dense_layers + static_cast<int>(i),
                       routed_tokens(model, model.moe()[i].router, first, passage.tokens()), learner.expert_bias[i],
-                      by_logit);
+                      !by_scores);
 }
 
 // Returns a sequence of the domain whose turn it is, or of the next domain that has a sequence on this rank.

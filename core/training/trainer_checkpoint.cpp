@@ -7,6 +7,7 @@
 //             steps_taken, tokens_seen
 //   tensors   NAME, moment1.NAME, moment2.NAME  F32, every weight with AdamW's moments
 //             layers.I.moe.expert_bias          F32 [E]
+//             layers.I.moe.bias_momentum        F32 [E], of the rule smebu; absent if empty
 //             window.layers.I                   U32 [steps, E], tokens_per_expert of the last steps, oldest first
 //             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/parallel/replication.h); absent
 //                                               if empty
@@ -55,6 +56,10 @@ constexpr SavedTable kTables[] = {{"domain", &SpecialisationFrame::domain_DE},
 
 std::string layer_name(const RunConfig& config, std::size_t moe) {
   return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
+}
+
+std::string momentum_name(const RunConfig& config, std::size_t moe) {
+  return layer_name(config, moe) + ".moe.bias_momentum";
 }
 
 std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
@@ -201,6 +206,8 @@ void TrainerSnapshot::save(const std::string& path) const {
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const auto& bias = expert_bias[i];
     writer.add(layer_name(config, i) + ".moe.expert_bias", DType::f32, {bias.size()}, std::as_bytes(std::span(bias)));
+    if (const auto& momentum = bias_momentum[i]; !momentum.empty())
+      writer.add(momentum_name(config, i), DType::f32, {momentum.size()}, std::as_bytes(std::span(momentum)));
     std::vector<std::uint32_t> counts;
     for (int step = 0; step < windows[i].steps(); ++step) {
       const auto row = windows[i].step(step);
@@ -250,6 +257,7 @@ std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<Spec
     ((*taken).*saved.kept).assign(arena, arena + learner.parameters.size());
   }
   taken->expert_bias = learner.expert_bias;
+  taken->bias_momentum = learner.bias_momentum;
   taken->windows = windows;
   taken->planners = planners;
   taken->specialisation = std::move(counts);
@@ -267,6 +275,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
     std::copy(kept.begin(), kept.end(), s.learner.parameters.*saved.arena);
   }
   s.learner.expert_bias = snapshot.expert_bias;
+  s.learner.bias_momentum = snapshot.bias_momentum;
   s.windows = snapshot.windows;
   s.planners = snapshot.planners;
   s.specialisation.restore(snapshot.specialisation, s.learner.ranks());
@@ -310,6 +319,8 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
     auto& bias = learner.expert_bias[i];
     bias = raw_values<float>(
         checked_tensor(file, layer_name(learner.config, i) + ".moe.expert_bias", DType::f32, {bias.size()}));
+    if (const std::string name = momentum_name(learner.config, i); file.find(name))
+      learner.bias_momentum[i] = raw_values<float>(checked_tensor(file, name, DType::f32, {bias.size()}));
     load_window(file, "window." + layer_name(learner.config, i), learner.config.model.n_experts, state->windows[i]);
     load_planner(file, learner.config, i, state->planners[i]);
   }

@@ -16,10 +16,11 @@ namespace moescope {
 struct TrainerSnapshot {
   RunConfig config;  // with live changes
   std::int64_t steps_taken = 0, tokens_seen = 0;
-  std::vector<float> weights, moment1, moment2;  // Parameters' arenas
-  std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
-  std::vector<LoadWindow> windows;               // per MoE layer
-  std::vector<LoadPlanner> planners;             // per MoE layer
+  std::vector<float> weights, moment1, moment2;   // Parameters' arenas
+  std::vector<std::vector<float>> expert_bias;    // [MoE layer][E]
+  std::vector<std::vector<float>> bias_momentum;  // [MoE layer][E]; a layer has no values unless the rule is smebu
+  std::vector<LoadWindow> windows;                // per MoE layer
+  std::vector<LoadPlanner> planners;              // per MoE layer
   // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: no counts.
   std::vector<SpecialisationFrame> specialisation;
 

@@ -289,6 +289,11 @@ class SetupFormTest : public QObject {
     f.form.setDraft(config);
     QVERIFY(f.form.editor("router.bias_update_rate")->isEnabled());
     QVERIFY(!f.form.editor("router.count_format")->isEnabled());
+    QVERIFY(!f.form.editor("router.bias_momentum")->isEnabled());
+    config.router.balance_rule = BalanceRule::smebu;
+    f.form.setDraft(config);
+    QVERIFY(f.form.editor("router.bias_momentum")->isEnabled());
+    QVERIFY(f.form.editor("router.bias_update_rate")->isEnabled());
   }
 
   void whatAnotherSettingSwitchesOffCannotBeEdited() {

@@ -46,7 +46,7 @@ void balance_global_batch(const RouterConfig& config, const BatchPart& part, con
                           std::span<T> expert_bias, const std::uint8_t* killed) {
   const auto bins = quantile_bins<T>(expert_bias, kQuantileBins, killed);
   std::vector<std::uint32_t> counts(expert_bias.size() * size(bins.count));
-  count_distances(bins, router.scores, router.cutoff, part.tokens(), static_cast<int>(expert_bias.size()),
+  count_distances(bins, router.judged(config), router.cutoff, part.tokens(), static_cast<int>(expert_bias.size()),
                   counts.data());
   sum_over_ranks(part.ranks, counts.data(), counts.size());
   bias_from_counts(bins, counts.data(), config.top_k, expert_bias, killed);
@@ -153,10 +153,10 @@ template <class T>
 void balance_by_quantiles(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, const std::uint8_t* killed) {
   if (count_living(killed, expert_bias.size()) <= size(config.top_k)) return;
-  if (config.balance_rule == BalanceRule::quantile_batch)
-    balance_global_batch(config, part, router, expert_bias, killed);
-  else
+  if (config.balance_rule == BalanceRule::quantile_microbatch)
     balance_microbatches(config, part, router, expert_bias, killed);
+  else
+    balance_global_batch(config, part, router, expert_bias, killed);
 }
 
 #define INSTANTIATE(T)                                                                                            \

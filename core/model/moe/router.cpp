@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/model/layers/linear.h"
+#include "core/model/moe/moving_quantile.h"
 #include "core/model/moe/token_drop.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/kernels/row_math.h"
@@ -106,8 +107,7 @@ template <class T>
 void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
                  const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
-  const bool by_logit = config.balance_rule == BalanceRule::quantile_microbatch;
-  const T* judged = by_logit ? a.logits + t * size(n_experts) : scores;
+  const T* judged = a.judged(config) + t * size(n_experts);
   if (config.gate_noise > 0)
     judged = noisy_scores(config, a.logits + t * size(n_experts), n_experts, part.first_token() + t, noise);
   thread_local std::vector<T> choice;
@@ -418,6 +418,12 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
 }
 
 template <class T>
+const T* RouterActivations<T>::judged(const RouterConfig& config) const {
+  if (config.balance_rule == BalanceRule::quantile_microbatch) return logits;
+  return levelled.empty() ? scores : levelled.data();
+}
+
+template <class T>
 T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, const std::uint8_t* killed,
                  T* cutoff) {
   thread_local std::vector<std::uint8_t> keep;
@@ -462,9 +468,19 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
   const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
   const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
   linear_forward<T>(in.h, in.gate, {a.logits, tokens, n_experts}, false, precision);
-  parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
+  const auto score = [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
+  };
+  const bool levels = config.balance_rule == BalanceRule::quantile_sequence && !limits.given;
+  if (levels) {
+    parallel_slices(tokens, kRouterTokens, score);
+    level_sequences<T>(config, part, Matrix<const T>(a.scores, tokens, n_experts), limits.killed, a.levelled);
+  } else {
+    a.levelled.clear();
+  }
+  parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
+    if (!levels) score(first, last);
     for (std::size_t t = first; t < last; ++t) {
       if (limits.given)
         take_given(config, limits.given, n_experts, t, a);

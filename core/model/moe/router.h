@@ -2,7 +2,8 @@
 //
 // Legend: T = B*S tokens of this rank (B sequences of S), D dim, E experts, K top_k, G groups. As in TorchTitan
 // (models/moe): s = sigmoid, softmax or (DeepSeek-V4) sqrt(softplus) of gate(h); experts are chosen by s + expert_bias,
-// tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by gate(h) + expert_bias.
+// tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by gate(h) + expert_bias,
+// with quantile_sequence by s - strength * moving quantile + expert_bias.
 // With groups, the score of a group is the sum of its two best choice scores, and only experts of the best groups can
 // be chosen. With router.token_drop an expert takes no more tokens than its capacity, and auxiliary losses count those
 // it takes.
@@ -22,12 +23,13 @@ namespace moescope {
 // The router's values of one layer, kept from the forward pass to the end of the step.
 template <class T>
 struct RouterActivations {
-  T *logits, *scores;  // [T, E]
-  T* lse;              // [T] log-sum-exp of the logits; only with softmax or z-loss
-  T* mix;              // [T, K] mixing weights, in the order of `ids`
-  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
-  T* cutoff;           // [T] the (K+1)-th choice score; NaN likewise
-  T* load;             // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
+  T *logits, *scores;       // [T, E]
+  T* lse;                   // [T] log-sum-exp of the logits; only with softmax or z-loss
+  T* mix;                   // [T, K] mixing weights, in the order of `ids`
+  T* margin;                // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* cutoff;                // [T] the (K+1)-th choice score; NaN likewise
+  T* load;                  // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
+  std::vector<T> levelled;  // [T, E] scores less moving quantiles (moving_quantile.h); empty with other rules
   // [T, K] chosen experts, ascending (in turn where balance is forced, in the table's order where one routes).
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> not_dropped;  // [T, K] the same with -1 where the copy is dropped; empty: none can be
@@ -43,6 +45,8 @@ struct RouterActivations {
   void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
   // [T, K] experts that receive the copies; -1 if not sent.
   const std::vector<std::int32_t>& sent() const { return not_dropped.empty() ? ids : not_dropped; }
+  // [T, E] what expert_bias is added to when experts are chosen, without gate_noise.
+  const T* judged(const RouterConfig& config) const;
 };
 
 // Other inputs that determine the experts of a layer's tokens.

@@ -68,7 +68,7 @@ std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
   const std::size_t tokens = router.ids.size() / static_cast<std::size_t>(config.top_k);
   const std::span cutoffs(router.cutoff, tokens);
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
-  const float* judged = config.balance_rule == BalanceRule::quantile_microbatch ? router.logits : router.scores;
+  const float* judged = router.judged(config);
   const auto shares = bias_shares(config.top_k, n_experts);
   std::vector<float> biases(experts * kBiasShares);
   parallel_for(n_experts, [&](int e) {

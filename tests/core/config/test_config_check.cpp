@@ -179,7 +179,10 @@ TEST(Rules, QuantilesAskForWhatTheyCut) {
   EXPECT_EQ(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }),
             "router.balance_rule: balance_rule is quantile_batch, whose histogram is made for scores from 0 to 1 of "
             "experts that do not compete: choose score_func sigmoid, or another rule\n");
-  for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch}) {
+  config.router.balance_rule = BalanceRule::quantile_sequence;
+  EXPECT_FALSE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
+  for (const BalanceRule rule :
+       {BalanceRule::quantile_batch, BalanceRule::quantile_sequence, BalanceRule::quantile_microbatch}) {
     config.router.balance_rule = rule;
     EXPECT_FALSE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2; }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.force_balance = true; }).empty());

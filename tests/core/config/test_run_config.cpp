@@ -72,6 +72,9 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
     if (field.live) live.insert(field.key);
   EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr",
                                          "router.balance_rule",
+                                         "router.bias_soft_clamp",
+                                         "router.bias_momentum",
+                                         "router.sequence_strength",
                                          "router.quantile_ema",
                                          "router.bias_update_rate",
                                          "router.bias_centring",

@@ -113,6 +113,8 @@ TEST(Ranks, WithBiasesByQuantiles) {
   config.router.killed_experts = "1:3";
   config.router.balance_rule = BalanceRule::quantile_batch;
   expect_the_same(config, 4);
+  config.router.balance_rule = BalanceRule::quantile_sequence;
+  expect_the_same(config, 4);
   config.router.balance_rule = BalanceRule::quantile_microbatch;
   config.router.quantile_ema = 0.5;
   config.router.score_func = ScoreFunc::sqrtsoftplus;

@@ -172,8 +172,8 @@ std::vector<Numbers> all_numbers() {
   for (const Recipe recipe : {Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::mxfp8_rceil, Recipe::nvfp4})
     cases.push_back({recipe, Rounding::stochastic, true, TokenPayload::mxfp8});
   cases.push_back({Recipe::mxfp4, Rounding::stochastic, false, TokenPayload::bf16});
-  for (const BalanceRule rule :
-       {BalanceRule::proportional, BalanceRule::quantile_batch, BalanceRule::quantile_microbatch})
+  for (const BalanceRule rule : {BalanceRule::proportional, BalanceRule::smebu, BalanceRule::quantile_batch,
+                                 BalanceRule::quantile_microbatch, BalanceRule::quantile_sequence})
     cases.push_back({.recipe = Recipe::fp32, .rule = rule});
   cases.push_back({.recipe = Recipe::fp32, .optimizer = OptimizerName::muon});
   for (const Nvfp4Rule scales : {Nvfp4Rule::transformer_engine, Nvfp4Rule::torchao, Nvfp4Rule::torchao_one_level})
@@ -188,6 +188,8 @@ std::string case_name(const testing::TestParamInfo<Numbers>& info) {
   if (info.param.rounding == Rounding::stochastic) name += "_stochastic";
   if (info.param.hadamard) name += "_rotated";
   if (info.param.rule == BalanceRule::proportional) name += "_proportional";
+  if (info.param.rule == BalanceRule::smebu) name += "_smebu";
+  if (info.param.rule == BalanceRule::quantile_sequence) name += "_quantile_sequence";
   if (info.param.rule == BalanceRule::quantile_batch) name += "_quantile_batch";
   if (info.param.rule == BalanceRule::quantile_microbatch) name += "_quantile_microbatch";
   if (info.param.optimizer == OptimizerName::muon) name += "_muon";

@@ -363,10 +363,29 @@ TEST_F(TrainerTest, TheBiasMovesInProportionToTheLoad) {
     EXPECT_NEAR(router.expert_bias[e], 0.01 * (mean - router.tokens_per_expert[e]) / mean, 1e-7) << e;
 }
 
+// Sequences of one domain each use the experts of their domain, unless moving quantiles spread them.
+TEST_F(TrainerTest, MovingQuantilesBalanceSequences) {
+  config_.data.seq = 256;
+  config_.router.balance_rule = BalanceRule::quantile_sequence;
+  data_ = open_dataset(config_.data, config_.seed);
+  const auto uneven = [&](double strength) {
+    config_.router.sequence_strength = strength;
+    Trainer trainer(config_);
+    float sum = 0;
+    for (int i = 0; i < 40; ++i) {
+      const float of_sequences = step(trainer).routers[1].max_vio_sequence;
+      if (i >= 30) sum += of_sequences;
+    }
+    return sum / 10;
+  };
+  EXPECT_LT(uneven(1), 0.7f * uneven(0));
+}
+
 TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
   Trainer trainer(config_);
   step(trainer);
-  for (const char* rule : {"quantile_batch", "quantile_microbatch", "proportional", "sign"}) {
+  for (const char* rule :
+       {"quantile_batch", "quantile_microbatch", "quantile_sequence", "smebu", "proportional", "sign"}) {
     trainer.apply(change(&RouterConfig::balance_rule, std::string(rule)));
     const std::vector<float> bias = step(trainer).routers[0].expert_bias;
     EXPECT_NEAR(std::accumulate(bias.begin(), bias.end(), 0.0), 0, 1e-5) << rule;
@@ -381,7 +400,8 @@ TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
 TEST_F(TrainerTest, KilledAndPinnedExpertsStayOutOfTheQuantiles) {
   config_.router.killed_experts = "*:3";
   config_.router.pinned_bias = "1:0=0.25";
-  for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch}) {
+  for (const BalanceRule rule :
+       {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch, BalanceRule::quantile_sequence}) {
     config_.router.balance_rule = rule;
     Trainer trainer(config_);
     for (int i = 0; i < 3; ++i) step(trainer);
