@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "core/frame/run_origin.h"
-#include "core/frame/student_t.h"
 #include "core/io/words.h"
+#include "core/numerics/student_t.h"
 
 namespace moescope {
 namespace {

@@ -1,9 +1,9 @@
 #include "core/checkpoints/ablation/predictions.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
+#include "core/numerics/divergence.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
 
@@ -51,11 +51,10 @@ Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> 
 }
 
 double divergence_of(const Predictions& exact, const Predictions& other) {
+  const auto vocabulary = std::ssize(exact.log_p) / static_cast<Index>(exact.tokens());
   double sum = 0;
-  for (std::size_t i = 0; i < exact.log_p.size(); ++i) {
-    const double p = std::exp(static_cast<double>(exact.log_p[i]));
-    sum += p * (static_cast<double>(exact.log_p[i]) - static_cast<double>(other.log_p[i]));
-  }
+  for (std::size_t first = 0; first < exact.log_p.size(); first += static_cast<std::size_t>(vocabulary))
+    sum += kl_divergence({exact.log_p.data() + first}, {other.log_p.data() + first}, vocabulary);
   return sum;
 }
 

@@ -105,9 +105,9 @@ void compare(const KeptPass& a, const KeptPass& b, TelemetryFrame& frame) {
   frame.fp32_any_layer_flipped = flipped_in_any_layer(a.routing(), b.routing());
   const Agreement found = agreement(b.predicted(), a.predicted());
   frame.fp32_kl = std::isnan(found.kl) ? kNoValue : static_cast<float>(found.kl);
-  frame.fp32_k1 = static_cast<float>(found.k1);
-  frame.fp32_k3 = static_cast<float>(found.k3);
-  frame.fp32_ratio_beyond_2 = static_cast<float>(found.ratio_beyond_2);
+  frame.fp32_k1 = static_cast<float>(found.ratios.k1());
+  frame.fp32_k3 = static_cast<float>(found.ratios.k3());
+  frame.fp32_ratio_beyond_2 = static_cast<float>(found.ratios.ratio_beyond_2());
 }
 
 std::string name_of(const std::string& folder) {

@@ -28,16 +28,16 @@ TEST(Agreement, IsOfTheDefinitions) {
   const double kl0 = 0.25 * (std::log(0.25 / 0.45) + std::log(0.25 / 0.275)) + 0.5 * std::log(0.5 / 0.275),
                kl2 = 0.4 * std::log(3);
   EXPECT_NEAR(all.kl, (kl0 + kl2) / 3, 1e-6);
-  EXPECT_NEAR(all.k1, -(std::log(1.8) + std::log(3)) / 3, 1e-6);
-  EXPECT_NEAR(all.k3, ((1.8 - 1 - std::log(1.8)) + (3 - 1 - std::log(3))) / 3, 1e-6);
-  EXPECT_NEAR(all.ratio_beyond_2, 1.0 / 3, 1e-9) << "token 2 alone";
+  EXPECT_NEAR(all.ratios.k1(), -(std::log(1.8) + std::log(3)) / 3, 1e-6);
+  EXPECT_NEAR(all.ratios.k3(), ((1.8 - 1 - std::log(1.8)) + (3 - 1 - std::log(3))) / 3, 1e-6);
+  EXPECT_NEAR(all.ratios.ratio_beyond_2(), 1.0 / 3, 1e-9) << "token 2 alone";
   const std::vector<std::uint8_t> padding = {0, 0, 1};
   const Agreement real = agreement(run, reference, padding.data());
   EXPECT_NEAR(real.kl, kl0 / 2, 1e-6);
-  EXPECT_EQ(real.ratio_beyond_2, 0);
+  EXPECT_EQ(real.ratios.ratio_beyond_2(), 0);
   const Agreement same = agreement(run, run);
   EXPECT_EQ(same.kl, 0);
-  EXPECT_EQ(same.k3, 0);
+  EXPECT_EQ(same.ratios.k3(), 0);
 }
 
 TEST(Agreement, OneLayerIsEnough) {

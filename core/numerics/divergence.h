@@ -1,0 +1,39 @@
+// How far two models agree about the tokens that follow.
+//
+// Legend: V vocabulary; p the probabilities of the model that is judged, q those of the reference; d = ln p - ln q of
+// the token that follows. With p the trainer's and q the inference engine's, d and k3 are those of AReaL (pull request
+// 1207); k1 and k3 are Schulman's estimators of KL(q || p) if tokens were drawn from q.
+#pragma once
+
+#include <cstdint>
+
+#include "core/numerics/matrix.h"
+
+namespace moescope {
+
+// The probabilities of a token: exp(logit - log_sum). log_sum is 0 if logits are log-probabilities already.
+struct TokenScores {
+  const float* logits;  // [V]
+  double log_sum = 0;
+};
+TokenScores token_scores(const float* logits, Index vocabulary);  // with ln of the sum of exp(logit)
+
+// KL(q || p) = sum over V of q ln(q / p), nats.
+double kl_divergence(TokenScores q, TokenScores p, Index vocabulary);
+
+// Means over the tokens added so far, at least one.
+class LogRatios {
+ public:
+  void add(double d);
+  std::int64_t tokens() const { return tokens_; }
+  double k1() const { return k1_ / static_cast<double>(tokens_); }                    // mean of -d
+  double k3() const { return k3_ / static_cast<double>(tokens_); }                    // of exp(d) - 1 - d
+  double ratio_beyond_2() const { return beyond_2_ / static_cast<double>(tokens_); }  // share with |d| > ln 2
+  double largest() const { return largest_; }                                         // |d|
+
+ private:
+  std::int64_t tokens_ = 0;
+  double k1_ = 0, k3_ = 0, beyond_2_ = 0, largest_ = 0;
+};
+
+}  // namespace moescope
