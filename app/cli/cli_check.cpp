@@ -19,8 +19,10 @@
 #include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_probs.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
 #include "core/training/engine/lock_step.h"
@@ -40,7 +42,7 @@ struct Word {
   const char* word;
   FindingKind kind;
 };
-constexpr std::array<Word, 29> kWords = {{
+constexpr std::array<Word, 30> kWords = {{
     {"nan", FindingKind::loss_not_finite},
     {"diverged", FindingKind::loss_stuck},
     {"spike", FindingKind::loss_spike},
@@ -64,6 +66,7 @@ constexpr std::array<Word, 29> kWords = {{
     {"flat-auxiliary", FindingKind::flat_auxiliary},
     {"unchanged-experts", FindingKind::unchanged_experts},
     {"shared-excess", FindingKind::shared_excess},
+    {"counted-twice", FindingKind::counted_twice},
     {"bias-against-gate", FindingKind::bias_against_gate},
     {"auxiliary-dominates", FindingKind::auxiliary_dominates},
     {"underflow", FindingKind::underflow},
@@ -81,7 +84,7 @@ const char* word_of(FindingKind kind) {
 struct CheckOptions {
   RoutedShape routed;
   std::string run;
-  std::string file, fail_on = "severe", until = "finding";
+  std::string file, engine, fail_on = "severe", until = "finding";
   bool json = false, follow = false;
   double idle = 0;
 };
@@ -278,7 +281,29 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
   return text;
 }
 
+// Of a trainer and an inference engine, in one file or two.
+void compare_engines(const CheckOptions& options) {
+  const LogRatios ratios = compare_log_probs(read_log_probs(options.file), read_log_probs(options.engine));
+  if (options.json) {
+    const Json json = {{"moescope_check", kCheckSchema},
+                       {"tokens", ratios.tokens()},
+                       {"k1", ratios.k1()},
+                       {"k3", ratios.k3()},
+                       {"ratio_beyond_2", ratios.ratio_beyond_2()},
+                       {"largest_difference", ratios.largest()}};
+    std::printf("%s\n", json.dump(2).c_str());
+    return;
+  }
+  std::printf(
+      "trainer against engine, %s tokens\n"
+      "KL(engine || trainer): k1 %.3g, k3 %.3g nats/token\n"
+      "probability ratio beyond 2: %.3g %% of the tokens\n"
+      "largest difference of a log-probability: %.3g nats\n",
+      grouped(ratios.tokens()).c_str(), ratios.k1(), ratios.k3(), 100 * ratios.ratio_beyond_2(), ratios.largest());
+}
+
 void check(const CheckOptions& options) {
+  if (!options.engine.empty()) return compare_engines(options);
   const FailOn fail_on(options.fail_on);
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
   if (newest_step(runs) < 0) throw std::runtime_error(options.file + ": has no step yet");
@@ -301,7 +326,7 @@ void add_check_command(CLI::App& app) {
       "warnings, too)";
   for (const Word& each : kWords) words += std::string(", ") + each.word;
   command.option("--fail-on", options->fail_on, words).shows_default();
-  command.option("--json", options->json, "Print all findings as JSON");
+  command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,
                                        "Read new steps while the recording or log grows (JSON lines may not exist "
                                        "yet), until one of these findings appears");
@@ -314,6 +339,13 @@ void add_check_command(CLI::App& app) {
       .range(0.0, 1e9)
       .shows_default()
       .needs(follow);
+  command
+      .option(
+          "--engine", options->engine,
+          "Compare the log-probabilities of RUN, by a trainer, with those of this file, by an inference engine, for "
+          "the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime and AReaL, responses of "
+          "vLLM and SGLang; the same file twice if it has both")
+      .excludes(follow);
   command.footer(
       "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
       "except a loss that was not finite.\n"
@@ -325,7 +357,8 @@ void add_check_command(CLI::App& app) {
       "added; the number rises when one changes.\n"
       "Examples:\n"
       "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
-      "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json");
+      "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json\n"
+      "  moescope-cli check batch.pt --engine batch.pt");
   command.runs([options] { check(*options); });
 }
 

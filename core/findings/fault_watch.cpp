@@ -68,6 +68,7 @@ void FaultWatch::window(const FaultReading& reading) {
     judge_bias(reading, most);
     judge_auxiliary(reading, most);
     judge_weights(reading);
+    judge_counts(reading);
   }
   judge_changes(reading);
   max_vio_ = most;
@@ -108,6 +109,14 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
 void FaultWatch::judge_weights(const FaultReading& reading) {
   if (trained_here_ || reading.router->gate_mass.empty()) return;  // or not logged at this step
   constant_.follow(reading.step, has_constant_weights(*reading.router));
+}
+
+void FaultWatch::judge_counts(const FaultReading& reading) {
+  const std::vector<std::uint32_t>& counts = reading.router->tokens_per_expert;
+  if (counts.empty() || reading.slots <= 0) return;
+  counted_ = std::accumulate(counts.begin(), counts.end(), 0.0);
+  slots_ = reading.slots;
+  twice_.follow(reading.step, std::fabs(counted_ - 2 * slots_) < kTwice * 2 * slots_);
 }
 
 void FaultWatch::judge_excess(const FaultReading& reading) {
@@ -177,6 +186,7 @@ void FaultWatch::findings(std::vector<Finding>& out) const {
   add_constant(out);
   add_excess(out);
   add_unchanged(out);
+  add_counted_twice(out);
 }
 
 void FaultWatch::add_bias(std::vector<Finding>& out) const {
@@ -227,6 +237,21 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.why =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";
+  out.push_back(std::move(finding));
+}
+
+void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
+  if (twice_.windows < kFaultWindows) return;
+  Finding finding = make(FindingKind::counted_twice, Severity::note, twice_.since);
+  finding.metric = FigureKey("tokens_per_expert");
+  finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
+  finding.title += ": tokens are counted twice";
+  finding.saw = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
+                ". Tokens of a step times top_k are " + grouped(static_cast<std::int64_t>(slots_)) + ".";
+  finding.why =
+      "Activations that are recomputed in the backward pass run the router again, and it counts its tokens a second "
+      "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, the number of "
+      "tokens may also be that of one of two ranks.";
   out.push_back(std::move(finding));
 }
 

@@ -1,6 +1,6 @@
 // Watches one MoE layer, window by window, for faults of a training program that no setting shows: a bias that never
 // moves, an auxiliary loss that says nothing, mixing weights that are constant, experts that get tokens and never
-// change, and padding that counts as text.
+// change, padding that counts as text, and tokens that count twice.
 //
 // Legend: E experts, K top_k. What a fault needs to be seen may be missing from a log: then it is not judged.
 #pragma once
@@ -28,6 +28,9 @@ inline constexpr double kLeastExcess = 0.3, kLeastOther = 0.3;  // times the fai
 // Mixing weights are constant if every expert's share of them is its share of the slots to this. Weights that differ by
 // 1 % move these shares by 1e-4 and more; shares are logged with 7 digits.
 inline constexpr double kSameShare = 1e-6;
+// Counts are twice tokens times top_k to this. Only twice is judged: other factors are those of loads that were logged
+// for several steps or by several ranks.
+inline constexpr double kTwice = 0.01;
 
 // A layer at the end of a window; what is not known is empty.
 struct FaultReading {
@@ -39,6 +42,7 @@ struct FaultReading {
   std::optional<double> aux_coeff;               // of an auxiliary loss that is on
   bool aux_is_ours = false;                      // with its coefficient, so that aux_coeff is its floor
   float aux_of_all = kNoValue;                   // the sum over layers
+  double slots = 0;                              // tokens of a step times top_k; 0: not known
   const SpecialisationFrame* experts = nullptr;  // the newest since the last reading
   double lr = 0;                                 // in the step of `experts`; NaN: not known
 };
@@ -62,12 +66,14 @@ class FaultWatch {
   void judge_weights(const FaultReading& reading);
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
+  void judge_counts(const FaultReading& reading);
   Finding make(FindingKind kind, Severity severity, std::int64_t since) const;
   void add_bias(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out) const;
   void add_constant(std::vector<Finding>& out) const;
   void add_excess(std::vector<Finding>& out) const;
   void add_unchanged(std::vector<Finding>& out) const;
+  void add_counted_twice(std::vector<Finding>& out) const;
 
   int layer_, run_, top_k_;
   bool trained_here_;  // whether the gates get a gradient is known from the settings
@@ -83,6 +89,9 @@ class FaultWatch {
   Lasting flat_;
 
   Lasting constant_;  // mixing weights
+
+  double counted_ = 0, slots_ = 0;  // sum of the counts of a step, and what it should be
+  Lasting twice_;
 
   std::vector<int> excess_;  // the K experts
   double excess_size_ = 0;   // times the fair share

@@ -52,6 +52,7 @@ constexpr std::array<KindName, 30> kKindNames = {{
     {FindingKind::stale_bias, "stale bias"},
     {FindingKind::flat_auxiliary, "flat auxiliary loss"},
     {FindingKind::unchanged_experts, "unchanged experts"},
+    {FindingKind::counted_twice, "counted twice"},
     {FindingKind::shared_excess, "shared excess"},
     {FindingKind::bias_against_gate, "bias against gate"},
     {FindingKind::loss_stuck, "loss stuck"},
@@ -293,6 +294,7 @@ void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
   reading.aux_coeff = settings_.aux_coeff(step);
   reading.aux_is_ours = settings_.even_aux(step).has_value();
   if (frame) reading.aux_of_all = frame->aux_loss;
+  reading.slots = static_cast<double>(history_.info().tokens_per_step) * settings_.top_k(step);
   const std::int64_t begin = axis_.step(std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock));
   const FramePtr experts = history_.specialisation_layer_at(layer, axis_.step(block(b).last));
   if (experts && experts->step >= begin) {

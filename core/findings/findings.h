@@ -45,6 +45,7 @@ enum class FindingKind {
   stale_bias,           // a bias update rate is set, and the bias does not move
   flat_auxiliary,       // an auxiliary loss is set, and is 0 or does not follow the load
   unchanged_experts,    // experts get tokens, and their weights do not change
+  counted_twice,        // the loads of a layer add up to twice the tokens times top_k
   shared_excess,        // K experts have the same excess over all others: tokens that are alike, such as padding
   bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
   loss_stuck,           // the loss does not fall, or rose and stays up

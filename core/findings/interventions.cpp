@@ -126,6 +126,7 @@ std::vector<std::string> auxiliary_words(const RunSettings& now) {
 Interventions::Interventions(const History& history)
     : run_(history.info().run),
       n_experts_(history.info().n_experts),
+      top_k_(history.info().top_k),
       moe_layers_(history.info().moe_layers),
       settings_(history.settings()) {
   has_config_ = settings_.at_start()->config();
@@ -174,6 +175,10 @@ bool Interventions::holds_bias(int layer, std::int64_t step) const {
   const RouterConfig& router = now->config()->router;
   const auto place = std::ranges::find(moe_layers_, layer) - moe_layers_.begin();
   return router.frozen || router.force_balance || !router.pinned_bias.empty() || place < router.n_hash_layers;
+}
+
+int Interventions::top_k(std::int64_t step) const {
+  return settings_.at(step)->value(&RouterConfig::top_k).value_or(top_k_);
 }
 
 std::optional<double> Interventions::aux_coeff(std::int64_t step) const {

@@ -29,6 +29,7 @@ class Interventions {
   // Whether a person or a rule other than the sign's holds the bias of this layer: a frozen router, pinned biases,
   // experts in turn or by a table. Known of runs with a config.
   bool holds_bias(int layer, std::int64_t step) const;
+  int top_k(std::int64_t step) const;                        // 0: not known
   std::optional<double> aux_coeff(std::int64_t step) const;  // of an auxiliary loss that is on; nullopt: none is known
   bool nothing_balances(std::int64_t step) const;            // known to have neither a bias rate nor an auxiliary loss
   // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
@@ -60,7 +61,7 @@ class Interventions {
   void add_router_causes(Finding& finding) const;
   void add_change_causes(Finding& finding) const;
 
-  int run_ = 0, n_experts_ = 0;
+  int run_ = 0, n_experts_ = 0, top_k_ = 0;
   bool has_config_ = false;
   std::vector<int> moe_layers_;
   SettingsTrack settings_;

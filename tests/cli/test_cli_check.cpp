@@ -41,6 +41,21 @@ TEST_F(CliCheck, FailsByTheFindingsThatWereNamed) {
   EXPECT_EQ(run({"check", sample("domain_shift"), "--fail-on", "warning"}).status, 1);
 }
 
+TEST_F(CliCheck, ATrainerIsComparedWithAnEngine) {
+  write("batch.json", R"({"rollout_log_probs": [-1, -2], "old_log_probs": [-1, -1]})");
+  const Result text = run({"check", path("batch.json"), "--engine", path("batch.json")});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("trainer against engine, 2 tokens"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("probability ratio beyond 2: 50 % of the tokens"), std::string::npos) << text.out;
+  const Json json = Json::parse(run({"check", path("batch.json"), "--engine", path("batch.json"), "--json"}).out);
+  EXPECT_EQ(json["tokens"], 2);
+  EXPECT_NEAR(json["k3"].get<double>(), (std::exp(1.0) - 2) / 2, 1e-6);
+  write("loss.json", "{\"loss\": 2}");
+  const Result refused = run({"check", path("loss.json"), "--engine", path("batch.json")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("holds no log-probabilities"), std::string::npos) << refused.err;
+}
+
 TEST_F(CliCheck, ALossThatWasNoNumberCountsForEver) {
   write("nan.jsonl", "{\"step\":0,\"loss\":5}\n{\"step\":1,\"loss\":NaN}\n{\"step\":2,\"loss\":4}\n");
   EXPECT_EQ(run({"check", path("nan.jsonl"), "--fail-on", "nan"}).status, 1);

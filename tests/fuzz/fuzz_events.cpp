@@ -1,22 +1,37 @@
 // libFuzzer over logs in other programs' own formats: TensorBoard's event files, Megatron-LM's router traces, routed
-// experts of inference engines, TransformerEngine's statistics. Any bytes are read to their end or to the first damaged
-// header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames are put around them
-// here, else no input would get past the checksum. How to run: CONTRIBUTING.md.
+// experts and log-probabilities of inference engines, TransformerEngine's statistics. Any bytes are read to their end
+// or to the first damaged header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames
+// are put around them here, else no input would get past the checksum. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/log_probs.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
 
+namespace {
+
+void require_log_probs(std::string_view bytes) {
+  try {
+    const LogProbs found = log_probs_in(bytes);
+    require(compare_log_probs(found, found).tokens() > 0, "what was compared has tokens");
+  } catch (const std::runtime_error& refused) {
+    require(*refused.what() != 0, "says why it is refused");
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   BadLines bad;
+  require_log_probs(bytes);
   try {
     read_event_bytes(bytes, bad);
     read_trace_bytes(bytes, bad);

@@ -16,7 +16,7 @@ namespace {
 using MadeUpShares = MadeUp::Shares;
 
 constexpr FindingKind kFaults[] = {FindingKind::stale_bias, FindingKind::flat_auxiliary, FindingKind::unchanged_experts,
-                                   FindingKind::shared_excess};
+                                   FindingKind::shared_excess, FindingKind::counted_twice};
 
 std::size_t count_of_kind(const std::vector<Finding>& findings, FindingKind kind) {
   return of_kind(findings, kind).size();
@@ -83,6 +83,13 @@ TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
   EXPECT_EQ(of_kind(all, FindingKind::unchanged_experts)[0].title, "Layer 2: the weights of all experts are unchanged");
 }
 
+TEST(Faults, TokensThatAreCountedTwiceAreFound) {
+  const auto findings = nano_findings([](RunConfig& c) { c.router.fault_recount = true; }, 210);
+  EXPECT_EQ(count_of_kind(findings, FindingKind::counted_twice),
+            load_preset("nano").config.model.n_layers - load_preset("nano").config.model.n_dense_layers)
+      << all_text(findings);
+}
+
 // --- logs ---
 
 // The log of another program: its settings as it states them, a bias and an auxiliary loss by layer.
@@ -114,6 +121,19 @@ TEST(FaultsInLogs, ABiasThatStandsStillIsFound) {
       const bool wrong = !moves && std::string(rate) != "0";
       EXPECT_EQ(count_of_kind(log.findings(), FindingKind::stale_bias), wrong ? 1u : 0u) << all_text(log.findings());
     }
+}
+
+TEST(FaultsInLogs, OnlyTwiceTheSlotsIsFound) {
+  for (const std::uint32_t times : {1u, 2u, 3u, 8u}) {
+    LoggedRun log("{}");
+    log.steps(260, [&](int, RouterFrame& router) {
+      router.tokens_per_expert.assign(MadeUp::kExperts, times * MadeUp::kTokens * MadeUp::kTopK / MadeUp::kExperts);
+    });
+    const auto found = of_kind(log.findings(), FindingKind::counted_twice);
+    ASSERT_EQ(found.size(), times == 2 ? 1u : 0u) << times;
+    if (times == 2)
+      EXPECT_EQ(found[0].saw, "The counts of a step add up to 4,096. Tokens of a step times top_k are 2,048.");
+  }
 }
 
 TEST(FaultsInLogs, AnEvenLoadNeedsNoMove) {

@@ -1,0 +1,303 @@
+#include "core/logs/log_probs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+#include "core/io/trimmed.h"
+#include "core/tensors/open_tensors.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint64_t kLargestText = std::uint64_t{4} << 30;
+constexpr std::size_t kMostValues = std::size_t{1} << 30;
+constexpr float kRounding = 1e-3f;  // above 0 by rounding, at most
+constexpr int kDeepest = 16;
+
+using Sequences = std::vector<LogProbSequence> LogProbs::*;
+
+struct Name {
+  std::string_view name;
+  Sequences of;
+};
+// `log_probs` is the trainer's beside rollout_log_probs, `logprobs` the engine's beside prox_logp: see settle_names().
+constexpr Name kNames[] = {{"rollout_log_probs", &LogProbs::engine},
+                           {"rollout_logprobs", &LogProbs::engine},
+                           {"output_token_logprobs", &LogProbs::engine},
+                           {"old_log_probs", &LogProbs::trainer},
+                           {"prox_logp", &LogProbs::trainer},
+                           {"train_log_probs", &LogProbs::trainer},
+                           {"log_probs", &LogProbs::unnamed},
+                           {"logprobs", &LogProbs::unnamed},
+                           {"token_logprobs", &LogProbs::unnamed}};
+constexpr std::string_view kMasks[] = {"response_mask", "loss_mask"};
+
+Sequences named(std::string_view name) {
+  for (const Name& each : kNames)
+    if (each.name == name) return each.of;
+  return nullptr;
+}
+
+// A file that names one side by its own name has the other side under the name that both use.
+void settle_names(LogProbs& found) {
+  if (found.unnamed.empty() || found.engine.empty() == found.trainer.empty()) return;
+  (found.engine.empty() ? found.engine : found.trainer) = std::move(found.unnamed);
+  found.unnamed.clear();
+}
+
+void check_values(const LogProbs& found) {
+  for (const Sequences side : {&LogProbs::engine, &LogProbs::trainer, &LogProbs::unnamed})
+    for (const LogProbSequence& sequence : found.*side) {
+      if (!sequence.mask.empty() && sequence.mask.size() != sequence.values.size())
+        throw Unreadable(std::to_string(sequence.values.size()) + " log-probabilities beside a mask of " +
+                         std::to_string(sequence.mask.size()));
+      for (std::size_t t = 0; t < sequence.values.size(); ++t)
+        if ((sequence.mask.empty() || sequence.mask[t]) && sequence.values[t] > kRounding)
+          throw Unreadable("a log-probability of " + std::to_string(sequence.values[t]) + ": they are at most 0");
+    }
+}
+
+// JSON ---------------------------------------------------------------------------------------------------------------
+
+// A number, [number, ...] as SGLang writes it, or {"logprob": number} as vLLM does. null: the first token has none.
+float value_of(JsonValue value) {
+  if (value.is_array()) {
+    const JsonList list = list_of(value, "log-probability", 0, "");
+    if (list.size() == 0) throw Unreadable("an empty list in place of a log-probability");
+    return to_float(*list.begin(), "log-probability");
+  }
+  if (!value.is_object()) return to_float(value, "log-probability");
+  const JsonFields fields = fields_of(value, "log-probability");
+  const JsonValue* number = member(fields, {"logprob"});
+  if (!number) throw Unreadable("an object without logprob in place of a log-probability");
+  return to_float(*number, "logprob");
+}
+
+// A list whose elements are lists of plain numbers holds several sequences; SGLang's inner lists begin with a number
+// below 0 and go on with an id, or a text.
+bool holds_sequences(JsonValue list, std::string_view name) {
+  if (name == "output_token_logprobs") return false;
+  for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) return each.is_array();
+  return false;
+}
+
+LogProbSequence sequence_of(JsonValue list) {
+  LogProbSequence sequence;
+  for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) sequence.values.push_back(value_of(each));
+  return sequence;
+}
+
+std::vector<std::uint8_t> mask_of(JsonValue list) {
+  std::vector<std::uint8_t> mask;
+  for (const JsonValue each : list_of(list, "mask", 0, ""))
+    mask.push_back(each.is_bool() ? bool(each) : to_float(each, "mask") != 0);
+  return mask;
+}
+
+class JsonReader {
+ public:
+  explicit JsonReader(LogProbs& found) : found_(found) {}
+  void take(const JsonFields& fields, int depth) {
+    const JsonValue* mask = member(fields, {"response_mask", "loss_mask"});
+    for (const auto& field : fields) {
+      const Sequences side = named(field.key);
+      if (side && field.value.is_array())
+        take_list(field.key, field.value, found_.*side, mask);
+      else if (field.key == "content" && field.value.is_array() && depth > 0)
+        take_content(field.value);
+      else
+        take(field.value, depth + 1);
+    }
+  }
+
+ private:
+  void take(JsonValue value, int depth) {
+    if (depth > kDeepest) return;
+    if (value.is_object()) return take(fields_of(value, "response"), depth);
+    if (!value.is_array()) return;
+    for (const JsonValue each : list_of(value, "response", 0, ""))
+      if (each.is_object() || each.is_array()) take(each, depth + 1);
+  }
+  void take_list(std::string_view name, JsonValue list, std::vector<LogProbSequence>& to, const JsonValue* mask) {
+    if (!holds_sequences(list, name)) {
+      to.push_back(sequence_of(list));
+      if (mask && mask->is_array()) to.back().mask = mask_of(*mask);
+      return;
+    }
+    std::vector<JsonValue> masks;
+    if (mask && mask->is_array())
+      for (const JsonValue each : list_of(*mask, "mask", 0, "")) masks.push_back(each);
+    std::size_t i = 0;
+    for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) {
+      to.push_back(sequence_of(each));
+      if (!masks.empty() && i >= masks.size()) throw Unreadable("fewer masks than sequences");
+      if (!masks.empty()) to.back().mask = mask_of(masks[i]);
+      ++i;
+    }
+  }
+  // vLLM's chat: "logprobs": {"content": [{"token", "logprob"}, ...]}. A message's content is a text or has no logprob.
+  void take_content(JsonValue list) {
+    for (const JsonValue each : list_of(list, "content", 0, ""))
+      if (!each.is_object() || !fields_of(each, "content").find("logprob")) return;
+    found_.unnamed.push_back(sequence_of(list));
+  }
+
+  LogProbs& found_;
+};
+
+// Tensors ------------------------------------------------------------------------------------------------------------
+
+// The last part of a name: "batch.rollout_log_probs", "rollout_log_probs".
+std::string_view last_part(std::string_view name) {
+  const std::size_t dot = name.find_last_of("./");
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+std::vector<LogProbSequence> rows_of(const TensorView& tensor) {
+  if (tensor.shape.empty() || tensor.shape.size() > 2)
+    throw Unreadable(tensor.name + ": " + std::to_string(tensor.shape.size()) +
+                     " dimensions, expected [tokens] or [sequences, tokens]");
+  if (tensor.elements() > kMostValues) throw Unreadable(tensor.name + ": more than a billion values");
+  const std::vector<float> values = tensor.floats();
+  const std::size_t length = tensor.shape.back();
+  std::vector<LogProbSequence> rows;
+  for (std::size_t first = 0; length > 0 && first < values.size(); first += length)
+    rows.push_back({{values.begin() + static_cast<std::ptrdiff_t>(first),
+                     values.begin() + static_cast<std::ptrdiff_t>(first + length)},
+                    {}});
+  return rows;
+}
+
+void set_masks(const TensorView& mask, LogProbs& found) {
+  const std::vector<float> values = mask.floats();
+  for (const Sequences side : {&LogProbs::engine, &LogProbs::trainer, &LogProbs::unnamed}) {
+    std::size_t at = 0;
+    for (LogProbSequence& sequence : found.*side) {
+      if (values.size() - at < sequence.values.size())
+        throw Unreadable(mask.name + ": fewer values than log-probabilities");
+      for (std::size_t t = 0; t < sequence.values.size(); ++t) sequence.mask.push_back(values[at++] != 0);
+    }
+  }
+}
+
+LogProbs log_probs_in_tensors(const std::string& path) {
+  const TensorFile file = open_tensors(path);
+  LogProbs found;
+  const TensorView* mask = nullptr;
+  for (const TensorView& tensor : file.tensors()) {
+    const std::string_view name = last_part(tensor.name);
+    if (std::ranges::find(kMasks, name) != std::end(kMasks) && !mask) mask = &tensor;
+    Sequences side = named(name);
+    if (!side && file.tensors().size() == 1 && is_floating(tensor.dtype)) side = &LogProbs::unnamed;
+    if (side) std::ranges::move(rows_of(tensor), std::back_inserter(found.*side));
+  }
+  if (mask) set_masks(*mask, found);
+  return found;
+}
+
+bool is_json(const std::string& path) {
+  InputFile file(path);
+  std::string begin(64, '\0');
+  begin.resize(file.read(begin.data(), begin.size()));
+  const std::size_t first = begin.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && (begin[first] == '{' || begin[first] == '[');
+}
+
+// Comparison ---------------------------------------------------------------------------------------------------------
+
+std::vector<float> counted(const LogProbSequence& sequence, const std::vector<std::uint8_t>& mask) {
+  std::vector<float> values;
+  for (std::size_t t = 0; t < sequence.values.size(); ++t)
+    if (mask.empty() || mask[t]) values.push_back(sequence.values[t]);
+  return values;
+}
+
+std::vector<std::uint8_t> both(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
+  if (a.empty() || b.empty()) return a.empty() ? b : a;
+  std::vector<std::uint8_t> mask(a.size());
+  for (std::size_t t = 0; t < a.size(); ++t) mask[t] = a[t] && b[t];
+  return mask;
+}
+
+const std::vector<LogProbSequence>& side_of(const LogProbs& found, Sequences side, const char* whose) {
+  const std::vector<LogProbSequence>& named = found.*side;
+  if (named.empty() && found.unnamed.empty()) throw std::runtime_error(std::string("no log-probabilities of ") + whose);
+  return named.empty() ? found.unnamed : named;
+}
+
+}  // namespace
+
+LogProbs log_probs_in(std::string_view json) {
+  LogProbs found;
+  JsonReader reader(found);
+  JsonLines lines;
+  const std::size_t begin = json.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && json[begin] == '[') {
+    reader.take(lines.parse("{\"responses\":" + std::string(json) + "}"), 0);
+  } else {
+    std::size_t number = 0;
+    for (std::string_view rest = json; !rest.empty();) {
+      const std::string_view line = take_until(rest, '\n');
+      ++number;
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      try {
+        reader.take(lines.parse(line), 0);
+      } catch (const Unreadable& problem) {
+        if (number > 1) throw Unreadable("line " + std::to_string(number) + ": " + problem.what());
+        reader.take(lines.parse(json), 0);  // one object over several lines
+        break;
+      }
+    }
+  }
+  settle_names(found);
+  check_values(found);
+  return found;
+}
+
+LogProbs read_log_probs(const std::string& path) {
+  try {
+    LogProbs found;
+    if (is_json(path)) {
+      found = log_probs_in(read_file(path, kLargestText, "file of log-probabilities"));
+    } else {
+      found = log_probs_in_tensors(path);
+      settle_names(found);
+      check_values(found);
+    }
+    if (found.engine.empty() && found.trainer.empty() && found.unnamed.empty())
+      throw Unreadable(
+          "holds no log-probabilities: none of rollout_log_probs, old_log_probs, log_probs, prox_logp, logprobs, "
+          "token_logprobs, output_token_logprobs");
+    return found;
+  } catch (const Unreadable& problem) {
+    throw std::runtime_error(path + ": " + problem.what());
+  }
+}
+
+LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
+  const std::vector<LogProbSequence>& of_p = side_of(trainer, &LogProbs::trainer, "a trainer");
+  const std::vector<LogProbSequence>& of_q = side_of(engine, &LogProbs::engine, "an engine");
+  if (of_p.size() != of_q.size())
+    throw std::runtime_error(std::to_string(of_p.size()) + " sequences of the trainer, " + std::to_string(of_q.size()) +
+                             " of the engine");
+  LogRatios ratios;
+  for (std::size_t s = 0; s < of_p.size(); ++s) {
+    const bool aligned = of_p[s].values.size() == of_q[s].values.size();
+    const std::vector<std::uint8_t> mask = aligned ? both(of_p[s].mask, of_q[s].mask) : std::vector<std::uint8_t>{};
+    const std::vector<float> p = counted(of_p[s], aligned ? mask : of_p[s].mask);
+    const std::vector<float> q = counted(of_q[s], aligned ? mask : of_q[s].mask);
+    if (p.size() != q.size())
+      throw std::runtime_error("sequence " + std::to_string(s) + " has " + std::to_string(p.size()) +
+                               " tokens of the trainer and " + std::to_string(q.size()) + " of the engine");
+    for (std::size_t t = 0; t < p.size(); ++t)
+      if (std::isfinite(p[t]) && std::isfinite(q[t])) ratios.add(static_cast<double>(p[t]) - static_cast<double>(q[t]));
+  }
+  if (ratios.tokens() == 0) throw std::runtime_error("no token has a finite log-probability on both sides");
+  return ratios;
+}
+
+}  // namespace moescope
