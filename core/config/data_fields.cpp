@@ -38,6 +38,12 @@ std::vector<ConfigField> data_fields() {
               "expert_bias follows the load of the whole batch. Gradients are summed in FP32: without an auxiliary "
               "loss and without capacities the number of microbatches has no effect. The number must divide the "
               "sequences per step."),
+          field<&DataConfig::documents>(
+              "documents", "Documents per sequence", "documents", {1, 64},
+              "Packed sequences: each consists of so many documents of uneven length, which are usually of different "
+              "domains. The texts of the batch are cut at random places, the same in all sequences, and their pieces "
+              "exchanged, so that a packed batch holds the same bytes. Attention is not reset between documents; the "
+              "last byte of a document predicts its own next byte. At most the sequences per step. 1: not packed."),
           field<&DataConfig::padding>(
               "padding", "Padding", "share", {0, 0.5},
               "Mean share of padding tokens (byte 0) at the end of sequences; the share varies between sequences from "

@@ -175,6 +175,7 @@ struct DataConfig {
   int batch = 8;             // sequences
   int seq = 128;             // tokens
   int microbatches = 1;      // equal parts of the batch, of which each has an auxiliary loss and capacities of its own
+  int documents = 1;         // pieces of other sequences' texts that a sequence is packed from; 1: it is not packed
   double padding = 0;        // mean share of padding at the end of sequences
   std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data
   double held_out = 0;       // share of each text, at its end, that is for validation only

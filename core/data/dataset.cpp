@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include "core/data/domain_generator.h"
@@ -97,11 +98,40 @@ std::size_t Batch::real_tokens() const {
   return input.size() - static_cast<std::size_t>(std::ranges::count(padding, std::uint8_t{1}));
 }
 
-// Sequence `row` of the step ends in a number of padding tokens that is uniform from 0 to twice the mean share.
 Batch Dataset::batch(std::int64_t step, const Mixture& mixture) const {
   Batch batch = full_batch(step, mixture);
   batch.tokenizer = tokenizer_.get();
-  if (padding_ == 0) return batch;
+  if (documents_ > 1) pack(step, batch);
+  if (padding_ > 0) pad(step, batch);
+  return batch;
+}
+
+// All sequences are cut at the same places; document d of sequence r is that of the unpacked sequence r + d, the last
+// followed by the first. So each piece is used once.
+void Dataset::pack(std::int64_t step, Batch& batch) const {
+  const auto length = static_cast<std::uint32_t>(batch.length);
+  const RandomStream stream(seed_, "data.documents");
+  Draws draws(stream, static_cast<std::uint64_t>(step));
+  std::set<std::uint32_t> begins;  // of the documents after the first
+  while (begins.size() + 1 < static_cast<std::size_t>(documents_)) begins.insert(1 + draws.below(length - 1));
+  const std::vector<std::int32_t> input = batch.input, target = batch.target;
+  const auto sequences = static_cast<std::size_t>(batch.sequences);
+  batch.token_domain.resize(input.size());
+  for (std::size_t row = 0; row < sequences; ++row) {
+    auto next = begins.begin();
+    std::size_t source = row;
+    for (std::uint32_t i = 0; i < length; ++i) {
+      if (next != begins.end() && i == *next) source = (source + 1) % sequences, ++next;
+      const std::size_t to = row * length + i, from = source * length + i;
+      batch.input[to] = input[from];
+      batch.target[to] = target[from];
+      batch.token_domain[to] = batch.domain[source];
+    }
+  }
+}
+
+// Sequence `row` of the step ends in a number of padding tokens that is uniform from 0 to twice the mean share.
+void Dataset::pad(std::int64_t step, Batch& batch) const {
   const RandomStream lengths(seed_, "data.padding");
   const auto length = static_cast<std::size_t>(batch.length);
   batch.padding.assign(batch.input.size(), 0);
@@ -112,7 +142,6 @@ Batch Dataset::batch(std::int64_t step, const Mixture& mixture) const {
     std::fill_n(batch.padding.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, std::uint8_t{1});
     std::fill_n(batch.input.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, 0);
   }
-  return batch;
 }
 
 Batch empty_batch(int sequences, int length) {
@@ -156,6 +185,7 @@ std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t see
                                       : open_text_dataset(config, seed, std::move(tokenizer), goes_on);
   try {
     data->mixture_ = data->mixture(config.mixture);
+    data->documents_ = config.documents;
     data->padding_ = config.padding;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(std::string("data.mixture: ") + error.what());

@@ -22,14 +22,18 @@ namespace moescope {
 
 struct Batch {
   int sequences = 0, length = 0;
-  std::vector<std::int32_t> input;                         // [B*S]
-  std::vector<std::int32_t> target;                        // [B*S], the next token
-  std::vector<std::uint8_t> padding = {};                  // [B*S] 1: of no text, without a loss; empty: none is
-  std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
+  std::vector<std::int32_t> input;         // [B*S]
+  std::vector<std::int32_t> target;        // [B*S], the next token
+  std::vector<std::uint8_t> padding = {};  // [B*S] 1: of no text, without a loss; empty: none is
+  std::vector<std::int32_t> domain;  // [B], index into Dataset::domains(); of a packed sequence that of its beginning
+  std::vector<std::int32_t> token_domain = {};             // [B*S] of packed sequences; empty: that of the sequence
   const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
   const Tokenizer* tokenizer = nullptr;                    // owned by the dataset; nullptr: tokens are bytes
 
   std::size_t real_tokens() const;  // all but padding
+  std::int32_t domain_of(std::size_t token) const {
+    return token_domain.empty() ? domain[token / static_cast<std::size_t>(length)] : token_domain[token];
+  }
 };
 
 inline constexpr int kHeldOutBatches = 4;
@@ -57,14 +61,18 @@ class Dataset {
   Mixture mixture(const std::string& text) const;
 
  protected:
-  virtual Batch full_batch(std::int64_t step, const Mixture& mixture) const = 0;  // without padding
+  virtual Batch full_batch(std::int64_t step, const Mixture& mixture) const = 0;  // not packed, without padding
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }                 // nullptr: tokens are bytes
 
  private:
   friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
+  void pack(std::int64_t step, Batch& batch) const;
+  void pad(std::int64_t step, Batch& batch) const;
+
   std::int64_t seed_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   Mixture mixture_;
+  int documents_ = 1;
   double padding_ = 0;
 };
 

@@ -243,7 +243,7 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
 void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   if (twice_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::counted_twice, Severity::note, twice_.since);
-  finding.metric = FigureKey("tokens_per_expert");
+  finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
   finding.saw = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +

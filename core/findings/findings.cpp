@@ -32,7 +32,7 @@ struct KindName {
   FindingKind kind;
   const char* name;
 };
-constexpr std::array<KindName, 30> kKindNames = {{
+constexpr std::array<KindName, 31> kKindNames = {{
     {FindingKind::loss_not_finite, "loss NaN or infinite"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},

@@ -184,7 +184,8 @@ TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int 
   const std::span<const std::int32_t> ids(batch.input.data() + first, std::min(kPassageBytes, size(batch.length)));
   RoutedPassage passage(batch.tokenizer, ids, TextKind::batch);
   add_routing(passage, learner, learner.model(), ids, first - learner.model().part().first_token(), size(batch.length));
-  if (batch.domain_names) passage.set_domain((*batch.domain_names)[size(batch.domain[size(sequence)])]);
+  if (batch.domain_names && batch.token_domain.empty())
+    passage.set_domain((*batch.domain_names)[size(batch.domain[size(sequence)])]);
   return passage.take();
 }
 

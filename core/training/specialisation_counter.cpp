@@ -16,11 +16,11 @@ std::size_t count_of_domains(const Batch& batch) {
 // `ids_TK`: experts of the tokens on this rank.
 void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
                SpecialisationFrame& counts) {
-  const std::size_t experts = counts.n_experts(), length = static_cast<std::size_t>(batch.length);
+  const std::size_t experts = counts.n_experts();
   for (std::size_t here = 0; here < part.tokens(); ++here) {
     const std::size_t t = part.first_token() + here;
     const std::int32_t* ids = ids_TK.data() + here * top_k;
-    std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain[t / length]) * experts;
+    std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain_of(t)) * experts;
     std::uint32_t* of_byte = counts.byte_256E.empty()
                                  ? nullptr
                                  : counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;

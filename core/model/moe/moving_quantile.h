@@ -7,7 +7,7 @@
 //   q_te = middle of the first bin up to which h_t adds up to 1 - K / E
 // Experts are chosen by s_te - lambda q_te, plus a bias of the whole batch (quantile_balance.h). The source leaves open
 // how the average begins: here h_(-1) = 0, and h_t is divided by its sum, so that it is a distribution from the first
-// token on. Padding at the end of a sequence is after all its text.
+// token on.
 // Legend: T tokens, E experts, K top_k.
 #pragma once
 

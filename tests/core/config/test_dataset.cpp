@@ -219,6 +219,34 @@ TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
   EXPECT_NE(a->batch(18).input, first.input);
 }
 
+// A packed batch has the bytes of the batch that is not packed, place by place, in other rows.
+TEST(GeneratedDataset, PacksDocumentsOfUnevenLength) {
+  const auto packed = open_dataset({.batch = 5, .seq = 64, .documents = 3}, 3);
+  const auto plain = open_dataset({.batch = 5, .seq = 64}, 3);
+  std::set<int> lengths;
+  for (int step = 0; step < 20; ++step) {
+    const Batch a = plain->batch(step), b = packed->batch(step);
+    ASSERT_EQ(b.token_domain.size(), 5u * 64u);
+    for (std::size_t i = 0; i < 64; ++i) {
+      std::multiset<std::array<int, 3>> of_a, of_b;
+      for (std::size_t t = i; t < 5 * 64; t += 64) {
+        of_a.insert({a.input[t], a.target[t], a.domain_of(t)});
+        of_b.insert({b.input[t], b.target[t], b.domain_of(t)});
+      }
+      ASSERT_EQ(of_a, of_b) << step << ' ' << i;
+    }
+    // Five sequences have five domains, so that a new document is another domain.
+    std::vector<int> begins;
+    for (int i = 1; i < 64; ++i)
+      if (b.domain_of(static_cast<std::size_t>(i)) != b.domain_of(static_cast<std::size_t>(i) - 1)) begins.push_back(i);
+    ASSERT_EQ(begins.size(), 2u) << step;
+    lengths.insert(begins[0]);
+    EXPECT_EQ(packed->batch(step).input, b.input);
+  }
+  EXPECT_GT(lengths.size(), 10u);
+  EXPECT_EQ(packed->held_out()[0].input, plain->held_out()[0].input);
+}
+
 // What a batch holds, sequence by sequence.
 std::vector<std::vector<std::int32_t>> sequences_of(const std::vector<Batch>& batches) {
   std::vector<std::vector<std::int32_t>> sequences;
