@@ -306,7 +306,7 @@ PresetFile preset_file(std::string_view preset) {
 }  // namespace
 
 std::vector<std::string> preset_names() {
-  std::vector<std::string> names = {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
+  std::vector<std::string> names = {"nano", "nano-facts", "long-context", "small", "small-fp32", "mini-v3", "16B-like"};
   for (std::string& name : model_preset_names()) names.push_back(std::move(name));
   return names;
 }

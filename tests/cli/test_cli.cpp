@@ -40,7 +40,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--fly"}, {"--fly"}},
       {{"train", "--steps", "many"}, {"--steps", "many"}},
       {{"train", "--threads", "0"}, {"--threads", "1 to 1024"}},
-      {{"train", "--preset", "huge"}, {"preset", "huge", "nano, nano-facts, small, small-fp32, mini-v3, 16B-like"}},
+      {{"train", "--preset", "huge"}, {"preset", "huge", "nano, nano-facts, long-context, small, small-fp32, mini-v3, 16B-like"}},
       {{"train", "--preset", "nano", "--config", "x"}, {"--preset", "--config"}},
       {{"train", "--config", path("none.toml")}, {"none.toml", "no such file"}},
       {{"train", "--config", path("syntax.toml")}, {"syntax.toml:1: not TOML"}},

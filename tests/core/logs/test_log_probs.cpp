@@ -30,7 +30,7 @@ class LogProbFiles : public testing::Test {
   fs::path folder_;
 };
 
-std::string refusal(const std::string& json) {
+std::string log_prob_refusal(const std::string& json) {
   try {
     log_probs_in(json);
   } catch (const Unreadable& problem) {
@@ -39,15 +39,15 @@ std::string refusal(const std::string& json) {
   return {};
 }
 
-void add(SafetensorsWriter& writer, const char* name, const std::vector<float>& values) {
+void add_log_probs(SafetensorsWriter& writer, const char* name, const std::vector<float>& values) {
   writer.add(name, DType::f32, {2, 3}, std::as_bytes(std::span(values)));
 }
 
 // By hand: d is 0, ln 3 and -0.1 for the tokens that count.
 TEST_F(LogProbFiles, ABatchOfVerlHasBothSidesAndAMask) {
   SafetensorsWriter writer;
-  add(writer, "rollout_log_probs", {-1, -2, -1, -1, 0, 0});
-  add(writer, "old_log_probs", {-1, std::log(3.0f) - 2, -1.1f, -5, -7, -7});
+  add_log_probs(writer, "rollout_log_probs", {-1, -2, -1, -1, 0, 0});
+  add_log_probs(writer, "old_log_probs", {-1, std::log(3.0f) - 2, -1.1f, -5, -7, -7});
   const std::vector<std::int64_t> mask = {1, 1, 1, 0, 0, 0};
   writer.add("response_mask", DType::i64, {2, 3}, std::as_bytes(std::span(mask)));
   writer.write(path("batch.safetensors"));
@@ -93,9 +93,10 @@ TEST_F(LogProbFiles, ATrainerAndResponsesOfAnEngine) {
 }
 
 TEST_F(LogProbFiles, WhatCannotBeComparedIsRefused) {
-  EXPECT_NE(refusal(R"({"log_probs": [0.5]})").find("at most 0"), std::string::npos);
-  EXPECT_NE(refusal(R"({"log_probs": [-1, -2], "loss_mask": [1]})").find("beside a mask of 1"), std::string::npos);
-  EXPECT_NE(refusal("{\"log_probs\": [-1]}\n{\"log_probs\": [-1}\n").find("line 2"), std::string::npos);
+  EXPECT_NE(log_prob_refusal(R"({"log_probs": [0.5]})").find("at most 0"), std::string::npos);
+  EXPECT_NE(log_prob_refusal(R"({"log_probs": [-1, -2], "loss_mask": [1]})").find("beside a mask of 1"),
+            std::string::npos);
+  EXPECT_NE(log_prob_refusal("{\"log_probs\": [-1]}\n{\"log_probs\": [-1}\n").find("line 2"), std::string::npos);
   const auto why = [](const char* p, const char* q) -> std::string {
     try {
       compare_log_probs(log_probs_in(p), log_probs_in(q));

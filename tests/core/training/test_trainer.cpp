@@ -381,6 +381,24 @@ TEST_F(TrainerTest, MovingQuantilesBalanceSequences) {
   EXPECT_LT(uneven(1), 0.7f * uneven(0));
 }
 
+// What the preset says: an even window, and microbatches of one text whose experts are too full.
+TEST(LongContext, MoreIsDroppedAsExpertsSpecialise) {
+  RunConfig config = load_preset("long-context").config;
+  config.telemetry.sample_every = config.telemetry.texts_every = config.telemetry.validation_every = 0;
+  const auto data = open_dataset(config.data, config.seed);
+  Trainer trainer(config);
+  const auto dropped = [&](int steps) {
+    float sum = 0;
+    for (int i = 0; i < steps; ++i)
+      for (const RouterFrame& router : trainer.step(data->batch(trainer.steps_taken())).routers)
+        sum += router.dropped_fraction / static_cast<float>(2 * steps);
+    return sum;
+  };
+  const float first = dropped(5);
+  dropped(30);
+  EXPECT_GT(dropped(5), 2 * first) << first;
+}
+
 TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
   Trainer trainer(config_);
   step(trainer);
