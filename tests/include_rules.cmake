@@ -5,7 +5,7 @@ cmake_policy(VERSION 3.25)
 # inside it are rooms of their own unless they are joined with +.
 set(CORE_FLOORS
     core/io
-    "core/numerics+core/numerics/kernels core/tokenizer"
+    "core/numerics+core/numerics/kernels+core/numerics/statistics core/tokenizer"
     "core/tensors core/frame"
     core/parallel
     "core/config core/cluster"

@@ -9,7 +9,7 @@
 
 #include "core/frame/run_origin.h"
 #include "core/io/words.h"
-#include "core/numerics/student_t.h"
+#include "core/numerics/statistics/student_t.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-#include "core/numerics/student_t.h"
+#include "core/numerics/statistics/student_t.h"
 
 namespace moescope {
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/numerics/divergence.h"
+#include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
 

@@ -1,14 +1,14 @@
 // How far two passes over the same batch agree about the next tokens: what reinforcement learning logs between a
 // trainer and an inference engine, here between two formats of the same weights or between two checkpoints
-// (core/numerics/divergence.h).
+// (core/numerics/statistics/divergence.h).
 //
 // Legend: T tokens, V vocabulary; p the run's probabilities, q the reference's.
 #pragma once
 
 #include <cstdint>
 
-#include "core/numerics/divergence.h"
 #include "core/numerics/matrix.h"
+#include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/numerics/divergence.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
+#include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
 

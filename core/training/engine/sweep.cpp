@@ -13,7 +13,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
-#include "core/numerics/student_t.h"
+#include "core/numerics/statistics/student_t.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {

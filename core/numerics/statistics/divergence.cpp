@@ -1,4 +1,4 @@
-#include "core/numerics/divergence.h"
+#include "core/numerics/statistics/divergence.h"
 
 #include <algorithm>
 #include <cmath>

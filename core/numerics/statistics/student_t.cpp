@@ -1,4 +1,4 @@
-#include "core/numerics/student_t.h"
+#include "core/numerics/statistics/student_t.h"
 
 #include <algorithm>
 #include <array>
