@@ -25,13 +25,11 @@ if(MAN_PAGES_MADE)  # here, or by a build whose programs run on this machine
 endif()
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_NAME moescope)
 set(CPACK_PACKAGE_CONTACT "MoEscope developers <moescope@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION
     "Trains a small DeepSeek-V3-style mixture-of-experts language model on the CPU and shows live what its router, its
 all-to-all and its MXFP8 number formats do. Reads recordings and logs of other trainings, compares precisions side by
 side, predicts the step time of a cluster.")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)

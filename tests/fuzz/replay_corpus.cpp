@@ -1,4 +1,4 @@
-// What a fuzzer kept, replayed in every build, no clang needed: replay_NAME FOLDER..., linked with fuzz_NAME.cpp.
+// Replays the inputs in DIR that a fuzzer kept, in every build, without clang: fuzz_NAME DIR.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,10 +10,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
+  if (argc != 2) return 2;
   std::vector<std::filesystem::path> inputs;
-  for (int i = 1; i < argc; ++i)
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) inputs.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) inputs.push_back(entry.path());
   std::sort(inputs.begin(), inputs.end());
   for (const auto& input : inputs) {
     std::ifstream file(input, std::ios::binary);

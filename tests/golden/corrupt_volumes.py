@@ -11,12 +11,10 @@ import tempfile
 
 
 def status(checker, data):
-    with tempfile.NamedTemporaryFile(suffix=".safetensors", delete=False) as file:
-        file.write(data)
-    try:
-        return subprocess.run([checker, file.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-    finally:
-        os.unlink(file.name)
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "changed.safetensors"), "wb") as file:
+            file.write(data)
+        return subprocess.run([checker, folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 
 def main():

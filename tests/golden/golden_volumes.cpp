@@ -1,8 +1,9 @@
-// golden_volumes FILE...: counts the all-to-all volumes of a routing and compares with counts in the same file.
+// golden_volumes DIR: counts the all-to-all volumes of every routing in DIR and compares with counts in the same file.
 //
 // tests/golden/volumes/README.md describes the files. All counts must agree exactly. Exits with 0 if they do, 1 if
 // something differs, 2 if a file cannot be read or has another form.
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -93,13 +94,14 @@ bool check(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: golden_volumes FILE...\n");
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: golden_volumes DIR\n");
     return 2;
   }
   try {
     bool same = true;
-    for (int i = 1; i < argc; ++i) same &= check(argv[i]);
+    for (const auto& entry : std::filesystem::directory_iterator(argv[1]))
+      if (entry.path().extension() == ".safetensors") same &= check(entry.path().string());
     std::printf("%s\n", same ? "all counts agree" : "counts differ");
     return same ? 0 : 1;
   } catch (const std::exception& error) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Makes tests/golden/tokenizers.tar.xz: small tokenizers of every kind that is read, and what the `tokenizers` package
-// makes of difficult texts with them.
+// Makes tests/golden/tokenizers/tokenizers.tar.xz: small tokenizers of every kind that is read, and what the
+// `tokenizers` package makes of difficult texts with them.
 //   npm install tokenizers@0.23.2 && node make_tokenizers.js FOLDER
 // FOLDER/NAME.json is a tokenizer, FOLDER/expected.json {"texts": [...], "tokenizers": {NAME: {"plain": [ids, ...],
 // "special": [ids, ...], "decoded": [text, ...], "decoded_special": [text, ...]}}}, in the order of the texts; "plain":

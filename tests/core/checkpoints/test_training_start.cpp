@@ -1,4 +1,4 @@
-// Trainings that begin with a checkpoint of transformers. The losses that transformers computes: golden_checkpoint.
+// Trainings that begin with a checkpoint of transformers. The losses that transformers computes: golden_checkpoints.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// golden_tokenizer DIR: checks token ids and decoded texts against those of the `tokenizers` package.
+// golden_tokenizers DIR: checks token ids and decoded texts against those of the `tokenizers` package.
 //
 // DIR holds tokenizers, NAME.json, and expected.json as tests/golden/make_tokenizers.js writes it. Exits with 0 if all
 // agree, 1 if something differs, 2 if there is nothing to compare or a file cannot be read.

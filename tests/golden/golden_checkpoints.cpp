@@ -1,5 +1,5 @@
-// Compares the results of a checkpoint with those of transformers: golden_checkpoint FOLDER, with config.json, its
-// .safetensors and expected.safetensors.
+// Compares the results of checkpoints with those of transformers: golden_checkpoints DIR, which holds folders with
+// config.json, .safetensors and expected.safetensors.
 //
 // Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T]; Plogits [B,
 // S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L [T, K] of layer
@@ -201,11 +201,15 @@ void check(const std::string& folder) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: golden_checkpoint FOLDER\n");
+    std::fprintf(stderr, "usage: golden_checkpoints DIR\n");
     return 2;
   }
   try {
-    check(argv[1]);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[1])) {
+      if (entry.path().filename() != "expected.safetensors") continue;
+      std::printf("%s\n", entry.path().parent_path().c_str());
+      check(entry.path().parent_path());
+    }
   } catch (const std::exception& error) {
     std::printf("  failed: %s\n", error.what());
     return 2;
