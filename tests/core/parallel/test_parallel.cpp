@@ -21,15 +21,18 @@ class Parallel : public testing::TestWithParam<int> {
   void TearDown() override { set_num_threads(0); }
 };
 
-// Calls `body` and returns the largest number of threads that the process had meanwhile, without the one that counts.
+// Calls `body` until the threads of the process were counted 20 times, and returns the largest number, without the
+// thread that counts.
 std::ptrdiff_t most_threads_during(const std::function<void()>& body) {
+  std::atomic<int> counted{0};
   std::atomic<bool> done{false};
   std::ptrdiff_t most = 0;
   std::thread counts([&] {
     using Entries = std::filesystem::directory_iterator;
-    while (!done) most = std::max(most, std::distance(Entries("/proc/self/task"), Entries()));
+    for (; !done; ++counted) most = std::max(most, std::distance(Entries("/proc/self/task"), Entries()));
   });
-  body();
+  do body();
+  while (counted < 20);
   done = true;
   counts.join();
   return most - 1;
@@ -48,9 +51,9 @@ TEST(Gemm, StaysOnTheCallingThread) {
     return most_threads_during([&] { std::thread(body).join(); });
   };
   const std::ptrdiff_t alone = on_a_fresh_thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-  EXPECT_EQ(on_a_fresh_thread(multiply), alone);
+  EXPECT_LE(on_a_fresh_thread(multiply), alone);
   set_num_threads(1);
-  EXPECT_EQ(on_a_fresh_thread([&] {  // as training does: a team for each step
+  EXPECT_LE(on_a_fresh_thread([&] {  // as training does: a team for each step
               for (int step = 0; step < 20; ++step) with_team(multiply);
             }),
             alone);
