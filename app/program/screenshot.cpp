@@ -20,6 +20,7 @@
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
+#include "widgets/overview/findings_watch.h"
 
 namespace moescope {
 
@@ -30,15 +31,16 @@ constexpr int kMaxWaitMs = 30000;
 constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in the event loop
 
 // Waits until no panel has the property "busy", which panels with a worker set while they compute, and until the
-// verdict has its findings.
-void waitForPanels(MainWindow* window, const std::function<void()>& then, int wait_ms) {
+// verdict has its findings up to step `judged_to`.
+void waitForPanels(MainWindow* window, const std::function<void()>& then, std::int64_t judged_to, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
-  const bool judged = !window->selection()->history() || window->findings()->ready();
+  const FindingsWatch* findings = window->findings();
+  const bool judged = !window->selection()->history() || (findings->ready() && findings->lastStep() >= judged_to);
   const bool busy = !judged || std::ranges::any_of(panels, [](const Panel* panel) {
     return panel->isVisible() && panel->property("busy").toBool();
   });
   if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, then);
-  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, wait_ms - kPollMs); });
+  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, judged_to, wait_ms - kPollMs); });
 }
 
 void finish(MainWindow* window, const QString& path) {
@@ -92,7 +94,9 @@ void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
   if (LiveRuns* live = window->session()->live()) live->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
-  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMaxWaitMs); });
+  const auto& histories = window->selection()->histories();
+  const std::int64_t judged_to = histories.empty() ? -1 : histories.front()->steps().last;
+  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, judged_to, kMaxWaitMs); });
 }
 
 void quitWhereAsked(MainWindow* window) {

@@ -54,6 +54,7 @@ void FindingsWatch::look() {
                  twins = std::move(twins), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result;
     scans->forgetAllBut(histories);
+    if (!histories.empty()) result.last_step = histories.front()->steps().last;
     for (const HistoryPtr& history : histories) {
       FindingsScan& scan = scans->scan(history);
       scan.advance(INT64_MAX, stop);
@@ -85,6 +86,7 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
   read_ = result.read;
   passed_ = result.passed;
   not_checked_ = result.not_checked;
+  last_step_ = result.last_step;
   ready_ = true;
   emit changed();
 }

@@ -34,10 +34,11 @@ class FindingsWatch : public QObject {
   const QStringList& passed() const { return passed_; }  // passed checks, a sentence each
   const QStringList& notChecked() const {
     return not_checked_;
-  }                                           // checks that were not made, and the data that they need
-  QString checksHtml() const;                 // both lists of checks as rich text
-  bool ready() const { return ready_; }       // whether the open runs were scanned at least once
-  int placeOf(const Finding& finding) const;  // place of the finding's run; -1: it is no longer open
+  }                                                     // checks that were not made, and the data that they need
+  QString checksHtml() const;                           // both lists of checks as rich text
+  bool ready() const { return ready_; }                 // whether the open runs were scanned at least once
+  std::int64_t lastStep() const { return last_step_; }  // last step of the first run that was scanned; -1: none
+  int placeOf(const Finding& finding) const;            // place of the finding's run; -1: it is no longer open
 
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
@@ -55,6 +56,7 @@ class FindingsWatch : public QObject {
     std::vector<Finding> findings;
     std::vector<Health> healths;  // verdict on each run
     QStringList read, passed, not_checked;
+    std::int64_t last_step = -1;
   };
   void onData();
   void look();
@@ -68,6 +70,7 @@ class FindingsWatch : public QObject {
   QStringList read_, passed_, not_checked_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;
+  std::int64_t last_step_ = -1;
   QElapsedTimer since_look_;
   QTimer timer_;
   std::shared_ptr<Scans> scans_;  // scans of the worker's thread
