@@ -26,7 +26,6 @@ double threadCpuMs() {
 
 bool isInput(QEvent::Type type) {
   switch (type) {
-    case QEvent::MouseMove:
     case QEvent::MouseButtonPress:
     case QEvent::Wheel:
     case QEvent::KeyPress:

@@ -1,6 +1,6 @@
 // Decides when the screen looks for new data: at the data's rate, at most 20 times a second and for a limited share of
-// one core; for a second after user input at least five times a second at any cost; not at all when nothing can have
-// changed. Plots repaint for the mouse by themselves.
+// one core; for a second after a click, the wheel or a key at least five times a second at any cost; not at all when
+// nothing can have changed. Plots repaint for the mouse by themselves.
 #pragma once
 
 #include <QElapsedTimer>

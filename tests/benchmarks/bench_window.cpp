@@ -1,6 +1,6 @@
 // Effect of the window on the time of a step. A model trains beside the window in turns: the window is stopped, idle,
 // stopped, and under a mouse that moves over Loss 60 times per second. Prints a turn's mean step time divided by that
-// of the stopped turn before it: medians and quartiles.
+// of the stopped turn before it: medians and quartiles; and the CPU time of the window's thread in a turn.
 //   bench_window [PRESET] [TURNS] [THREADS]
 // Runs offscreen. With QT_QPA_PLATFORM=xcb it uses a real window, and the time includes the work of the X server.
 #include <QApplication>
@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -36,6 +37,12 @@ using namespace moescope;
 namespace {
 
 constexpr int kTurnMs = 800, kMovesPerS = 60, kSettleMs = 4000;
+
+double threadCpuMs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+}
 
 void handleEvents(int ms) {
   QEventLoop loop;
@@ -78,11 +85,20 @@ double meanStep(LiveRuns& live, const std::function<void()>& work) {
   return sum / static_cast<double>(end - first);
 }
 
-void print(const char* what, std::vector<double> ratios) {
-  std::ranges::sort(ratios);
-  std::printf("%-22s %.3f of a step without the window (quartiles %.3f and %.3f)\n", what, median(ratios),
-              ratios[ratios.size() / 4], ratios[ratios.size() * 3 / 4]);
-}
+struct Turns {
+  std::vector<double> ratios, cpu_ms;  // a step to one without the window; CPU time of the window's thread
+
+  void add(LiveRuns& live, double without, const std::function<void()>& work) {
+    const double before = threadCpuMs();
+    ratios.push_back(meanStep(live, work) / without);
+    cpu_ms.push_back(threadCpuMs() - before);
+  }
+  void print(const char* what) {
+    std::ranges::sort(ratios);
+    std::printf("%-22s %.3f of a step without the window (quartiles %.3f and %.3f); window's thread %.0f ms\n", what,
+                median(ratios), ratios[ratios.size() / 4], ratios[ratios.size() * 3 / 4], median(cpu_ms));
+  }
+};
 
 void measure(const std::string& preset, int turns) {
   MainWindow window(false);
@@ -94,17 +110,17 @@ void measure(const std::string& preset, int turns) {
   handleEvents(kSettleMs);
   LiveRuns& live = *window.session()->live();
   const auto nothing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(kTurnMs)); };
-  std::vector<double> alone, under_mouse;
+  Turns alone, under_mouse;
   for (int turn = 0; turn < turns; ++turn) {
     double without = meanStep(live, nothing);
-    alone.push_back(meanStep(live, [] { handleEvents(kTurnMs); }) / without);
+    alone.add(live, without, [] { handleEvents(kTurnMs); });
     without = meanStep(live, nothing);
-    under_mouse.push_back(meanStep(live, [&] { handleEventsUnderAMouse(kTurnMs, window); }) / without);
+    under_mouse.add(live, without, [&] { handleEventsUnderAMouse(kTurnMs, window); });
   }
   std::printf("%s, %d threads, %d turns of %.1f s each, %s\n", preset.c_str(), num_threads(), turns, kTurnMs / 1e3,
               qPrintable(QGuiApplication::platformName()));
-  print("left alone", alone);
-  print("under a moving mouse", under_mouse);
+  alone.print("left alone");
+  under_mouse.print("under a moving mouse");
 }
 
 }  // namespace

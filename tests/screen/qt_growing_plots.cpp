@@ -1,5 +1,6 @@
 // Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
 #include <QApplication>
+#include <QScreen>
 #include <QTest>
 
 #include "tests/support/synthetic_run.h"
@@ -60,6 +61,12 @@ class MadeUpMap : public TimeHeatMap {
 // A picture of the widget as it is on the screen: the window was painted before.
 QImage pictureOf(QWidget& widget) {
   return widget.grab().toImage();
+}
+
+// The pixels on the screen, parts of which may have been painted at different times.
+QImage onScreen(QWidget& window) {
+  QTest::qWait(50);  // longer than the pause between two repaints for the mouse
+  return window.screen()->grabWindow(window.winId()).toImage();
 }
 
 // Where two pictures differ; empty: nowhere.
@@ -207,6 +214,52 @@ class GrowingPlotsTest : public QObject {
     compare("nothing yet");
     selection_->setHistories({run_->history()});
     compare("the run again");
+  }
+
+  // The line at the hovered step and the readout are repainted alone, at their old and at their new place.
+  void partsThatFollowTheMouse_data() {
+    QTest::addColumn<bool>("curves");
+    QTest::newRow("Loss") << true;
+    QTest::newRow("Load over time") << false;
+  }
+  void partsThatFollowTheMouse() {
+    QFETCH(bool, curves);
+    std::unique_ptr<Panel> shown;
+    if (curves)
+      shown = std::make_unique<LossPanel>(selection_.get());
+    else
+      shown = std::make_unique<LoadOverTimePanel>(selection_.get());
+    show(*shown, {640, 420}, QPalette());
+    auto* plot = shown->findChild<TimeAxisPlot*>();
+    const auto compare = [&](const char* what) {
+      const QImage screen = onScreen(*shown);
+      const QByteArray where = difference(screen, pictureOf(*shown).convertToFormat(screen.format()));
+      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+    };
+    const QImage before = onScreen(*shown);
+    for (const std::int64_t step : {50, 51, 200, 120}) {
+      selection_->setHoverStep(step);
+      compare("hovered in another plot");
+    }
+    QVERIFY(!difference(before, onScreen(*shown)).isEmpty());
+    run_->append(7);
+    selection_->refresh();
+    compare("the line moved with the data");
+    for (const QPoint at : {QPoint(150, 120), QPoint(153, 118), QPoint(300, 60), QPoint(200, 170)}) {
+      QTest::mouseMove(plot, at);
+      compare("the mouse inside");
+    }
+    run_->append(40);
+    selection_->refresh();
+    compare("news under the mouse");
+    QTest::mousePress(plot, Qt::LeftButton, {}, {220, 150});
+    QTest::mouseMove(plot, {320, 160});
+    compare("a box is drawn");
+    QTest::mouseRelease(plot, Qt::LeftButton, {}, {320, 160});
+    compare("zoomed in");
+    QEvent leave(QEvent::Leave);
+    QApplication::sendEvent(plot, &leave);
+    compare("the mouse outside");
   }
 
  private:

@@ -125,7 +125,7 @@ void PlacementStrip::paintOverlay(QPainter& painter) {
     const QRect plot = plotRect();
     painter.drawRect(
         QRectF(plot.left() + target * columnWidth() + 1, plot.top() - 6, columnWidth() - 2, plot.height() + 6));
-    return paintReadout(painter, mouse_, {QString("expert %1 to rank %2").arg(dragged_).arg(target)});
+    return paintReadout(painter, readoutBeside(mouse_, {QString("expert %1 to rank %2").arg(dragged_).arg(target)}));
   }
   PlotFrame::paintOverlay(painter);
 }

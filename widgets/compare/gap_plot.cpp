@@ -194,6 +194,10 @@ void GapPlot::paintOverlay(QPainter& painter) {
   TimeAxisPlot::paintOverlay(painter);
 }
 
+QRegion GapPlot::hoverRegion() const {
+  return TimeAxisPlot::hoverRegion() | QRect(QPoint(plotRect().right() + 2, 0), rect().bottomRight());
+}
+
 // The value at the bin of `step`, or the newest before it: a run may be a step behind.
 float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) const {
   for (std::size_t bin = binAt(step) + 1; bin-- > 0;)

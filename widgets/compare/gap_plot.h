@@ -34,6 +34,7 @@ class GapPlot : public TimeAxisPlot {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QRegion hoverRegion() const override;
   void paintPrintedOverlay(QPainter& painter) override { paintEnds(painter); }
   QStringList readoutAt(QPoint position) const override;
 

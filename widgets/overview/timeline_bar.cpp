@@ -281,7 +281,7 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   }
   // Shows one line; the tool tip has all lines.
   const QString more = lines.size() > 1 ? QString("  and %1 more").arg(lines.size() - 1) : QString();
-  paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
+  paintReadout(painter, readoutBeside({mouse_.x(), 0}, {lines.front() + more}));
 }
 
 // Paints the cursor: a line with a knob, in ink with a halo that shows on every ground.

@@ -54,6 +54,7 @@ class LinePlot : public TimeAxisPlot {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QRegion hoverRegion() const override { return TimeAxisPlot::hoverRegion() | figuresRect(); }
   void paintPrintedOverlay(QPainter& painter) override { paintNames(painter); }
   QRect figuresRect() const;  // area of the names and values
   QString staticKey() const override;

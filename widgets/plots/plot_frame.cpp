@@ -62,7 +62,7 @@ PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent), hover_(kHoverMs) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
   takeType();
   installAccessiblePlots();
-  connect(&hover_, &Throttle::passed, this, qOverload<>(&QWidget::update));
+  connect(&hover_, &Throttle::passed, this, &PlotFrame::updateHover);
   connect(this, &PlotFrame::readoutChanged, this, [this](const QString& text) {
     if (std::exchange(read_out_, text) != text) announceValueOf(this);
   });
@@ -118,7 +118,7 @@ bool PlotFrame::dark() const {
   return isDark(palette());
 }
 
-void PlotFrame::paintEvent(QPaintEvent*) {
+void PlotFrame::paintEvent(QPaintEvent* event) {
   if (printed_) return paintPrinted();
   if (std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF()) {
     prepare();
@@ -126,8 +126,15 @@ void PlotFrame::paintEvent(QPaintEvent*) {
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
-  painter.drawPixmap(0, 0, content_);
-  if (notice_.isEmpty()) paintOverlay(painter);
+  for (const QRect& part : event->region()) {  // Qt copies slowly under a clip of several rectangles
+    painter.setClipRect(part);
+    painter.drawPixmap(0, 0, content_);
+  }
+  painter.setClipping(false);
+  if (notice_.isEmpty()) {
+    paintOverlay(painter);
+    hovered_ = hoverRegion();
+  }
   if (showsFocus(*this))
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
 }
@@ -210,7 +217,12 @@ void PlotFrame::renderContent() {
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {
-  if (mouse_.x() >= 0) paintReadout(painter, mouse_, readoutAt(mouse_));
+  if (mouse_.x() >= 0) paintReadout(painter, readoutBeside(mouse_, readoutAt(mouse_)));
+}
+
+// With new data or a notice all is repainted: the data that a readout needs may be gone.
+void PlotFrame::updateHover() {
+  dirty_ || !notice_.isEmpty() ? update() : update(hovered_ | hoverRegion());
 }
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
@@ -503,8 +515,8 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
   return key;
 }
 
-void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& all) const {
-  if (all.isEmpty()) return;
+PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
+  if (all.isEmpty()) return {};
   const QFontMetrics metrics = fontMetrics();
   const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows all lines
   const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
@@ -517,11 +529,18 @@ void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& 
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
   box.moveLeft(std::max(0, box.left()));
   box.moveTop(std::max(0, box.top()));
+  return {lines, box};
+}
+
+void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
+  if (readout.lines.isEmpty()) return;
+  const QRect& box = readout.box;
+  const QFontMetrics metrics = fontMetrics();
   const Colors& c = colors(palette());
   drawRounded(painter, box, kRadiusControl, QColor(c.popup), QColor(c.hairline));
   painter.setPen(palette().text().color());
   int y = box.top() + kSpace4;
-  for (const QString& line : lines) {
+  for (const QString& line : readout.lines) {
     painter.drawText(box.left() + kSpace8, y + metrics.ascent(), elidedWords(line, metrics, box.width() - 2 * kSpace8));
     y += metrics.height();
   }

@@ -2,7 +2,8 @@
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
 // plot is really on screen; the data are painted over a cached static layer (axes, grid, labels) into a picture; the
-// overlay (crosshair, cursor, hover, focus) is painted over that picture, sixty times a second at most.
+// overlay (crosshair, cursor, hover, focus) is painted over that picture, sixty times a second at most. While the mouse
+// moves, only the parts of the overlay that follow it are repainted.
 //
 // All plots look alike: the title of the value axis lies above it, the title of the other axis at the right end of its
 // labels; the selected item has a frame in ink with a halo, which shows on every map.
@@ -10,6 +11,7 @@
 
 #include <QMargins>
 #include <QPixmap>
+#include <QRegion>
 #include <QStringList>
 #include <QWidget>
 #include <functional>
@@ -65,6 +67,8 @@ class PlotFrame : public QWidget {
   // Called when the picture under a resting mouse has changed.
   virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
+  // The parts of the overlay that follow the mouse, in this plot or a linked one.
+  virtual QRegion hoverRegion() const { return rect(); }
   virtual void paintPrintedOverlay(QPainter&) {
   }                                      // paints the parts of the overlay for exported pictures: legends, marks
   virtual void paintMarks(QPainter&) {}  // paints over the data, without their clip
@@ -113,8 +117,13 @@ class PlotFrame : public QWidget {
     int height = 0;                 // height of key and caption with the space below them
   };
   Key keyBeside(const QString& caption, const QStringList& labels, int swatch) const;
-  // Paints a box of lines beside `near`, inside the widget; without lines none.
-  void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
+  // A box of lines beside `near`, inside the widget; without lines there is none.
+  struct Readout {
+    QStringList lines;
+    QRect box;
+  };
+  Readout readoutBeside(QPoint near, const QStringList& lines) const;
+  void paintReadout(QPainter& painter, const Readout& readout) const;
 
   // The direction of an arrow key: x -1 left, 1 right; y -1 up, 1 down. Null for other keys.
   static QPoint arrowOf(const QKeyEvent* event);
@@ -139,6 +148,7 @@ class PlotFrame : public QWidget {
 
  private:
   void takeType();
+  void updateHover();
   void prepare();
   void renderStatic();
   void renderContent();
@@ -148,6 +158,7 @@ class PlotFrame : public QWidget {
   bool dirty_ = true, printed_ = false;
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
+  QRegion hovered_;  // hoverRegion() of the overlay on the screen
   QString static_key_, legend_key_;
   // Width by which the labels of the left axis exceed its margin, and height that its caption needs above the plot; the
   // second pair is found while painting.

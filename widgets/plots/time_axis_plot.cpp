@@ -173,11 +173,23 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     const int right = std::clamp(std::max(press_.x(), mouse_.x()), plot.left(), plot.right());
     painter.fillRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())), veil);
     painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
-  } else if (plot.contains(mouse_)) {
-    QStringList lines = readoutAt(mouse_);
-    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
-    paintReadout(painter, mouse_, lines);
+  } else {
+    paintReadout(painter, readoutAtMouse());
   }
+}
+
+PlotFrame::Readout TimeAxisPlot::readoutAtMouse() const {
+  if (!plotRect().contains(mouse_)) return {};
+  QStringList lines = readoutAt(mouse_);
+  if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
+  return readoutBeside(mouse_, lines);
+}
+
+QRegion TimeAxisPlot::hoverRegion() const {
+  if (drag_ != Drag::none) return rect();
+  const QRect plot = plotRect();
+  const int x = static_cast<int>(std::lround(xOf(static_cast<double>(selection_->hoverStep()))));
+  return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 
 // All marks at a pixel.

@@ -41,6 +41,7 @@ class TimeAxisPlot : public PlotFrame {
   void followPicture() override;
   QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
+  QRegion hoverRegion() const override;
   bool event(QEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
@@ -68,6 +69,7 @@ class TimeAxisPlot : public PlotFrame {
   const std::vector<Mark>& marks();
   QStringList stepCaptions() const;
   QString markerTextAt(int x) const;
+  Readout readoutAtMouse() const;
 
   bool log_steps_ = false;
   bool labels_shown_ = true;
