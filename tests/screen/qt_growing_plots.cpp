@@ -242,6 +242,14 @@ class GrowingPlotsTest : public QObject {
       compare("hovered in another plot");
     }
     QVERIFY(!difference(before, onScreen(*shown)).isEmpty());
+    selection_->setHoverStep(-1);
+    const QImage without = onScreen(*shown);
+    selection_->setHoverStep(60);
+    selection_->setHoverStep(180);  // before the line at step 60 is painted
+    QApplication::processEvents();
+    const QImage moving = shown->screen()->grabWindow(shown->winId()).toImage();
+    QVERIFY2(!difference(without, moving).isEmpty(), "a moving line is always there");
+    compare("the last of several moves");
     run_->append(7);
     selection_->refresh();
     compare("the line moved with the data");

@@ -132,8 +132,9 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
   }
   painter.setClipping(false);
   if (notice_.isEmpty()) {
+    if (event->region() == rect()) takeHover();
     paintOverlay(painter);
-    hovered_ = hoverRegion();
+    hover_region_ = hoverRegion();
   }
   if (showsFocus(*this))
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
@@ -222,7 +223,9 @@ void PlotFrame::paintOverlay(QPainter& painter) {
 
 // With new data or a notice all is repainted: the data that a readout needs may be gone.
 void PlotFrame::updateHover() {
-  dirty_ || !notice_.isEmpty() ? update() : update(hovered_ | hoverRegion());
+  if (dirty_ || !notice_.isEmpty()) return update();
+  takeHover();
+  update(hover_region_ | hoverRegion());
 }
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {

@@ -67,7 +67,10 @@ class PlotFrame : public QWidget {
   // Called when the picture under a resting mouse has changed.
   virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
-  // The parts of the overlay that follow the mouse, in this plot or a linked one.
+  // Takes the position of the mouse for the overlay to show. The mouse may move on before that is painted: what is
+  // painted must lie in the region that was asked for.
+  virtual void takeHover() {}
+  // The parts of the overlay that follow the mouse, in this plot or a linked one, where takeHover() found it.
   virtual QRegion hoverRegion() const { return rect(); }
   virtual void paintPrintedOverlay(QPainter&) {
   }                                      // paints the parts of the overlay for exported pictures: legends, marks
@@ -158,7 +161,7 @@ class PlotFrame : public QWidget {
   bool dirty_ = true, printed_ = false;
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
-  QRegion hovered_;  // hoverRegion() of the overlay on the screen
+  QRegion hover_region_;  // of the overlay on the screen
   QString static_key_, legend_key_;
   // Width by which the labels of the left axis exceed its margin, and height that its caption needs above the plot; the
   // second pair is found while painting.

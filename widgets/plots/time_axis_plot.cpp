@@ -161,7 +161,7 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
   const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(static_cast<double>(step)))); };
   const auto shown = [&](std::int64_t step) { return step >= range().first && step <= range().last; };
   if (shown(selection_->step())) paintCursorLine(painter, x_of(selection_->step()));
-  if (const std::int64_t step = selection_->hoverStep(); shown(step)) {
+  if (const std::int64_t step = hovered_.step; shown(step)) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
     painter.drawLine(x_of(step), plot.top(), x_of(step), plot.bottom());
   }
@@ -179,16 +179,17 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
 }
 
 PlotFrame::Readout TimeAxisPlot::readoutAtMouse() const {
-  if (!plotRect().contains(mouse_)) return {};
-  QStringList lines = readoutAt(mouse_);
-  if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
-  return readoutBeside(mouse_, lines);
+  const QPoint mouse = hovered_.mouse;
+  if (!plotRect().contains(mouse)) return {};
+  QStringList lines = readoutAt(mouse);
+  if (const QString marker = markerTextAt(mouse.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
+  return readoutBeside(mouse, lines);
 }
 
 QRegion TimeAxisPlot::hoverRegion() const {
   if (drag_ != Drag::none) return rect();
   const QRect plot = plotRect();
-  const int x = static_cast<int>(std::lround(xOf(static_cast<double>(selection_->hoverStep()))));
+  const int x = static_cast<int>(std::lround(xOf(static_cast<double>(hovered_.step))));
   return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 

@@ -41,6 +41,7 @@ class TimeAxisPlot : public PlotFrame {
   void followPicture() override;
   QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
+  void takeHover() override { hovered_ = {selection_->hoverStep(), mouse_}; }
   QRegion hoverRegion() const override;
   bool event(QEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
@@ -78,6 +79,11 @@ class TimeAxisPlot : public PlotFrame {
   std::size_t known_markers_ = 0;
   const History* marked_ = nullptr;  // run of the marks
   StepRange seen_range_;
+  struct Hover {
+    std::int64_t step = -1;
+    QPoint mouse{-1, -1};
+  };
+  Hover hovered_;
   Drag drag_ = Drag::none;
   QPoint press_;
   StepRange press_range_;
