@@ -118,8 +118,8 @@ void FolderRunsDialog::showChecked() {
     return note_->setText(
         "Asks for texts to run through the model. Two models are run on the same texts, the first as run A.");
   note_->setText(n > kMaxRuns
-                     ? QString("%1 are chosen; at most %2 runs are open together.").arg(n).arg(kMaxRuns)
-                     : QString("Several open side by side, at most %1; the first one is run A.").arg(kMaxRuns));
+                     ? QString("%1 are chosen; at most %2 runs open side by side.").arg(n).arg(kMaxRuns)
+                     : QString("Choose up to %1 runs to open them side by side; the first one is run A.").arg(kMaxRuns));
 }
 
 }  // namespace moescope

@@ -389,6 +389,7 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
       return 0;  // the menu bar is hidden: Alt opens the menu button's menu
     case SH_ScrollBar_Transient:
     case SH_EtchDisabledText:
+    case SH_DialogButtonBox_ButtonsHaveIcons:  // the desktop's icons are in colours of their own
       return 0;
     case SH_UnderlineShortcut:
       return 1;
