@@ -96,7 +96,7 @@ endfunction()
 # functions of their arguments, of whose answers the cluster panels are made); of config and lessons the names of settings and the
 # lesson that teaches a figure.
 set(SHOWN_BY_WIDGETS
-    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
+    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})

@@ -11,6 +11,7 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/overview/findings_panel.h"
 
 namespace moescope {
 namespace {
@@ -32,6 +33,8 @@ CaptureActions::CaptureActions(const Context& context)
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
   for (OperandCostsPanel* costs : workspaces_->findChildren<OperandCostsPanel*>())
     connect(costs, &OperandCostsPanel::operandOpened, this, &CaptureActions::open);
+  for (FindingsPanel* findings : workspaces_->findChildren<FindingsPanel*>())
+    connect(findings, &FindingsPanel::elementOpened, this, &CaptureActions::openElement);
 }
 
 void CaptureActions::onOpened() {
@@ -52,12 +55,23 @@ void CaptureActions::cancel() {
   tensor_lab_->captureBar()->showFailed(place_, "Cancelled", wanted_step_);
 }
 
-void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
+void CaptureActions::bringUp(const OperandPlace& place, std::int64_t step) {
   place_ = place;
+  element_.reset();
   wanted_step_ = step;
   workspaces_->bringUp(workspaces_->microscaling());
   workspaces_->microscaling()->showTensorLab();
+}
+
+void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
+  bringUp(place, step);
   again();
+}
+
+void CaptureActions::openElement(const OperandElement& element, std::int64_t step) {
+  bringUp(element.place, step);
+  element_ = element;
+  recompute(step);
 }
 
 void CaptureActions::again() {
@@ -120,9 +134,13 @@ void CaptureActions::lookAtRecompute() {
   const auto done = std::exchange(recompute_, nullptr);
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
+  showCaptured(capture, "Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit.");
+}
+
+void CaptureActions::showCaptured(const Capture& capture, const QString& note) {
   tensor_lab_->setCaptured(capture.operand());
-  bar->showCaptured(*capture.operand(), wanted_step_,
-                    "Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit.");
+  tensor_lab_->captureBar()->showCaptured(*capture.operand(), wanted_step_, note);
+  if (element_) tensor_lab_->showElement(*element_);
 }
 
 void CaptureActions::look() {
@@ -132,8 +150,7 @@ void CaptureActions::look() {
   const auto capture = std::exchange(capture_, nullptr);
   if (capture->state() == Capture::State::failed)
     return tensor_lab_->captureBar()->showFailed(place_, QString::fromStdString(capture->error()), -1);
-  tensor_lab_->setCaptured(capture->operand());
-  tensor_lab_->captureBar()->showCaptured(*capture->operand(), wanted_step_);
+  showCaptured(*capture, {});
 }
 
 void CaptureActions::askAndSave() {

@@ -5,8 +5,10 @@
 
 #include <QTimer>
 #include <memory>
+#include <optional>
 
 #include "app/actions/actions.h"
+#include "core/model/non_finite_place.h"
 #include "core/training/engine/recompute.h"
 #include "widgets/selection/selection.h"
 
@@ -22,15 +24,19 @@ class CaptureActions : public Actions {
 
   // Shows an operand of the active run. `step`: the step of the matrix in which it was clicked.
   void open(const OperandPlace& place, std::int64_t step);
+  // Recomputes an operand of the active run at `step` and shows a part of it in the microscope.
+  void openElement(const OperandElement& element, std::int64_t step);
 
  private:
   void onOpened();
+  void bringUp(const OperandPlace& place, std::int64_t step);
   void again();
   void cancel();
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
   void askAndSave();
   void look();
   void lookAtRecompute();
+  void showCaptured(const Capture& capture, const QString& note);
   void startRecompute(std::int64_t step);
   const History& shownRun() const;
   RecomputePlan planOf(std::int64_t step) const;
@@ -40,6 +46,7 @@ class CaptureActions : public Actions {
   std::shared_ptr<const Capture> capture_;
   std::unique_ptr<Recomputation> recompute_;
   OperandPlace place_;
+  std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: its beginning
   std::int64_t wanted_step_ = -1;
 };
 

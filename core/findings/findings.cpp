@@ -425,7 +425,10 @@ std::vector<Finding> FindingsScan::findings() const {
     layer.gate.findings(out);
     layer.faults.findings(out);
   }
-  for (Finding& finding : out) finding.steps = s.axis.steps(finding.steps);
+  for (Finding& finding : out) {
+    finding.steps = s.axis.steps(finding.steps);
+    add_origin(*s.history, finding);
+  }
   watches.quants.findings(out);
   // Layers already reported as not recovering are not reported as uneven as well.
   std::vector<int> not_recovering;

@@ -22,6 +22,7 @@
 #include "core/config/config_field.h"
 #include "core/frame/metrics.h"
 #include "core/history/history.h"
+#include "core/model/non_finite_place.h"
 
 namespace moescope {
 
@@ -73,11 +74,13 @@ struct Finding {
   StepRange steps;           // if ongoing, up to the newest step read
   bool ongoing = true;
   std::optional<OperandPlace> tensor;  // operand of a finding on number formats, in the worst layer
-  std::string title;                   // "Layer 1 has collapsed"
-  std::string brief;                   // used in sentences with layer and step: "experts 3 and 7 get no token"
-  std::string saw, why;                // sentences
-  std::vector<Setting> knobs;          // settings that affect it
-  std::optional<FigureKey> metric;     // figure that shows the finding
+  // Of a loss that is NaN or infinite: where the first such value arose (operands_at()); empty if that is not known.
+  std::vector<OperandElement> operands;
+  std::string title;                // "Layer 1 has collapsed"
+  std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"
+  std::string saw, why;             // sentences
+  std::vector<Setting> knobs;       // settings that affect it
+  std::optional<FigureKey> metric;  // figure that shows the finding
 };
 
 // Returns an identifier for muting that does not depend on present numbers.

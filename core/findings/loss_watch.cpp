@@ -257,4 +257,17 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
   }
 }
 
+void add_origin(const History& history, Finding& finding) {
+  if (finding.kind != FindingKind::loss_not_finite) return;
+  for (const Marker& marker : history.markers()) {
+    if (marker.step != finding.steps.first || !marker.text.starts_with(kFirstNonFinite)) continue;
+    const auto place = non_finite_in(std::string_view(marker.text).substr(kFirstNonFinite.size()));
+    if (!place) continue;
+    finding.saw += " In the order of computation the first such value is: " + place->text() + ".";
+    if (const RunConfig* config = history.settings_at(marker.step)->config())
+      finding.operands = operands_at(*place, config->model);
+    return;
+  }
+}
+
 }  // namespace moescope

@@ -85,4 +85,7 @@ class LossWatch {
   std::int64_t flat_since_ = -1, high_since_ = -1, aux_since_ = -1, z_since_ = -1;
 };
 
+// Adds to a finding on a NaN or infinite loss where the first such value arose, if an event of its first step says so.
+void add_origin(const History& history, Finding& finding);
+
 }  // namespace moescope

@@ -53,14 +53,6 @@ Found in_gradients(const Parameters<float>& parameters) {
 
 }  // namespace
 
-std::string NonFinitePlace::text() const {
-  std::string text = layer >= 0 ? "layer " + std::to_string(layer) + ", " : "";
-  text += tensor;
-  if (expert >= 0) text += ", expert " + std::to_string(expert);
-  text += ", row " + std::to_string(row) + ", column " + std::to_string(column) + ": ";
-  return text + (std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity");
-}
-
 std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner) {
   const Transformer<float>& model = learner.model();
   const ModelConfig& config = learner.config.model;

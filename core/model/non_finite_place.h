@@ -1,8 +1,13 @@
-// A value that is not finite, and its place.
+// The first value of a step that is not finite: its place, and the operands of the GEMM it arose in.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/config/run_config.h"
+#include "core/frame/operand_place.h"
 #include "core/numerics/matrix.h"
 
 namespace moescope {
@@ -16,5 +21,24 @@ struct NonFinitePlace {
 
   std::string text() const;  // "layer 1, w1 and w3 x, expert 5, row 17, column 3: NaN"
 };
+
+// Reads the result of NonFinitePlace::text(); nullopt for any other text.
+std::optional<NonFinitePlace> non_finite_in(std::string_view text);
+
+// An event of the step (Marker::text) begins with this text, and the place follows.
+inline constexpr std::string_view kFirstNonFinite = "the first value that is not finite: ";
+
+// A part of a captured operand: an element, or a whole row or column.
+struct OperandElement {
+  OperandPlace place;
+  int expert = -1;              // routed expert from whose first row `row` is counted; -1: no routed expert
+  Index row = -1, column = -1;  // -1: all
+  bool operator==(const OperandElement&) const = default;
+};
+
+// Returns the operand that holds the value. If the value is an element of a product, returns the row of x and the row
+// of W, or for the gradient of a weight the columns of dY and x, that were multiplied. Returns no operand for tensors
+// that no GEMM reads or writes, such as gains of norms.
+std::vector<OperandElement> operands_at(const NonFinitePlace& at, const ModelConfig& model);
 
 }  // namespace moescope

@@ -2,18 +2,22 @@
 // real model in training. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
 #include <QApplication>
 #include <QComboBox>
+#include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardItemModel>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "app/actions/run_control.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "tests/support/takes_keys.h"
@@ -25,6 +29,7 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/what_if_panel.h"
+#include "widgets/overview/findings_panel.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -140,6 +145,60 @@ class CaptureTest : public QObject {
       QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
     QCOMPARE(block.format.element, ElementFormat::e4m3);
     w.picture(QStringLiteral("capture_dgrad"));
+  }
+
+  // The rows of an expert are counted from its first; of a whole row the largest magnitude is shown.
+  void aPartOfAnOperandOpensInTheMicroscope() {
+    OpenWindow w;
+    w.trainTo(2);
+    const OperandPlace place{1, Gemm::expert_w2, OperandRole::x, Direction::forward};
+    w.click(place);
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    const std::size_t row = captured->expert_rows[3] + 2;
+    QVERIFY(row < captured->expert_rows[4]);
+    const auto values = std::span(captured->values).subspan(row * captured->cols, captured->cols);
+    w.tensors()->showElement({place, 3, 2, 40});
+    QVERIFY(w.tensors()->showsBlockOf(row, 40));
+    const auto magnitude = [](float value) { return std::fabs(value); };
+    const auto most = static_cast<std::size_t>(std::ranges::max_element(values, {}, magnitude) - values.begin());
+    w.tensors()->showElement({place, 3, 2, -1});
+    QVERIFY(w.tensors()->showsBlockOf(row, most));
+    w.tensors()->showElement({place, 3, 100000, 0});  // there is no such row
+    QVERIFY(w.tensors()->showsBlockOf(row, most));
+  }
+
+  void theFirstNaNOpensInTheMicroscope() {
+    RunConfig config = load_preset("nano").config;
+    config.optimizer.lr = 1;
+    config.optimizer.weight_decay = 10;
+    config.optimizer.schedule = Schedule::constant;
+    OpenWindow w(config);
+    w.live()->run_until(400);
+    QTRY_VERIFY_WITH_TIMEOUT(!w.live()->status().running, kWaitMs);
+    w.live()->flush();
+    w.window.frameClock()->wake();
+    w.window.workspaces()->bringUp(w.window.workspaces()->router());
+    const auto finding = [&]() -> FindingRow* {
+      for (FindingRow* row : w.window.workspaces()->router()->findChildren<FindingRow*>())
+        if (row->finding().kind == FindingKind::loss_not_finite && !row->finding().operands.empty()) return row;
+      return nullptr;
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(finding(), kWaitMs);
+    const Finding found = finding()->finding();
+    QVERIFY2(found.saw.find("the first such value is: layer") != std::string::npos, found.saw.c_str());
+    const OperandElement element = found.operands.front();
+    w.window.workspaces()->router()->findChild<FindingsPanel*>()->open(QString::fromStdString(finding_id(found)));
+    for (QPushButton* button : finding()->findChildren<QPushButton*>())
+      if (button->text() == QStringLiteral("Open ") + tensorName(element.place)) button->click();
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
+    w.waitForCapture();
+    QVERIFY(w.tensors()->captured()->place == element.place);
+    QCOMPARE(w.tensors()->captured()->step, found.steps.first);
+    QVERIFY(w.tensors()->showsBlockOf(static_cast<std::size_t>(element.row), static_cast<std::size_t>(element.column)));
+    const BlockAnatomy& block = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
+    QVERIFY(std::ranges::any_of(block.elements, [](const ElementAnatomy& e) { return std::isnan(e.value); }));
+    w.picture(QStringLiteral("capture_nan"));
   }
 
   void aRunningModelIsCapturedInItsStepAndAgainByKey() {

@@ -9,6 +9,8 @@
 #include <QSplitter>
 #include <QTabBar>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <cmath>
 
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -197,6 +199,36 @@ void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std:
   const bool along_row = format.axis == BlockAxis::row;
   const std::size_t line = along_row ? row : col, along = along_row ? col : row;
   openBlock(line, along / size, static_cast<int>(along % size));
+}
+
+void TensorLab::showElement(const OperandElement& at) {
+  if (!whole_.captured()) return;
+  const auto& groups = whole_.rowGroups();
+  const auto expert = static_cast<std::size_t>(std::max(0, at.expert));
+  if (expert + 1 >= groups.size()) return;
+  const std::size_t begin = at.expert < 0 ? 0 : groups[expert],
+                    end = at.expert < 0 ? whole_.rows() : groups[expert + 1];
+  const Element first{begin + static_cast<std::size_t>(std::max<Index>(0, at.row)),
+                      static_cast<std::size_t>(std::max<Index>(0, at.column))};
+  const Element last{at.row < 0 ? end : first.row + 1, at.column < 0 ? whole_.cols() : first.col + 1};
+  if (first.row >= last.row || last.row > end || first.col >= last.col || last.col > whole_.cols()) return;
+  showExpert(-1);
+  openElement(mostExtreme(first, last));
+}
+
+// Of the elements from `first` to before `last`.
+TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
+  Element found = first;
+  float largest = -1;
+  std::vector<float> values(last.col - first.col);
+  for (std::size_t row = first.row; row < last.row; ++row) {
+    whole_.readRow(0, row, first.col, values.size(), values.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!std::isfinite(values[i])) return {row, first.col + i};
+      if (std::fabs(values[i]) > largest) largest = std::fabs(values[i]), found = {row, first.col + i};
+    }
+  }
+  return found;
 }
 
 void TensorLab::setListsShown(bool shown) {

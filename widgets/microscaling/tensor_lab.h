@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/model/non_finite_place.h"
 #include "core/numerics/quantize.h"
 #include "widgets/microscaling/tensor_source.h"
 
@@ -46,6 +47,9 @@ class TensorLab : public QWidget {
   // Shows an open tensor in this format, with the block that contains one element under the microscope; does nothing if
   // there is no tensor of that name.
   void showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col);
+  // Shows a part of the captured operand that is open: its element, or of a row or column the first element that is not
+  // finite, else the one with the largest magnitude. Does nothing if the operand has no such part.
+  void showElement(const OperandElement& at);
   void setListsShown(bool shown);  // shows or hides the lists of tensors and experts
   MatrixFormat format() const { return {format_, axis_}; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;  // whether the microscope shows the block of this element
@@ -78,6 +82,7 @@ class TensorLab : public QWidget {
   };
   Element elementAt(std::size_t block_size) const;
   void openElement(Element at);
+  Element mostExtreme(Element first, Element last) const;
   void openWhole(const TensorSource& source);
   void turnAxis(BlockAxis axis);
   void askForFile();

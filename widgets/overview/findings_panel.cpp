@@ -17,6 +17,7 @@
 #include "widgets/overview/sentence_links.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/flow_row.h"
+#include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -109,6 +110,13 @@ void FindingRow::addDetails() {
   inner->addWidget(words_);
   auto* row = new QWidget(details_);
   auto* buttons = new FlowRow(row);
+  for (const OperandElement& element : finding_.operands) {
+    auto* button = new QPushButton(QString("Open %1").arg(tensorName(element.place)), row);
+    button->setToolTip(QString("Computes %1 of that step again and shows the place in the block microscope")
+                           .arg(placeName(element.place)));
+    connect(button, &QPushButton::clicked, this, [this, element] { emit elementOpened(element); });
+    buttons->addWidget(button);
+  }
   for (const Setting knob : finding_.knobs) {
     const QString key = QString::fromStdString(knob.key());
     auto* button = new QPushButton(QString::fromStdString(knob.field().label), row);
@@ -260,7 +268,8 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
   const bool same = shown.size() == rows_.size() &&
                     std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
                       return finding_id(*finding) == finding_id(row->finding()) &&
-                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs;
+                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs &&
+                             finding->operands == row->finding().operands;
                     });
   if (same) return;
   for (FindingRow* row : rows_) row->deleteLater();
@@ -275,6 +284,9 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
       choose(finding_id(findingAt(place)) == chosen_ ? -1 : place);
     });
     connect(row, &FindingRow::knobRequested, this, &FindingsPanel::knobRequested);
+    connect(row, &FindingRow::elementOpened, this, [this, place](const OperandElement& element) {
+      emit elementOpened(element, findingAt(place).steps.first);
+    });
     connect(row, &FindingRow::expertChosen, this, [this, place](int expert) {
       selection_->setLayer(findingAt(place).layers.front());
       selection_->setExpert(expert);
@@ -353,6 +365,11 @@ void FindingsPanel::showEvidence(const Finding& finding) {
   selection_->setRange(range);
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
+  if (!finding.operands.empty()) {
+    const OperandElement& element = finding.operands.front();
+    selection_->setTensor(element.place);
+    if (element.expert >= 0) selection_->setExpert(element.expert);
+  }
   if (finding.tensor && finding.tensor->gemm_class() == GemmClass::experts) {
     OperandPlace tensor = *finding.tensor;
     tensor.layer = selection_->layer();

@@ -28,7 +28,8 @@ class FindingsPanel : public Panel {
   void open(const QString& id);  // opens the finding with this finding_id(), if it is listed
 
  signals:
-  void countChanged(int ongoing);  // number of ongoing findings, for the title
+  void countChanged(int ongoing);                                        // number of ongoing findings, for the title
+  void elementOpened(const OperandElement& element, std::int64_t step);  // of the active run, for the microscope
 
  protected:
   QString status() const override;
@@ -72,6 +73,7 @@ class FindingRow : public QFrame {
  signals:
   void clicked();
   void knobRequested(const QString& key);
+  void elementOpened(const OperandElement& element);
   void muteRequested(bool muted);
   void expertChosen(int expert);  // an expert of the finding's first layer was clicked
 

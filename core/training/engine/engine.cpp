@@ -83,6 +83,7 @@ void Engine::take_step(EngineObserver& observer) {
       observer.frame(frame);
       sink_->publish(std::move(frame));
     });
+    for (Run& run : runs_) note_first_non_finite(run, step);
     for (const int run : lost) lose(run, step, observer);
     observer.after_step(*this);
   } catch (const std::exception& error) {
@@ -91,11 +92,17 @@ void Engine::take_step(EngineObserver& observer) {
   }
 }
 
+// The gradient may hold the first such value, a step before the loss.
+void Engine::note_first_non_finite(Run& run, std::int64_t step) {
+  const auto place = run.trainer.first_non_finite();
+  if (place && !run.non_finite)
+    sink_->publish(Marker{run.number, step, "event", std::string(kFirstNonFinite) + place->text()});
+  run.non_finite = place.has_value();
+}
+
 void Engine::lose(int run, std::int64_t step, EngineObserver& observer) {
   const Trouble trouble{run, find(run)->config().name, step, "the loss is NaN or infinite"};
   sink_->publish(Marker{run, step, "event", trouble.text()});
-  if (const auto place = find(run)->first_non_finite())
-    sink_->publish(Marker{run, step, "event", "the first value that is not finite: " + place->text()});
   if (twins_end_alone_ && run != first().number) {
     remove(run);
     observer.twin_lost(trouble);

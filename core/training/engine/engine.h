@@ -72,6 +72,7 @@ class Engine {
     Trainer trainer;
     std::optional<std::chrono::steady_clock::time_point> start = {};  // begin of the first step in this engine
     OperandTap* tap = nullptr;                                        // for the next step
+    bool non_finite = false;                                          // the last step had a NaN or infinity
   };
 
   // `trainers`: 1 to kMaxRuns, with equal numbers of steps taken; they become runs 0, 1, ... Throws std::runtime_error
@@ -121,6 +122,7 @@ class Engine {
     std::exception_ptr error = {};
   };
   void take_step(EngineObserver& observer);
+  void note_first_non_finite(Run& run, std::int64_t step);
   void lose(int run, std::int64_t step, EngineObserver& observer);
   void write_checkpoint_of_runs(const std::string& folder);
 

@@ -15,8 +15,9 @@
 namespace moescope {
 namespace {
 
-bool same_bits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+// A recording keeps no bits of a NaN.
+bool same_loss(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
 // Returns the error for another loss, with possible causes.
@@ -58,7 +59,7 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
 }
 
 void check_loss(const RecomputePlan& plan, float loss) {
-  if (!same_bits(loss, plan.loss)) throw std::runtime_error(otherwise(plan, loss));
+  if (!same_loss(loss, plan.loss)) throw std::runtime_error(otherwise(plan, loss));
 }
 
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step) {

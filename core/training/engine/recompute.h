@@ -33,7 +33,8 @@ struct RecomputePlan {
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 
-// Throws std::runtime_error with possible causes if `loss` does not equal the recorded loss bit by bit.
+// Throws std::runtime_error with possible causes if `loss` does not equal the recorded loss bit by bit; all NaN are
+// equal.
 void check_loss(const RecomputePlan& plan, float loss);
 
 // Returns the newest checkpoint of a run at or before `step` in the folder beside its recording; empty if there is

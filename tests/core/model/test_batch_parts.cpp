@@ -229,6 +229,26 @@ TEST(NonFinite, IsPlacedWhereItArose) {
   EXPECT_EQ(place->text(), "layer 1, w2 x, expert 3, row 0, column 5: NaN");
 }
 
+TEST(NonFinite, EveryTensorLeadsToAnOperand) {
+  for (const int latent : {0, 16}) {
+    RunConfig config = small_run();
+    config.model.q_lora_rank = latent;
+    PhaseClock clock;
+    clock.start(Phase::other);
+    Learner<float> learner(config);
+    learner.step(open_dataset(config.data, config.seed)->batch(0), false, clock);
+    const auto expect_operand = [&](int layer, const std::string& name) {
+      EXPECT_FALSE(operands_at({layer, name, -1, 0, 0, 0}, config.model).empty()) << layer << ' ' << name;
+    };
+    for (int layer = 0; layer < config.model.n_layers; ++layer)
+      for (const auto& [rows, name] : learner.model().rows_of(layer)) expect_operand(layer, name);
+    for (const auto& [rows, name] : learner.model().rows_of_head()) expect_operand(-1, name);
+    for (const ParameterTensor& tensor : learner.parameters.tensors())
+      if (tensor.name.ends_with("w1") || tensor.name.ends_with("wo.weight"))
+        expect_operand(-1, "gradient of " + tensor.name);
+  }
+}
+
 // ... or the backward pass alone.
 TEST(NonFinite, IsPlacedInTheGradientOfItsTensor) {
   RunConfig config = small_run();
