@@ -12,14 +12,19 @@ namespace moescope {
 namespace {
 
 constexpr int kMaxOctaves = 6;
-constexpr double kNearPoint = 14;  // pixels
+constexpr double kNearPoint = 14;        // pixels
+constexpr double kMarginInPlane = 1.12;  // of the farthest coordinate
 
 }  // namespace
 
-ScatterPlot::ScatterPlot(QWidget* parent) : PlotFrame(parent) {}
+ScatterPlot::ScatterPlot(QWidget* parent, Axes axes) : PlotFrame(parent), axes_(axes) {}
 
 void ScatterPlot::setPoints(std::vector<Point> points) {
   points_ = std::move(points);
+  if (axes_ == Axes::octaves) fitOctaves();
+}
+
+void ScatterPlot::fitOctaves() {
   double farthest = 1;
   for (const Point& point : points_)
     for (const double value : {point.x, point.y})
@@ -37,13 +42,38 @@ void ScatterPlot::setLegend(const LegendScale& scale) {
   legend_ = scale;
 }
 
+bool ScatterPlot::isDrawn(int point) const {
+  return axes_ == Axes::octaves || !std::isnan(points_[static_cast<std::size_t>(point)].x);
+}
+
+double ScatterPlot::reach(bool vertical) const {
+  double x = 0, y = 0;
+  for (const Point& point : points_) {
+    if (std::isnan(point.x)) continue;
+    x = std::max(x, std::abs(point.x));
+    y = std::max(y, std::abs(point.y));
+  }
+  const double width = std::max(1, plotRect().width()), height = std::max(1, plotRect().height());
+  const double unit = std::max(x / width, y / height) * kMarginInPlane;  // half a unit of the axes in a pixel
+  return unit > 0 ? unit * (vertical ? height : width) : 1;
+}
+
+std::vector<Tick> ScatterPlot::ticks(bool vertical) const {
+  if (axes_ == Axes::octaves) return octaveTicks(octaves_);
+  const int room = vertical ? plotRect().height() / withType(36) : plotRect().width() / withType(60);
+  return linearTicks(-reach(vertical), reach(vertical), std::max(2, room));
+}
+
 Axis ScatterPlot::axis(bool vertical) const {
+  if (axes_ == Axes::plane)
+    return vertical ? axisUp(-reach(true), reach(true)) : axisAcross(-reach(false), reach(false));
   return vertical ? axisUp(std::exp2(-octaves_), std::exp2(octaves_), true)
                   : axisAcross(std::exp2(-octaves_), std::exp2(octaves_), true);
 }
 
 QPointF ScatterPlot::placeOf(int point) const {
   const Point& at = points_[static_cast<std::size_t>(point)];
+  if (axes_ == Axes::plane) return {axis(false).toPixel(at.x), axis(true).toPixel(at.y)};
   const double least = std::exp2(-octaves_), most = std::exp2(octaves_);
   return {axis(false).toPixel(std::clamp(at.x, least, most)), axis(true).toPixel(std::clamp(at.y, least, most))};
 }
@@ -52,6 +82,7 @@ int ScatterPlot::nearest(QPoint position) const {
   int best = -1;
   double distance = kNearPoint;
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+    if (!isDrawn(i)) continue;
     const QPointF apart = placeOf(i) - position;
     const double d = std::hypot(apart.x(), apart.y());
     if (d < distance) best = i, distance = d;
@@ -60,20 +91,22 @@ int ScatterPlot::nearest(QPoint position) const {
 }
 
 QString ScatterPlot::staticKey() const {
-  QString key = QStringLiteral("%1:").arg(octaves_) + x_caption_ + y_caption_ + legend_.caption;
+  QString key = QStringLiteral("%1:").arg(axes_ == Axes::plane ? reach(false) : octaves_) + x_caption_ + y_caption_ +
+                legend_.caption;
   for (const Tick& tick : legend_.ticks) key += tick.label;
   return key;
 }
 
 void ScatterPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const auto ticks = octaveTicks(octaves_);
-  paintLeftAxis(painter, axis(true), ticks, y_caption_);
-  paintVerticalGrid(painter, axis(false), ticks);
-  paintBottomAxis(painter, axis(false), ticks, captionForms(x_caption_));
-  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
-  painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
-  paintLegendInRow(painter, legend_);
+  paintLeftAxis(painter, axis(true), ticks(true), y_caption_);
+  paintVerticalGrid(painter, axis(false), ticks(false));
+  paintBottomAxis(painter, axis(false), ticks(false), captionForms(x_caption_));
+  if (axes_ == Axes::octaves) {
+    painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+    painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
+  }
+  if (axes_ == Axes::octaves || printed()) paintLegendInRow(painter, legend_);  // the plane's is in the answer's line
 }
 
 void ScatterPlot::paintData(QPainter& painter) {
@@ -83,17 +116,35 @@ void ScatterPlot::paintData(QPainter& painter) {
   const double radius = (points_.size() > 100 ? 2.6 : 4) * typeScale(fontMetrics());
   painter.setPen(QPen(rim, 0));
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+    if (!isDrawn(i)) continue;
     const Point& point = points_[static_cast<std::size_t>(i)];
-    const bool none = point.x <= 0 || point.y <= 0;
+    const bool none = axes_ == Axes::octaves && (point.x <= 0 || point.y <= 0);
     painter.setBrush(none ? QBrush(Qt::NoBrush) : QBrush(QColor(legend_.lut[point.code])));
     painter.drawEllipse(placeOf(i), radius, radius);
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
+  if (axes_ == Axes::plane) paintIds(painter);
+}
+
+// Paints the id beside each point where it covers no other id.
+void ScatterPlot::paintIds(QPainter& painter) const {
+  painter.setPen(palette().text().color());
+  std::vector<QRectF> painted;
+  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+    if (!isDrawn(i)) continue;
+    const QString id = QString::number(i);
+    const double width = fontMetrics().horizontalAdvance(id), height = fontMetrics().height();
+    const QRectF place(placeOf(i) + QPointF(withType(6), -height / 2), QSizeF(width, height));
+    const auto covered = [&](const QRectF& other) { return other.intersects(place); };
+    if (!plotRect().contains(place.toRect()) || std::ranges::any_of(painted, covered)) continue;
+    painter.drawText(place, Qt::AlignCenter, id);
+    painted.push_back(place);
+  }
 }
 
 void ScatterPlot::paintOverlay(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
-  if (current_ >= 0 && current_ < static_cast<int>(points_.size())) {
+  if (current_ >= 0 && current_ < static_cast<int>(points_.size()) && isDrawn(current_)) {
     painter.setPen(cursorColor(dark()));
     painter.drawEllipse(placeOf(current_), withType(6), withType(6));
     painter.drawEllipse(placeOf(current_), withType(7), withType(7));

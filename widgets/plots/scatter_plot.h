@@ -1,5 +1,6 @@
-// Points on two logarithmic axes of the same range, with the diagonal x = y. Hover names the nearest point, a click or
-// the arrow keys choose one.
+// Points on two logarithmic axes of the same range, with the diagonal x = y; or in a plane, whose two axes have the
+// same unit, each point with its id if it has room. Hover names the nearest point, a click or the arrow keys choose
+// one.
 #pragma once
 
 #include <vector>
@@ -13,12 +14,13 @@ class ScatterPlot : public PlotFrame {
   Q_OBJECT
 
  public:
+  enum class Axes { octaves, plane };
   struct Point {
-    double x = 1, y = 1;  // 0: drawn hollow at the low end of the axis
+    double x = 1, y = 1;  // octaves: 0 is drawn hollow at the low end of the axis; plane: NaN is not drawn
     std::uint8_t code = 0;
   };
 
-  explicit ScatterPlot(QWidget* parent = nullptr);
+  explicit ScatterPlot(QWidget* parent = nullptr, Axes axes = Axes::octaves);
   void setPoints(std::vector<Point> points);  // their index is their id
   void setAxes(const QString& x_caption, const QString& y_caption);
   void setLegend(const LegendScale& scale);
@@ -31,9 +33,7 @@ class ScatterPlot : public PlotFrame {
   void pointChosen(int point);
 
  protected:
-  QMargins margins() const override {
-    return {axisLabelWidth(), fontMetrics().height() + 4, 12, axisLabelHeight()};
-  }
+  QMargins margins() const override { return {axisLabelWidth(), fontMetrics().height() + 4, 12, axisLabelHeight()}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -44,7 +44,13 @@ class ScatterPlot : public PlotFrame {
 
  private:
   Axis axis(bool vertical) const;
+  double reach(bool vertical) const;  // in the plane: the axis goes from -reach to reach
+  bool isDrawn(int point) const;
+  std::vector<Tick> ticks(bool vertical) const;
+  void fitOctaves();
+  void paintIds(QPainter& painter) const;
 
+  const Axes axes_;
   std::vector<Point> points_;
   QString x_caption_, y_caption_;
   LegendScale legend_;

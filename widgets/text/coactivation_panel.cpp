@@ -2,19 +2,58 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
+#include "widgets/panel/byte_text.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
 
+namespace {
+
+constexpr std::size_t kNamedKinds = 3;
+
+// Counts of the kinds of tokens by expert: bytes or, of a run whose tokens are others, domains; empty: neither.
+const std::vector<std::uint32_t>& kindsOf(const SpecialisationFrame& counted) {
+  return counted.byte_256E.empty() ? counted.domain_DE : counted.byte_256E;
+}
+
+// Load of each expert, [E], as a multiple of the fair share.
+std::vector<double> loadsOf(const std::vector<std::uint32_t>& kinds, std::size_t experts) {
+  std::vector<double> loads(experts);
+  for (std::size_t i = 0; i < kinds.size(); ++i) loads[i % experts] += kinds[i];
+  const double all = std::accumulate(loads.begin(), loads.end(), 0.0);
+  for (double& load : loads) load = all > 0 ? load * static_cast<double>(experts) / all : 0;
+  return loads;
+}
+
+// "'e' 3.1, space 2.4": the kinds of tokens that the expert gets more often than other experts do, with their lifts.
+QString preferredKinds(const SpecialisationFrame& counted, std::size_t expert, const RunInfo& info) {
+  QStringList names;
+  const auto add = [&](const QString& name, float lift) {
+    if (static_cast<std::size_t>(names.size()) < kNamedKinds && lift > 1)
+      names << QStringLiteral("%1 %2 \u00d7").arg(name, formatValue(lift, 2));
+  };
+  if (counted.byte_256E.empty()) {
+    for (const DomainOfExpert& domain : domains_of_expert(counted, expert))
+      add(domainName(info, domain.domain), domain.lift);
+  } else {
+    for (const ByteOfExpert& byte : bytes_of_expert(counted, expert)) add(byteName(byte.byte), byte.lift);
+  }
+  return names.join(QStringLiteral(", "));
+}
+
+}  // namespace
+
 CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Co-activation", Provenance::measured_here, parent) {
   showAnswers([this] { return legend(); });
+  views_ = new QStackedWidget(this);
   view_ = new MatrixPlot(this);
   view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
@@ -32,17 +71,48 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
+  makeMap();
+  switch_ = new ViewSwitch({"Matrix", "Map"}, this);
+  switch_->setAccessibleName("Co-activation as a matrix, or a map of the experts");
+  addControl(switch_);
   addControl(new LayerCombo(selection_, this));
   sort_ = makeChoice({"by team", "by id"}, "Order of experts",
                      "by team: experts chosen together are neighbours (average-linkage clustering)");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
-  addBody(view_);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(map_)}) views_->addWidget(plot);
+  connect(switch_, &ViewSwitch::changed, this, [this](int index) {
+    views_->setCurrentIndex(index);
+    sort_->setVisible(!showsMap());
+    giveFocusTo(views_->currentWidget());
+    update();
+  });
+  addBody(views_);
+  giveFocusTo(view_);
   keepState("sort", sort_);
+  keepState(
+      "view", [this] { return switch_->current(); },
+      [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });
+}
+
+void CoactivationPanel::makeMap() {
+  map_ = new ScatterPlot(this, ScatterPlot::Axes::plane);
+  map_->setAccessibleName("Map of the experts");
+  map_->refill = [this] { refillMap(); };
+  map_->describe = [this](int expert) { return describeOnMap(expert); };
+  map_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
+    const int expert = map_->nearest(position);
+    if (expert < 0) return std::nullopt;
+    return FigureTarget{
+        .key = "utilisation", .layer = selection_->layer(), .expert = expert, .step = selection_->step()};
+  };
+  connect(map_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
+  followSelection(map_);
 }
 
 LegendScale CoactivationPanel::legend() const {
-  LegendScale legend = liftLegend(isDark(palette()));
+  LegendScale legend = showsMap() ? utilisationLegend(isDark(palette())) : liftLegend(isDark(palette()));
+  if (showsMap()) return legend;
   legend.caption = QString("\u00d7 chance");
   legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), "itself"});
   return legend;
@@ -104,7 +174,64 @@ QStringList CoactivationPanel::describe(int row, int column) const {
           QString("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
 }
 
+void CoactivationPanel::refillMap() {
+  const History* history = selection_->history();
+  mapped_.reset();
+  if (!hasSteps(map_)) return;
+  mapped_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
+  if (!now || kindsOf(*now).empty()) return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
+  map_->setNotice({});
+  places_ = expert_map(kindsOf(*now), static_cast<int>(now->n_experts()));
+  const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
+  std::vector<ScatterPlot::Point> points;
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    const bool placed = !is_missing(places_.x_E[e]);
+    const auto at = [placed](float value) { return placed ? static_cast<double>(value) : std::nan(""); };
+    points.push_back({at(places_.x_E[e]), at(places_.y_E[e]), utilisationCode(loads[e])});
+  }
+  const auto caption = [](const char* component, float share) {
+    return QString("%1 component, %2 of the variance").arg(QLatin1String(component), formatPercent(share));
+  };
+  map_->setAxes(caption("first", places_.x_share), caption("second", places_.y_share));
+  map_->setLegend(legend());
+  map_->setPoints(std::move(points));
+  map_->setCurrent(selection_->expert());
+}
+
+QStringList CoactivationPanel::describeOnMap(int expert) const {
+  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
+  const auto e = static_cast<std::size_t>(expert);
+  if (!now || e >= now->n_experts()) return {};
+  QStringList lines{QString("expert %1: %2 \u00d7 fair share")
+                        .arg(expert)
+                        .arg(formatValue(loadsOf(kindsOf(*now), now->n_experts())[e], 3))};
+  const QString kinds = preferredKinds(*now, e, selection_->history()->info());
+  if (!kinds.isEmpty()) lines << QString("prefers %1 its share").arg(kinds);
+  return lines;
+}
+
+// The two experts that are nearest to each other on the map.
+Panel::Answer CoactivationPanel::answerOfMap() const {
+  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
+  if (!now || !map_->notice().isEmpty()) return {};
+  std::size_t a = 0, b = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < places_.x_E.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const float apart = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
+      if (apart < least) least = apart, a = j, b = i;  // false for experts without a token
+    }
+  if (a == b) return {};
+  const QString nearest = QString("Nearest on the map: %1 and %2").arg(a).arg(b);
+  return {
+      "Which experts take the same tokens?",
+      {QString("%1; the map shows %2 of the variance").arg(nearest, formatPercent(places_.x_share + places_.y_share)),
+       nearest, QString("%1 and %2 are nearest").arg(a).arg(b)}};
+}
+
 Panel::Answer CoactivationPanel::answer() const {
+  if (showsMap()) return answerOfMap();
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || !view_->notice().isEmpty() || share_.empty()) return {};
   const std::size_t experts = now->n_experts();
@@ -121,10 +248,27 @@ Panel::Answer CoactivationPanel::answer() const {
 }
 
 QString CoactivationPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, false) : QString();
+  const auto& shown = showsMap() ? mapped_ : frame_;
+  return shown ? timeStatus(shown->step, false) : QString();
+}
+
+QString CoactivationPanel::csvOfMap() const {
+  QString text = QStringLiteral("step,layer,expert,first component,second component,load (1 = fair)\n");
+  const auto frame =
+      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
+  if (!now || kindsOf(*now).empty()) return text;
+  const ExpertMap map = expert_map(kindsOf(*now), static_cast<int>(now->n_experts()));
+  const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
+  for (std::size_t e = 0; e < loads.size(); ++e)
+    if (!is_missing(map.x_E[e]))
+      text += csvRow(frame->step, now->layer, e, QString::number(map.x_E[e], 'g', 7),
+                     QString::number(map.y_E[e], 'g', 7), QString::number(loads[e], 'g', 7));
+  return text;
 }
 
 QString CoactivationPanel::csv() const {
+  if (showsMap()) return csvOfMap();
   QString text = QStringLiteral("step,layer,expert i,expert j,tokens of both,share N(ij)/N(i)\n");
   const auto frame =
       selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;

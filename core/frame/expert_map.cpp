@@ -1,0 +1,122 @@
+#include "core/frame/expert_map.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+
+#include "core/io/no_value.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kSweeps = 30;             // of Jacobi rotations; far fewer are needed
+constexpr double kSmall = 1e-12;        // of the trace: smaller values are rounding errors
+constexpr double kSameDistance = 1e-9;  // coordinates that differ by less count as equal
+
+using Rows = std::vector<std::vector<double>>;
+
+// Rows of the experts that have tokens, centred; `experts` are their ids.
+Rows centred_rows(std::span<const std::uint32_t> counts_FE, int n_experts, std::vector<std::size_t>& experts) {
+  const auto columns = static_cast<std::size_t>(n_experts);
+  const std::size_t kinds = counts_FE.size() / columns;
+  Rows rows;
+  for (std::size_t e = 0; e < columns; ++e) {
+    double total = 0;
+    for (std::size_t f = 0; f < kinds; ++f) total += counts_FE[f * columns + e];
+    if (total == 0) continue;
+    experts.push_back(e);
+    std::vector<double>& row = rows.emplace_back(kinds);
+    for (std::size_t f = 0; f < kinds; ++f) row[f] = std::sqrt(counts_FE[f * columns + e] / total);
+  }
+  for (std::size_t f = 0; f < kinds && !rows.empty(); ++f) {
+    double mean = 0;
+    for (const auto& row : rows) mean += row[f] / static_cast<double>(rows.size());
+    for (auto& row : rows) row[f] -= mean;
+  }
+  return rows;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Rotates rows and columns p and q of the symmetric matrix, and rows p and q of the vectors, so that (p, q) becomes 0.
+void rotate(Rows& matrix, Rows& vectors, std::size_t p, std::size_t q) {
+  const double theta = (matrix[q][q] - matrix[p][p]) / (2 * matrix[p][q]);
+  const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::hypot(theta, 1.0));
+  const double c = 1 / std::hypot(t, 1.0), s = t * c;
+  const auto turn = [c, s](double& a, double& b) {
+    const double old = a;
+    a = c * a - s * b;
+    b = s * old + c * b;
+  };
+  for (std::size_t i = 0; i < matrix.size(); ++i) turn(matrix[i][p], matrix[i][q]);
+  for (std::size_t i = 0; i < matrix.size(); ++i) turn(matrix[p][i], matrix[q][i]);
+  for (std::size_t i = 0; i < matrix.size(); ++i) turn(vectors[p][i], vectors[q][i]);
+}
+
+// Diagonalises a symmetric matrix by cyclic Jacobi rotations; returns its eigenvectors as rows.
+Rows diagonalise(Rows& matrix, double trace) {
+  const std::size_t n = matrix.size();
+  Rows vectors(n, std::vector<double>(n, 0));
+  for (std::size_t i = 0; i < n; ++i) vectors[i][i] = 1;
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    bool done = true;
+    for (std::size_t p = 0; p < n; ++p)
+      for (std::size_t q = p + 1; q < n; ++q) {
+        if (std::fabs(matrix[p][q]) <= kSmall * trace) continue;
+        done = false;
+        rotate(matrix, vectors, p, q);
+      }
+    if (done) break;
+  }
+  return vectors;
+}
+
+void fix_sign(std::vector<double>& coordinates) {
+  std::size_t farthest = 0;
+  for (std::size_t i = 1; i < coordinates.size(); ++i)
+    if (std::fabs(coordinates[i]) > std::fabs(coordinates[farthest]) + kSameDistance) farthest = i;
+  if (coordinates[farthest] < 0)
+    for (double& each : coordinates) each = -each;
+}
+
+}  // namespace
+
+// The Gram matrix of the rows has the eigenvalues of their covariance, and its eigenvectors u give the coordinates
+// sqrt(lambda) u.
+ExpertMap expert_map(std::span<const std::uint32_t> counts_FE, int n_experts) {
+  assert(n_experts > 0 && counts_FE.size() % static_cast<std::size_t>(n_experts) == 0);
+  ExpertMap map;
+  map.x_E.assign(static_cast<std::size_t>(n_experts), kNoValue);
+  map.y_E = map.x_E;
+  std::vector<std::size_t> experts;
+  const Rows rows = centred_rows(counts_FE, n_experts, experts);
+  const std::size_t n = rows.size();
+  Rows gram(n, std::vector<double>(n));
+  double trace = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) gram[i][j] = gram[j][i] = dot(rows[i], rows[j]);
+    trace += gram[i][i];
+  }
+  const Rows vectors = diagonalise(gram, trace);
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return gram[a][a] > gram[b][b]; });
+  for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
+    const double lambda = axis < n ? gram[order[axis]][order[axis]] : 0;
+    const bool varies = lambda > kSmall * static_cast<double>(n) && lambda > 0;
+    std::vector<double> coordinates(n, 0);
+    if (varies) {
+      for (std::size_t i = 0; i < n; ++i) coordinates[i] = std::sqrt(lambda) * vectors[order[axis]][i];
+      fix_sign(coordinates);
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      (axis == 0 ? map.x_E : map.y_E)[experts[i]] = static_cast<float>(coordinates[i]);
+    (axis == 0 ? map.x_share : map.y_share) = varies ? static_cast<float>(lambda / trace) : 0;
+  }
+  return map;
+}
+
+}  // namespace moescope
