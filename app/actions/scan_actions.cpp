@@ -77,20 +77,24 @@ std::shared_ptr<const MeasuredTwins> ScanActions::recordedTwins() const {
 }
 
 std::shared_ptr<const MeasuredExperts> ScanActions::recordedExperts() const {
-  const auto [run, marker] = recorded(session_->histories(), kExpertsMarker);
-  auto scan = run < 0 ? std::nullopt : expert_scan_in(marker.text);
-  if (!scan || scan->experts.empty()) return nullptr;
-  return std::make_shared<const MeasuredExperts>(
-      MeasuredExperts{runLabel(*selection_, run), marker.step, std::move(*scan)});
+  const int run = recorded(session_->histories(), kExpertsMarker).first;
+  if (run < 0) return nullptr;
+  MeasuredExperts measured{runLabel(*selection_, run), {}};
+  for (const Marker& marker : session_->histories()[static_cast<std::size_t>(run)]->markers()) {
+    auto scan = marker.kind == kExpertsMarker ? expert_scan_in(marker.text) : std::nullopt;
+    if (scan && !scan->experts.empty()) measured.scans[marker.step] = std::move(*scan);
+  }
+  return measured.scans.empty() ? nullptr : std::make_shared<const MeasuredExperts>(std::move(measured));
 }
 
 void ScanActions::showTwins(const std::shared_ptr<const MeasuredTwins>& measured) {
   for (OperandCostsPanel* panel : panels_) panel->showTwins(measured);
 }
 
-void ScanActions::showExperts(const std::shared_ptr<const MeasuredExperts>& measured) {
-  for (SpecialisationPanel* panel : specialisation_) panel->showExperts(measured);
-  for (ExpertPanel* panel : experts_) panel->showExperts(measured);
+void ScanActions::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
+  measured_ = std::move(measured);
+  for (SpecialisationPanel* panel : specialisation_) panel->showExperts(measured_);
+  for (ExpertPanel* panel : experts_) panel->showExperts(measured_);
 }
 
 void ScanActions::ask(int run, std::int64_t step) {
@@ -129,36 +133,47 @@ void ScanActions::startTwins(int run, Recipe recipe) {
     *scan = compare_precision(model, texts, which, recipe, progress);
   };
   startScan([&] { return std::make_unique<CheckpointScan>(*history, measure); },
-            [this, scan, last = history->steps().last] {
+            [this, scan, last = history->steps().last](std::size_t) {
               keep(kOperandsMarker, last, scan_json(*scan));
               showTwins(std::make_shared<const MeasuredTwins>(MeasuredTwins{run_, *scan}));
             });
 }
 
-void ScanActions::startRemoval(int run, std::int64_t step) {
+// Adds to what was measured of the run at other steps.
+void ScanActions::addExperts(std::int64_t step, const ExpertScan& scan) {
+  keep(kExpertsMarker, step, scan_json(scan));
+  MeasuredExperts measured{run_, {}};
+  if (measured_ && measured_->run == run_) measured.scans = measured_->scans;
+  measured.scans[step] = scan;
+  showExperts(std::make_shared<const MeasuredExperts>(std::move(measured)));
+}
+
+void ScanActions::startRemoval(int run, std::vector<std::int64_t> steps) {
   begin(run, "Leaving out experts");
   removal_ = true;
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
   const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
-  const auto scan = std::make_shared<ExpertScan>();
-  const auto measure = [scan](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
-                              const auto& progress) { *scan = remove_each_expert(model, texts, which, progress); };
+  if (checkpoint) steps = {history->steps().last};
+  const auto scans = std::make_shared<std::vector<ExpertScan>>();
+  scans->reserve(steps.size());  // so that those before stay in place while the thread adds one
+  const auto measure = [scans](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
+                               const auto& progress) {
+    scans->push_back(remove_each_expert(model, texts, which, progress));
+  };
   startScan(
       [&] {
         if (checkpoint) return std::make_unique<CheckpointScan>(*history, measure);
         const RunConfig* config = history->settings_at_start()->config();
         const std::string problem = config ? why_not_in_transformers(*config) : std::string("no settings are recorded");
         if (!problem.empty()) throw std::runtime_error(problem);
-        return std::make_unique<CheckpointScan>(planOfStep(*session_, *history, {}, step), measure);
+        return std::make_unique<CheckpointScan>(planOfStep(*session_, *history, {}, steps.front()), steps, measure);
       },
-      [this, scan, step = checkpoint ? history->steps().last : step] {
-        keep(kExpertsMarker, step, scan_json(*scan));
-        showExperts(std::make_shared<const MeasuredExperts>(MeasuredExperts{run_, step, *scan}));
-      });
+      [this, scans, steps](std::size_t index) { addExperts(steps[index], (*scans)[index]); });
 }
 
-void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, std::function<void()> done) {
-  done_ = std::move(done);
+void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found) {
+  found_ = std::move(found);
+  taken_ = 0;
   try {
     checkpoint_ = scan();
   } catch (const std::exception& refused) {
@@ -223,17 +238,31 @@ void ScanActions::lookAtScan() {
   for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
 }
 
+void ScanActions::takeFound() {
+  for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
+    found_(static_cast<std::size_t>(taken_));
+}
+
 void ScanActions::lookAtCheckpoint() {
-  if (!checkpoint_->over())
-    return showProgress(
-        checkpoint_->passes() == 0
-            ? QString("%1: reading the model.").arg(what_)
-            : QString("%1: %2 of %3 passes.").arg(what_).arg(checkpoint_->passes_done()).arg(checkpoint_->passes()));
+  const bool over = checkpoint_->over();
+  takeFound();
+  if (!over) return showProgress(progressOfCheckpoint());
   if (!checkpoint_->error().empty())
     return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));
   timer_.stop();
   checkpoint_.reset();
-  done_();
+  showProgress({});
+}
+
+QString ScanActions::progressOfCheckpoint() const {
+  const std::int64_t step = checkpoint_->next_step();
+  if (checkpoint_->passes() > 0)
+    return QString("%1: %2 of %3 passes.")
+        .arg(step > 0 ? QString("%1 at step %2").arg(what_).arg(step) : what_)
+        .arg(checkpoint_->passes_done())
+        .arg(checkpoint_->passes());
+  return step > 0 ? QString("A copy of %1 trains: at step %2.").arg(run_).arg(step)
+                  : QString("%1: reading the model.").arg(what_);
 }
 
 }  // namespace moescope

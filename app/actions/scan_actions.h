@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/actions/actions.h"
 #include "app/session/checkpoint_scan.h"
+#include "core/frame/expert_scan.h"
 #include "core/numerics/recipes.h"
 #include "core/training/engine/recomputed_scan.h"
 
@@ -31,18 +33,22 @@ class ScanActions : public Actions {
   void ask(int run, std::int64_t step);
   void start(int run, std::int64_t step);
   void startTwins(int run, Recipe recipe);
-  void startRemoval(int run, std::int64_t step);
+  void startRemoval(int run, std::vector<std::int64_t> steps);
   void begin(int run, const QString& what);
-  void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, std::function<void()> done);
+  using Found = std::function<void(std::size_t index)>;  // shows and keeps one of the figures of a CheckpointScan
+  void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found);
+  void addExperts(std::int64_t step, const ExpertScan& scan);
   void keep(const char* kind, std::int64_t step, const std::string& data);
   void showTwins(const std::shared_ptr<const MeasuredTwins>& measured);
-  void showExperts(const std::shared_ptr<const MeasuredExperts>& measured);
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);
   std::shared_ptr<const MeasuredTwins> recordedTwins() const;
   std::shared_ptr<const MeasuredExperts> recordedExperts() const;
   void stop(const QString& why);
   void look();
   void lookAtScan();
   void lookAtCheckpoint();
+  void takeFound();
+  QString progressOfCheckpoint() const;
   void showProgress(const QString& progress);
 
   QList<OperandCostsPanel*> panels_;
@@ -55,7 +61,9 @@ class ScanActions : public Actions {
   // At most one of them measures.
   std::unique_ptr<RecomputedScan> scan_;
   std::unique_ptr<CheckpointScan> checkpoint_;
-  std::function<void()> done_;  // shows and keeps what checkpoint_ has measured
+  Found found_;
+  int taken_ = 0;  // scans of checkpoint_ that were shown
+  std::shared_ptr<const MeasuredExperts> measured_;
 };
 
 }  // namespace moescope

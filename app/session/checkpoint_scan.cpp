@@ -26,74 +26,92 @@ TextSources sourcesOf(const History& run) {
   return std::move(*sources);
 }
 
+// The weights of a trainer as a checkpoint of transformers.
+void exportInto(const QTemporaryDir& folder, const Trainer& trainer) {
+  const std::string saved = folder.filePath("run.safetensors").toStdString();
+  trainer.save(saved);
+  export_for_transformers(saved, folder.filePath("model").toStdString());
+}
+
+std::vector<LabelledText> heldOutTexts(const RunConfig& config) {
+  std::vector<LabelledText> texts;
+  const auto data = open_dataset(config.data, config.seed);
+  for (const Batch& batch : data->held_out())
+    for (int row = 0; row < batch.sequences; ++row) {
+      const auto first = batch.input.begin() + std::ptrdiff_t{row} * batch.length;
+      const auto domain = static_cast<std::size_t>(batch.domain[static_cast<std::size_t>(row)]);
+      texts.push_back({domain < data->domains().size() ? data->domains()[domain] : std::string("text"),
+                       {first, first + batch.length}});
+    }
+  if (texts.empty()) throw std::runtime_error("no text is held out (data.held_out)");
+  return texts;
+}
+
 }  // namespace
 
 CheckpointScan::CheckpointScan(const History& run, Measure measure) : measure_(std::move(measure)) {
-  open_ = [folder = run.info().source, sources = sourcesOf(run)](const std::stop_token&) {
+  start([this, folder = run.info().source, sources = sourcesOf(run)](const std::stop_token& stop) {
     const std::filesystem::path tokens = std::filesystem::path(folder) / "tokenizer.json";
     std::optional<Tokenizer> tokenizer;
     if (std::filesystem::exists(tokens)) tokenizer.emplace(tokens.string());
-    return Source{.folder = nullptr,
-                  .model = std::make_unique<CheckpointModel>(folder),
-                  .texts = read_all(sources, tokenizer ? &*tokenizer : nullptr),
-                  .length = sources.length};
-  };
-  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    this->measure({.model = std::make_unique<CheckpointModel>(folder),
+                   .texts = read_all(sources, tokenizer ? &*tokenizer : nullptr),
+                   .length = sources.length},
+                  stop);
+  });
 }
 
-CheckpointScan::CheckpointScan(RecomputePlan plan, Measure measure) : measure_(std::move(measure)) {
-  open_ = [this, plan = std::move(plan)](const std::stop_token& stop) { return weightsBefore(plan, stop); };
-  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+CheckpointScan::CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure)
+    : measure_(std::move(measure)) {
+  start([this, plan = std::move(plan), steps = std::move(steps)](const std::stop_token& stop) {
+    measureRun(plan, steps, stop);
+  });
 }
 
 CheckpointScan::~CheckpointScan() = default;
 
-// As a checkpoint of transformers, whose tokens are bytes.
-CheckpointScan::Source CheckpointScan::weightsBefore(const RecomputePlan& plan, const std::stop_token& stop) {
-  const auto folder = std::make_shared<QTemporaryDir>();
-  const std::string saved = folder->filePath("run.safetensors").toStdString(),
-                    exported = folder->filePath("model").toStdString();
-  std::optional<RunConfig> config;
+void CheckpointScan::start(std::function<void(const std::stop_token&)> work) {
+  thread_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
+    try {
+      work(stop);
+      if (stop.stop_requested()) error_ = "cancelled";
+    } catch (const std::exception& error) {
+      error_ = error.what();
+    }
+    over_ = true;
+  });
+}
+
+void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std::int64_t>& steps,
+                                const std::stop_token& stop) {
+  auto wanted = steps.begin();
   retrain(
       plan.training,
       [&](Engine& engine) {
         if (stop.stop_requested()) throw std::runtime_error("cancelled");
         next_step_ = engine.next_step();
-        if (next_step_ < plan.step) return true;
-        config = engine.find(0)->config();
-        engine.find(0)->save(saved);
-        return false;
+        if (next_step_ < *wanted) return true;
+        const QTemporaryDir folder;
+        const RunConfig& config = engine.find(0)->config();
+        exportInto(folder, *engine.find(0));
+        measure({.model = std::make_unique<CheckpointModel>(folder.filePath("model").toStdString()),
+                 .texts = heldOutTexts(config),
+                 .length = config.data.seq},
+                stop);
+        of_ = 0;
+        return ++wanted != steps.end();
       },
       [](const TelemetryFrame&) { return true; });
-  if (!config) throw std::runtime_error("the copy did not reach the step");
-  export_for_transformers(saved, exported);
-  Source source{
-      .folder = folder, .model = std::make_unique<CheckpointModel>(exported), .texts = {}, .length = config->data.seq};
-  const auto data = open_dataset(config->data, config->seed);
-  for (const Batch& batch : data->held_out())
-    for (int row = 0; row < batch.sequences; ++row) {
-      const auto first = batch.input.begin() + std::ptrdiff_t{row} * batch.length;
-      const auto domain = static_cast<std::size_t>(batch.domain[static_cast<std::size_t>(row)]);
-      source.texts.push_back({domain < data->domains().size() ? data->domains()[domain] : std::string("text"),
-                              {first, first + batch.length}});
-    }
-  if (source.texts.empty()) throw std::runtime_error("no text is held out (data.held_out)");
-  return source;
+  if (wanted != steps.end()) throw std::runtime_error("the copy did not reach the step");
 }
 
-void CheckpointScan::work(const std::stop_token& stop) {
-  try {
-    const Source source = open_(stop);
-    const int pieces = std::clamp(static_cast<int>(source.texts.size()), kLeastPieces, kMostPieces);
-    measure_(*source.model, source.texts, {.length = source.length, .pieces = pieces}, [&](int done, int of) {
-      done_ = done, of_ = of;
-      return !stop.stop_requested();
-    });
-    if (stop.stop_requested()) error_ = "cancelled";
-  } catch (const std::exception& error) {
-    error_ = error.what();
-  }
-  over_ = true;
+void CheckpointScan::measure(const Source& source, const std::stop_token& stop) {
+  const int pieces = std::clamp(static_cast<int>(source.texts.size()), kLeastPieces, kMostPieces);
+  measure_(*source.model, source.texts, {.length = source.length, .pieces = pieces}, [&](int done, int of) {
+    done_ = done, of_ = of;
+    return !stop.stop_requested();
+  });
+  if (!stop.stop_requested()) ++measured_;
 }
 
 }  // namespace moescope

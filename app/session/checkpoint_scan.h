@@ -1,5 +1,5 @@
 // Measures something on a model in a thread of its own: on a checkpoint with the texts of a run of it, which its
-// recording names; or on the weights of a run of this program before one of its steps, with its held-out text.
+// recording names; or on the weights of a run of this program before some of its steps, with its held-out text.
 #pragma once
 
 #include <atomic>
@@ -20,37 +20,37 @@ namespace moescope {
 class CheckpointScan {
  public:
   using Progress = std::function<bool(int done, int of)>;  // passes; returns false to stop
-  // Called in the thread. May throw std::exception.
+  // Called in the thread, once for each step. May throw std::exception.
   using Measure = std::function<void(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                      const ComparedTexts& which, const Progress& progress)>;
   // Both start at once. Of a checkpoint; throws std::runtime_error: the recording does not name the texts.
   CheckpointScan(const History& run, Measure measure);
-  // Of a run, of which a copy trains up to plan.step.
-  CheckpointScan(RecomputePlan plan, Measure measure);
+  // Of a run, of which a copy trains up to the last of the rising steps; the plan is that of the first.
+  CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
   ~CheckpointScan();  // stops after the current pass or step
 
   bool over() const { return over_; }
   int passes() const { return of_; }                     // 0: the model is being read, or the copy trains
   std::int64_t next_step() const { return next_step_; }  // of the copy
   int passes_done() const { return done_; }
+  int measured() const { return measured_; }           // calls of Measure that have returned
   const std::string& error() const { return error_; }  // once it is over; empty: none
 
  private:
   // The model and its texts, in pieces of `length` tokens.
   struct Source {
-    std::shared_ptr<void> folder;  // temporary files of the model
     std::unique_ptr<CheckpointModel> model;
     std::vector<LabelledText> texts;
     Index length = 0;
   };
-  Source weightsBefore(const RecomputePlan& plan, const std::stop_token& stop);
-  void work(const std::stop_token& stop);
+  void measureRun(const RecomputePlan& plan, const std::vector<std::int64_t>& steps, const std::stop_token& stop);
+  void measure(const Source& source, const std::stop_token& stop);
+  void start(std::function<void(const std::stop_token&)> work);
 
-  std::function<Source(const std::stop_token&)> open_;
   Measure measure_;
   std::string error_;
   std::atomic<bool> over_ = false;
-  std::atomic<int> done_ = 0, of_ = 0;
+  std::atomic<int> done_ = 0, of_ = 0, measured_ = 0;
   std::atomic<std::int64_t> next_step_ = 0;
   std::jthread thread_;  // last: it uses the others
 };

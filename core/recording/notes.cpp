@@ -51,7 +51,9 @@ void write_note(const std::string& recording, const Marker& note) {
 
 void write_data(const std::string& recording, const Marker& data) {
   change_recording(recording, [&](Connection& connection) {
-    Statement(connection, "DELETE FROM marker WHERE run = ? AND kind = ?").bind_all(data.run, data.kind).run();
+    Statement(connection, "DELETE FROM marker WHERE run = ? AND step = ? AND kind = ?")
+        .bind_all(data.run, data.step, data.kind)
+        .run();
     Statement(connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)")
         .bind_all(data.run, data.step, data.kind, data.text)
         .run();

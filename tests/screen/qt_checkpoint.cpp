@@ -5,6 +5,7 @@
 #include <QPlainTextEdit>
 #include <QPointer>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QTabBar>
 #include <QTest>
 #include <QTreeWidget>
@@ -186,7 +187,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(names.join(' ').contains("Loss without it"), qPrintable(names.join(' ')));
     choose(special, "Figure", "pruned models");
     QVERIFY2(special->answerText().contains("experts of every layer: loss "), qPrintable(special->answerText()));
-    QVERIFY(special->csv().startsWith("experts removed from every layer,"));
+    QVERIFY(special->csv().startsWith("step,experts removed from every layer,"));
   }
 
   // Of a run in training: a copy of its weights at the cursor, on its held-out text.
@@ -203,6 +204,17 @@ class CheckpointTest : public QObject {
     QTest::mouseClick(button(special, "Measure"), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(special->answerText().contains("experts of every layer: loss "), 4 * kWaitMs);
     QVERIFY2(special->caption().contains("weights in FP32 before step 3"), qPrintable(special->caption()));
+    // One copy of the run measures at each step what a copy measured at the last one alone.
+    const auto rows_of_last = [&] { return special->csv().split('\n').filter(QRegularExpression("^3,")); };
+    const QStringList alone = rows_of_last();
+    QVERIFY(!alone.isEmpty());
+    QTest::mouseClick(button(special, "Measure over training"), Qt::LeftButton);
+    for (const char* step : {"\n0,1,", "\n1,1,", "\n2,1,", "\n3,1,"})
+      QTRY_VERIFY_WITH_TIMEOUT(special->csv().contains(step), 4 * kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(button(special, "Measure over training")->isVisible(), kWaitMs);
+    QCOMPARE(rows_of_last(), alone);
+    w.window.selection()->setStep(1);
+    QVERIFY2(special->caption().contains("weights in FP32 before step 1"), qPrintable(special->caption()));
   }
 
   // Two folders at once: the first is run A. The weights of one expert differ.

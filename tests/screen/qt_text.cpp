@@ -8,6 +8,11 @@
 #include "tests/support/sample_frames.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/expert_colors.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/scatter_plot.h"
+#include "widgets/plots/value_tile.h"
+#include "widgets/router/expert_panel.h"
+#include "widgets/selection/compared_runs.h"
 #include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
@@ -309,6 +314,61 @@ class TextTest : public QObject {
     QVERIFY2(panel.findChild<MatrixPlot*>()->notice().isEmpty(), qPrintable(panel.findChild<MatrixPlot*>()->notice()));
     QCOMPARE(panel.findChild<MatrixPlot*>()->rows(), 4);
     QVERIFY(panel.csv().contains("40,1,0,1,20,0.25\n"));
+  }
+
+  // Experts 1 and 2 take the digit alone, 0 and 3 one other byte each.
+  void expertsThatTakeTheSameTokensAreNearOnTheMap() {
+    Selection selection;
+    CoactivationPanel panel(&selection);
+    panel.restoreState({{"view", 1}});
+    show(selection, panel, madeRun());
+    auto* map = panel.findChild<ScatterPlot*>();
+    QVERIFY2(map->isVisible() && map->notice().isEmpty(), qPrintable(map->notice()));
+    const auto apart = [&](int a, int b) {
+      const QPointF between = map->placeOf(a) - map->placeOf(b);
+      return std::hypot(between.x(), between.y());
+    };
+    QVERIFY(apart(1, 2) < 1e-3);
+    QVERIFY(std::fabs(apart(0, 1) - apart(0, 3)) < 0.01 * apart(0, 3));
+    QVERIFY(apart(0, 3) > 100);
+    QVERIFY2(panel.answerText().contains("Nearest on the map: 1 and 2; the map shows 100.0 % of the variance"),
+             qPrintable(panel.answerText()));
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->placeOf(3).toPoint());
+    QCOMPARE(selection.expert(), 3);
+    QCOMPARE(map->describe(3).join('|'),
+             QString::fromUtf8("expert 3: 1.00 \u00d7 fair share|prefers '(' 4.0 \u00d7 its share"));
+    QVERIFY2(panel.csv().contains("\n40,1,3,"), qPrintable(panel.csv()));
+  }
+
+  void lossWithoutAnExpertIsShownOverTraining() {
+    Selection selection;
+    ExpertPanel panel(&selection);
+    show(selection, panel, madeRun(), {600, 900});
+    selection.setExpert(2);
+    MeasuredExperts measured{runLabel(selection, 0), {}};
+    for (const std::int64_t step : {10, 30})
+      measured.scans[step].experts = {{.layer = 1, .expert = 2, .loss_change = {0.25 * static_cast<double>(step), 1}}};
+    panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
+    LinePlot* plot = nullptr;
+    for (LinePlot* each : panel.findChildren<LinePlot*>())
+      if (each->accessibleName() == "Loss without the expert over time") plot = each;
+    QVERIFY(plot && plot->isVisible());
+    panel.grab();
+    QVERIFY2(plot->csv().contains("10,2.5") && plot->csv().contains("30,7.5"), qPrintable(plot->csv()));
+    const auto tile = [&] {
+      for (const ValueTile* each : panel.findChildren<ValueTile*>())
+        if (each->accessibleName().startsWith("Loss without it")) return each->accessibleDescription();
+      return QString();
+    };
+    selection.setStep(40);
+    panel.grab();
+    const QString late = tile();
+    selection.setStep(20);
+    panel.grab();
+    QVERIFY2(late.contains("7.5") && tile().contains("2.5"), qPrintable(late + tile()));
+    measured.scans.erase(30);
+    panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
+    QVERIFY(!plot->isVisible());  // one value is in the tile
   }
 
   void bytesOfTheChosenExpertAreListed() {

@@ -4,6 +4,8 @@
 #include <QString>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <map>
 
 #include "core/frame/expert_scan.h"
 #include "widgets/plots/axis.h"
@@ -11,9 +13,15 @@
 namespace moescope {
 
 struct MeasuredExperts {
-  QString run;             // letter and name of the run
-  std::int64_t step = -1;  // of a run of this program: the weights are those before it
-  ExpertScan scan;
+  using Scans = std::map<std::int64_t, ExpertScan>;
+  QString run;  // letter and name of the run
+  Scans scans;  // not empty; by step, of a run of this program with the weights before it
+
+  // Returns the newest scan at or before `step`; if there is no such scan, the first.
+  const Scans::value_type& at(std::int64_t step) const {
+    const auto after = scans.upper_bound(step);
+    return after == scans.begin() ? *after : *std::prev(after);
+  }
 };
 
 // "+0.0123"; a change of the loss in nats/token.

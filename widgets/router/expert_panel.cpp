@@ -56,6 +56,9 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   bias_->setAccessibleName("Bias of the expert over time");
   bias_->setCaption("bias");
   bias_->refill = [this] { refillBias(); };
+  costs_ = new LinePlot(selection, this);
+  costs_->setCaption("loss without it, nats/token");
+  costs_->refill = [this] { refillCosts(); };
   domains_ = new ShareBars(this);
   domains_->setAccessibleName("Domains of the expert");
   domains_->refill = [this] { refillDomains(); };
@@ -65,6 +68,8 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)}) followSelection(plot);
   addBody(load_, 3);
   addBody(bias_, 3);
+  addBody(costs_, 3);
+  costs_->setAccessibleName("Loss without the expert over time");  // addBody() gives it the panel's
   addBody(domains_, 2);
   addBody(tokens_, 4);
   addActions();
@@ -125,6 +130,7 @@ void ExpertPanel::showWhatThereIs() {
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
   bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
+  costs_->setVisible(any && higher && isMeasured() && measured_->scans.size() > 1);
   domains_->setVisible(any && higher && history->specialisation_of(selection_->layer(), selection_->step()) &&
                        !history->info().domains.empty());
   const auto has_text = [&](TextKind kind) {
@@ -299,14 +305,37 @@ QString ExpertPanel::weightsText() const {
 
 void ExpertPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
   measured_ = std::move(measured);
+  costs_->markDirty();
   showWhatThereIs();
   update();
 }
 
+bool ExpertPanel::isMeasured() const {
+  return measured_ && selection_->history() && measured_->run == runLabel(*selection_, selection_->run());
+}
+
 const ExpertCost* ExpertPanel::cost() const {
-  if (!measured_ || !selection_->history() || measured_->run != runLabel(*selection_, selection_->run()))
-    return nullptr;
-  return measured_->scan.find(selection_->layer(), selection_->expert());
+  if (!isMeasured()) return nullptr;
+  return measured_->at(selection_->step()).second.find(selection_->layer(), selection_->expert());
+}
+
+void ExpertPanel::refillCosts() {
+  costs_->setNotice(whyNothing());
+  if (!costs_->notice().isEmpty() || !isMeasured()) return;
+  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto fetch = [measured = measured_, layer = selection_->layer(), expert = selection_->expert()](StepRange range,
+                                                                                                        int bins) {
+    std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+    for (const auto& [step, scan] : measured->scans) {
+      const ExpertCost* cost = scan.find(layer, expert);
+      if (cost && step >= range.first && step <= range.last)
+        out[static_cast<std::size_t>((step - range.first) * bins / range.size())].add(
+            static_cast<float>(cost->loss_change.mean));
+    }
+    return out;
+  };
+  costs_->setAtLeastShown(0, 0);
+  costs_->setSeries({LineSeries{.history = active, .label = "loss without it", .color = 2, .fetch = fetch}});
 }
 
 QString ExpertPanel::costText() const {

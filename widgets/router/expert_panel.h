@@ -55,6 +55,7 @@ class ExpertPanel : public Panel {
   void addActions();
   void refillLoad();
   void refillBias();
+  void refillCosts();
   void refillDomains();
   void refillTokens();
   // Values of the selected expert at the cursor or at the last step that has them, and a text that names that step.
@@ -66,12 +67,13 @@ class ExpertPanel : public Panel {
   QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
-  const ExpertCost* cost() const;  // of the chosen expert; nullptr: not measured
+  bool isMeasured() const;         // whether experts of the active run were left out
+  const ExpertCost* cost() const;  // of the chosen expert at the cursor; nullptr: not measured
   QString costText() const;
   QString saliencyText() const;
 
   QSpinBox* expert_;
-  LinePlot *load_, *bias_;
+  LinePlot *load_, *bias_, *costs_;
   ShareBars* domains_;
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;

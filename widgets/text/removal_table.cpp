@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "widgets/panel/csv.h"
-#include "widgets/panel/measured_experts.h"
 
 namespace moescope {
 
@@ -112,32 +111,34 @@ QStringList pruningAnswers(const ExpertScan& scan) {
           best, QString("%1: loss %2").arg(which, lossChangeText(last.by_divergence.mean)), which};
 }
 
-QString costsCsv(const ExpertScan& scan) {
+QString costsCsv(const MeasuredExperts::Scans& scans) {
   QString text = QStringLiteral(
-      "layer,expert,load (1 = fair),saliency,divergence [nats/token],interval,domain,"
+      "step,layer,expert,load (1 = fair),saliency,divergence [nats/token],interval,domain,"
       "loss change without it [nats/token],interval\n");
-  for (const ExpertCost& cost : scan.experts) {
-    const auto row = [&](const QString& domain, const FigureOfPieces& loss) {
-      if (!std::isnan(loss.mean))
-        text += csvRow(cost.layer, cost.expert, digits(cost.load, 6), digits(cost.saliency, 6),
-                       digits(cost.divergence.mean, 6), intervalCell(cost.divergence), domain, digits(loss.mean, 6),
-                       intervalCell(loss));
-    };
-    row(QString(), cost.loss_change);
-    for (std::size_t domain = 0; domain < cost.loss_by_domain.size(); ++domain)
-      row(quoted(scan.domains[domain]), cost.loss_by_domain[domain]);
-  }
+  for (const auto& [step, scan] : scans)
+    for (const ExpertCost& cost : scan.experts) {
+      const auto row = [&, step = step](const QString& domain, const FigureOfPieces& loss) {
+        if (!std::isnan(loss.mean))
+          text += csvRow(step, cost.layer, cost.expert, digits(cost.load, 6), digits(cost.saliency, 6),
+                         digits(cost.divergence.mean, 6), intervalCell(cost.divergence), domain, digits(loss.mean, 6),
+                         intervalCell(loss));
+      };
+      row(QString(), cost.loss_change);
+      for (std::size_t domain = 0; domain < cost.loss_by_domain.size(); ++domain)
+        row(quoted(scan.domains[domain]), cost.loss_by_domain[domain]);
+    }
   return text;
 }
 
-QString pruningCsv(const ExpertScan& scan) {
+QString pruningCsv(const MeasuredExperts::Scans& scans) {
   QString text = QStringLiteral(
-      "experts removed from every layer,loss change by divergence [nats/token],interval,by saliency [nats/token],"
+      "step,experts removed from every layer,loss change by divergence [nats/token],interval,by saliency [nats/token],"
       "interval,random [nats/token],interval\n");
-  for (const PrunedModel& model : scan.pruning)
-    text += csvRow(model.removed, digits(model.by_divergence.mean, 6), intervalCell(model.by_divergence),
-                   digits(model.by_saliency.mean, 6), intervalCell(model.by_saliency), digits(model.random.mean, 6),
-                   intervalCell(model.random));
+  for (const auto& [step, scan] : scans)
+    for (const PrunedModel& model : scan.pruning)
+      text += csvRow(step, model.removed, digits(model.by_divergence.mean, 6), intervalCell(model.by_divergence),
+                     digits(model.by_saliency.mean, 6), intervalCell(model.by_saliency), digits(model.random.mean, 6),
+                     intervalCell(model.random));
   return text;
 }
 

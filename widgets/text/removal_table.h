@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/frame/expert_scan.h"
+#include "widgets/panel/measured_experts.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -32,7 +33,7 @@ RemovalTable prunedModels(const ExpertScan& scan);
 // Long to short.
 QStringList costAnswers(const ExpertScan& scan);
 QStringList pruningAnswers(const ExpertScan& scan);
-QString costsCsv(const ExpertScan& scan);
-QString pruningCsv(const ExpertScan& scan);
+QString costsCsv(const MeasuredExperts::Scans& scans);
+QString pruningCsv(const MeasuredExperts::Scans& scans);
 
 }  // namespace moescope

@@ -9,6 +9,8 @@
 #include "core/frame/coactivation.h"
 #include "core/frame/run_origin.h"
 #include "core/frame/specialisation.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -20,7 +22,17 @@ namespace {
 enum Order { kById, kByDomain, kByTeam };
 enum Figure { kLift, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
-constexpr float kHardlyAPreference = 1.3f;  // lift below which an expert hardly prefers a domain
+constexpr std::int64_t kStepsOverTraining = 8;  // at which a run is measured
+constexpr float kHardlyAPreference = 1.3f;      // lift below which an expert hardly prefers a domain
+
+// Evenly spread, with the first and the last step.
+std::vector<std::int64_t> stepsOverTraining(StepRange all) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t i = 0; i < kStepsOverTraining; ++i)
+    steps.push_back(all.first + (all.last - all.first) * i / (kStepsOverTraining - 1));
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
 
 }  // namespace
 
@@ -84,17 +96,37 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
   addBody(view_);
-  measure_ = new QPushButton("Measure", this);
-  measure_->setToolTip("Runs pieces of the texts through the model once more for each expert that is left out");
-  measure_->hide();
-  connect(measure_, &QPushButton::clicked, this, [this] {
-    if (!progress_.isEmpty()) return emit measurementCancelled();
-    emit removalRequested(selection_->run(), selection_->step());
-  });
-  addBody(measure_, 0);
+  makeButtons();
   connect(selection_, &Selection::dataChanged, this, &SpecialisationPanel::showFigure);
+  connect(selection_, &Selection::timeChanged, this, &SpecialisationPanel::showButtons);
   keepState("order", order_);
   showFigure();
+}
+
+void SpecialisationPanel::makeButtons() {
+  measure_ = new QPushButton("Measure", this);
+  measure_->setToolTip("Runs pieces of the texts through the model once more for each expert that is left out");
+  connect(measure_, &QPushButton::clicked, this, [this] {
+    if (!progress_.isEmpty()) return emit measurementCancelled();
+    emit removalRequested(selection_->run(), {selection_->step()});
+  });
+  over_training_ = new QPushButton("Measure over training", this);
+  over_training_->setToolTip(QString("Measures before %1 steps from the first to the last, while a copy of the run "
+                                     "trains; the cursor chooses among them")
+                                 .arg(kStepsOverTraining));
+  connect(over_training_, &QPushButton::clicked, this,
+          [this] { emit removalRequested(selection_->run(), stepsOverTraining(selection_->history()->steps())); });
+  auto* row = new QWidget(this);
+  auto* buttons = plainRow(row, kSpace8);
+  for (QPushButton* button : {measure_, over_training_}) {
+    button->hide();
+    buttons->addWidget(button);
+  }
+  addBody(row, 0);
+}
+
+bool SpecialisationPanel::isOfRun() const {
+  return hasModel() && run_origin(selection_->history()->info()) != RunOrigin::checkpoint;
 }
 
 bool SpecialisationPanel::hasModel() const {
@@ -106,18 +138,26 @@ bool SpecialisationPanel::removes() const {
   return figure_ && figure_->currentIndex() != kLift && hasModel();
 }
 
-const MeasuredExperts* SpecialisationPanel::measured() const {
+const MeasuredExperts::Scans::value_type* SpecialisationPanel::measured() const {
   const bool there = measured_ && selection_->history() && measured_->run == runLabel(*selection_, selection_->run());
-  return there ? measured_.get() : nullptr;
+  return there ? &measured_->at(selection_->step()) : nullptr;
 }
 
 void SpecialisationPanel::showFigure() {
   figure_->setVisible(hasModel());
   order_->setVisible(!removes());
-  measure_->setVisible(removes() && (!progress_.isEmpty() || !measured()));
-  measure_->setText(progress_.isEmpty() ? QString("Measure") : QString("Cancel"));
+  showButtons();
   view_->markDirty();
   update();
+}
+
+// A run can be measured at every step, a checkpoint once.
+void SpecialisationPanel::showButtons() {
+  const bool busy = !progress_.isEmpty();
+  const bool done = measured() && (!isOfRun() || measured()->first == selection_->step());
+  measure_->setVisible(removes() && (busy || !done));
+  measure_->setText(busy ? QString("Cancel") : QString("Measure"));
+  over_training_->setVisible(removes() && isOfRun() && !busy);
 }
 
 void SpecialisationPanel::showMeasuring(const QString& progress) {
@@ -140,7 +180,7 @@ void SpecialisationPanel::showRefused(const QString& why) {
 }
 
 void SpecialisationPanel::refillRemoval() {
-  const MeasuredExperts* measured = this->measured();
+  const auto* measured = this->measured();
   removal_ = {};
   if (!measured)
     return view_->setNotice(progress_.isEmpty()
@@ -148,7 +188,7 @@ void SpecialisationPanel::refillRemoval() {
                                           "once more without each expert")
                                 : progress_);
   const bool pruning = figure_->currentIndex() == kPruning;
-  removal_ = pruning ? prunedModels(measured->scan) : costsByDomain(measured->scan, selection_->layer());
+  removal_ = pruning ? prunedModels(measured->second) : costsByDomain(measured->second, selection_->layer());
   if (removal_.columns.isEmpty()) return view_->setNotice("No expert can be removed: every token needs nearly all");
   view_->setNotice({});
   columns_.resize(static_cast<std::size_t>(removal_.columns.size()));
@@ -172,7 +212,7 @@ QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
       std::isnan(figure.mean) ? QString("not measured") : QString("loss %1 nats/token").arg(lossChangeText(figure));
   if (figure_->currentIndex() == kPruning)
     return {QString("%1 experts of every layer removed, %2").arg(removal_.columns[column], removal_.rows[row]), loss};
-  const ExpertCost* cost = measured() ? measured()->scan.find(selection_->layer(), column) : nullptr;
+  const ExpertCost* cost = measured() ? measured()->second.find(selection_->layer(), column) : nullptr;
   if (!cost) return {};
   return {QString("%1 without expert %2 of layer %3").arg(removal_.rows[row]).arg(column).arg(cost->layer), loss,
           QString("load %1 of a fair share, saliency %2")
@@ -183,18 +223,16 @@ QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
 QString SpecialisationPanel::removalStatus() const {
   if (!measured()) return {};
   const QString pieces =
-      QString("95 % intervals over %1 pieces of text, %2").arg(measured()->scan.pieces).arg(measured()->run);
-  return run_origin(selection_->history()->info()) == RunOrigin::checkpoint
-             ? pieces
-             : QString("%1, weights in FP32 before step %2").arg(pieces).arg(measured()->step);
+      QString("95 % intervals over %1 pieces of text, %2").arg(measured()->second.pieces).arg(measured_->run);
+  return isOfRun() ? QString("%1, weights in FP32 before step %2").arg(pieces).arg(measured()->first) : pieces;
 }
 
 Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
   if (!measured()) return {{}, {"Not measured yet"}};
-  if (figure_->currentIndex() == kPruning) return {"How many experts could go?", pruningAnswers(measured()->scan)};
-  return {"Which expert could go?", costAnswers(measured()->scan)};
+  if (figure_->currentIndex() == kPruning) return {"How many experts could go?", pruningAnswers(measured()->second)};
+  return {"Which expert could go?", costAnswers(measured()->second)};
 }
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
@@ -345,8 +383,8 @@ QString SpecialisationPanel::status() const {
 
 QString SpecialisationPanel::csv() const {
   if (removes()) {
-    const ExpertScan scan = measured() ? measured()->scan : ExpertScan();
-    return figure_->currentIndex() == kPruning ? pruningCsv(scan) : costsCsv(scan);
+    const MeasuredExperts::Scans scans = measured() ? measured_->scans : MeasuredExperts::Scans();
+    return figure_->currentIndex() == kPruning ? pruningCsv(scans) : costsCsv(scans);
   }
   QString text = QStringLiteral("step,layer,domain,expert,slots,share P(e|d),baseline P(e),lift\n");
   const auto frame =

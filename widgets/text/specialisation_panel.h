@@ -25,7 +25,8 @@ class SpecialisationPanel : public Panel {
   void showRefused(const QString& why);
 
  signals:
-  void removalRequested(int run, std::int64_t step);  // of a run of this program: the weights before `step`
+  // Of a run of this program: the weights before each of the rising steps; of a checkpoint the steps do not matter.
+  void removalRequested(int run, std::vector<std::int64_t> steps);
   void measurementCancelled();
 
  protected:
@@ -33,10 +34,14 @@ class SpecialisationPanel : public Panel {
   Answer answer() const override;
 
  private:
-  bool hasModel() const;                    // of the active run, whose experts can be left out
-  bool removes() const;                     // whether figures of removed experts are shown
-  const MeasuredExperts* measured() const;  // of the active run; nullptr: none
+  void makeButtons();
+  bool hasModel() const;  // of the active run, whose experts can be left out
+  bool isOfRun() const;   // whether the active run was trained by this program
+  bool removes() const;   // whether figures of removed experts are shown
+  // The step and the figures of the active run at the cursor; nullptr: not measured.
+  const MeasuredExperts::Scans::value_type* measured() const;
   void showFigure();
+  void showButtons();
   void refillRemoval();
   QStringList describeRemoval(int row, int column) const;
   Answer answerOfRemoval() const;
@@ -51,7 +56,7 @@ class SpecialisationPanel : public Panel {
   MatrixPlot* view_;
   QComboBox* order_;
   QComboBox* figure_ = nullptr;
-  QPushButton* measure_ = nullptr;
+  QPushButton *measure_ = nullptr, *over_training_ = nullptr;
   std::shared_ptr<const MeasuredExperts> measured_;
   RemovalTable removal_;
   QString progress_, refused_;  // of a measurement; empty: none

@@ -48,16 +48,17 @@ std::vector<std::pair<std::int64_t, std::string>> notes_in(const std::string& pa
   return found;
 }
 
-TEST_F(Notes, DataOfARunReplacesThatOfTheSameKind) {
+TEST_F(Notes, DataOfARunReplacesThatOfTheSameKindAndStep) {
   record(path("data.moescope"), 5);
   write_note(path("data.moescope"), {0, 2, kNoteKind, "stays"});
   write_data(path("data.moescope"), {0, 4, kOperandsMarker, "first"});
   write_data(path("data.moescope"), {0, 4, kExpertsMarker, "another kind"});
   write_data(path("data.moescope"), {0, 4, kOperandsMarker, "second"});
+  write_data(path("data.moescope"), {0, 2, kExpertsMarker, "another step"});
   std::vector<std::string> texts;
   const auto history = RecordingReader(path("data.moescope")).load(0);
   for (const Marker& marker : history->markers()) texts.push_back(marker.text);
-  EXPECT_EQ(texts, (std::vector<std::string>{"stays", "another kind", "second"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"stays", "another kind", "second", "another step"}));
   EXPECT_EQ(marks_of(*history).size(), 1u) << "data are no marks on a time axis";
 }
 
