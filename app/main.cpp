@@ -1,4 +1,6 @@
 // The window program.
+#include <unistd.h>
+
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QLoggingCategory>
@@ -6,7 +8,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
@@ -16,7 +21,6 @@
 #include "app/program/kernel_restart.h"
 #include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
-#include "app/session/exit_guard.h"
 #include "app/session/stop_signals.h"
 #include "app/start/first_steps.h"
 #include "app/window/main_window.h"
@@ -58,6 +62,33 @@ bool hasDisplay() {
     if (!qEnvironmentVariableIsEmpty(name)) return true;
   return false;
 }
+
+std::function<void()>* guarded = nullptr;
+
+void atExit() {
+  std::function<void()>* end = std::exchange(guarded, nullptr);
+  if (!end) return;
+  (*end)();
+  std::fputs("moescope: the display is gone: training has ended and its recording is closed\n", stderr);
+  _exit(1);
+}
+
+// When the X server or the Wayland compositor dies, Qt and Xlib call exit(), which destroys objects that the training's
+// threads still use. The guard ends these threads first, so that recordings are closed, and leaves the program at once.
+class ExitGuard {
+ public:
+  explicit ExitGuard(std::function<void()> end) : end_(std::move(end)) {  // at most one guard exists
+    guarded = &end_;
+    renew();
+  }
+  ~ExitGuard() { guarded = nullptr; }  // the program ends normally
+  // Registers the guard again. exit() calls the newest registration first, so call this after anything that registers
+  // its own destruction.
+  void renew() { std::atexit(atExit); }
+
+ private:
+  std::function<void()> end_;
+};
 
 QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),

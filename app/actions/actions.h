@@ -5,6 +5,9 @@
 
 #include "app/look/messages.h"
 
+class QAction;
+class QMenu;
+
 namespace moescope {
 
 class RunSession;
@@ -28,6 +31,13 @@ class Actions : public QObject {
         selection_(context.selection),
         workspaces_(context.workspaces),
         messages_(context.messages) {}
+
+  // Path of a new recording of this name (app/session/settings.h); empty: nothing can be written there, so the run is
+  // in memory only, and a message says so.
+  QString recordingPlace(const QString& name);
+  // Disables menu entries that act on a run in training while their menu is open and nothing trains, with the reason as
+  // tool tip. Their keys stay enabled, so that they can say what is missing.
+  void offWithoutTraining(QMenu* menu, const QList<QAction*>& actions);
 
   RunSession* session_;
   Selection* selection_;

@@ -4,7 +4,6 @@
 
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
-#include "app/session/step_plan.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
@@ -106,7 +105,7 @@ const History& CaptureActions::shownRun() const {
 
 // Throws the exceptions of plan_recompute().
 RecomputePlan CaptureActions::planOf(std::int64_t step) const {
-  return planOfStep(*session_, shownRun(), place_, step);
+  return session_->planOfStep(shownRun(), place_, step);
 }
 
 void CaptureActions::recompute(std::int64_t step) {

@@ -3,7 +3,6 @@
 #include <QMenu>
 #include <cstdlib>
 
-#include "app/actions/training_only.h"
 #include "app/docks/actions_dock.h"
 #include "app/session/run_session.h"
 #include "app/setup/compare_dialog.h"
@@ -36,7 +35,7 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
   QAction* branch = menu->addAction("Bra&nch off from the checkpoint before the cursor...", QKeySequence("Ctrl+B"),
                                     this, from_kept(&CheckpointActions::askForBranch));
   branch->setToolTip("Train a twin from this checkpoint on, with another setting");
-  offWithoutTraining(menu, {keep, rewind, branch}, session_);
+  offWithoutTraining(menu, {keep, rewind, branch});
 }
 
 void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "app/actions/training_only.h"
 #include "app/bars/run_chips.h"
 #include "app/session/run_session.h"
 #include "app/setup/compare_dialog.h"
@@ -122,7 +121,7 @@ void CompareActions::addActionsTo(QMenu* menu) {
   QAction* total =
       menu->addAction("Add a dense twin, equal &total weights", this, [this] { addDenseTwin(DenseSize::total); });
   total->setWhatsThis("Add a dense twin: no experts, as many weights as run A has");
-  offWithoutTraining(menu, {twin, noise, perturbed, active, total}, session_);
+  offWithoutTraining(menu, {twin, noise, perturbed, active, total});
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction(this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));

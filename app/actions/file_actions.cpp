@@ -1,12 +1,17 @@
 #include "app/actions/file_actions.h"
 
+#include <QDialog>
+#include <QDialogButtonBox>
 #include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QFormLayout>
 #include <QInputDialog>
+#include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
+#include <QSpinBox>
 #include <QStandardPaths>
 #include <algorithm>
 
@@ -15,7 +20,6 @@
 #include "app/session/folder_runs_dialog.h"
 #include "app/session/open_dialog.h"
 #include "app/session/progress_job.h"
-#include "app/session/routed_shape_dialog.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
@@ -32,10 +36,65 @@
 #include "core/io/assets.h"
 #include "core/io/whole_file.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/import.h"
 #include "core/logs/run_feed.h"
+#include "widgets/look/style.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {
+namespace {
+
+QSpinBox* numberField(const char* name, int value, int most) {
+  auto* field = new QSpinBox;
+  field->setObjectName(name);
+  field->setRange(0, most);
+  field->setSpecialValueText("from the file");
+  field->setValue(value);
+  return field;
+}
+
+// Asks for the shape that a file of routed experts does not state: layers, experts per token, experts per layer.
+class RoutedShapeDialog : public QDialog {
+ public:
+  RoutedShapeDialog(const QString& why, const RoutedShape& stated, QWidget* parent);
+  RoutedShape stated() const;
+
+ private:
+  QSpinBox* layers_;
+  QSpinBox* top_k_;
+  QSpinBox* experts_;
+};
+
+RoutedShapeDialog::RoutedShapeDialog(const QString& why, const RoutedShape& stated, QWidget* parent)
+    : QDialog(parent),
+      layers_(numberField("routed_layers", stated.layers, static_cast<int>(kMaxImportedLayers))),
+      top_k_(numberField("routed_top_k", stated.top_k, 1024)),
+      experts_(numberField("routed_experts", stated.experts, static_cast<int>(kMaxImportedExperts))) {
+  setAttribute(Qt::WA_DeleteOnClose);
+  setObjectName("routed_shape_dialog");
+  setWindowTitle("Shape of the routed experts");
+  auto* text = new QLabel(why);
+  text->setTextFormat(Qt::PlainText);
+  text->setWordWrap(true);
+  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
+  buttons->button(QDialogButtonBox::Open)->setDefault(true);
+  buttons->button(QDialogButtonBox::Open)->setProperty(kPrimaryProperty, true);
+  auto* form = new QFormLayout(this);
+  form->addRow(text);
+  form->addRow("&Layers", layers_);
+  form->addRow("Experts a &token (top_k)", top_k_);
+  form->addRow("&Experts of a layer", experts_);
+  form->addRow(buttons);
+  connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
+  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+  resize(460, sizeHint().height());
+}
+
+RoutedShape RoutedShapeDialog::stated() const {
+  return {layers_->value(), top_k_->value(), experts_->value()};
+}
+
+}  // namespace
 
 FileActions::FileActions(const Context& context, RunControl* control, SetupForm* form)
     : Actions(context), control_(control), form_(form) {

@@ -5,7 +5,6 @@
 #include <QMessageBox>
 #include <vector>
 
-#include "app/actions/recording_place.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/replay.h"
@@ -61,7 +60,7 @@ void RecordingActions::continueTraining() {
     return messages_->warn("Open a recording that has checkpoints first: recordings of this window have them");
   const auto go_on = [this, folder] {
     const QString name = QFileInfo(session_->path()).completeBaseName();
-    session_->resume(folder, recordingPlace(name, messages_), stepsUpToCursor());
+    session_->resume(folder, recordingPlace(name), stepsUpToCursor());
   };
   std::string kernels;
   try {

@@ -4,7 +4,6 @@
 #include <QMenu>
 
 #include "app/actions/live_settings.h"
-#include "app/actions/training_only.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -82,7 +81,7 @@ void RouterActions::addActionsTo(QMenu* menu) {
     kill->setEnabled(true);
     pin->setEnabled(true);
   });
-  offWithoutTraining(menu, {revive, freeze, force}, session_);
+  offWithoutTraining(menu, {revive, freeze, force});
 }
 
 void RouterActions::withChosen(void (RouterActions::*act)(int layer, int expert)) {

@@ -4,7 +4,6 @@
 #include <QMenu>
 #include <utility>
 
-#include "app/actions/recording_place.h"
 #include "app/bars/window_bar.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
@@ -53,7 +52,7 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   run_when_open_ = start == Start::running;
   setEndOf(configs);
   const QString name = QString::fromStdString(configs.front().name);
-  session_->start(std::move(configs), recorded_ ? recordingPlace(name, messages_) : QString());
+  session_->start(std::move(configs), recorded_ ? recordingPlace(name) : QString());
 }
 
 // Stops a built-in comparison at the end of its schedule. An end that a comparison or a task of a lesson has set does

@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "app/session/kernel_question.h"
-#include "app/session/recorded_run.h"
 #include "app/session/run_session.h"
-#include "app/session/step_plan.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
@@ -115,7 +113,7 @@ void ScanActions::start(int run, std::int64_t step) {
   removal_ = false;
   try {
     const History& history = *session_->histories()[static_cast<std::size_t>(run)];
-    scan_ = std::make_unique<RecomputedScan>(planOfStep(*session_, history, {}, step));
+    scan_ = std::make_unique<RecomputedScan>(session_->planOfStep(history, {}, step));
   } catch (const std::exception& refused) {
     return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
   }
@@ -166,7 +164,7 @@ void ScanActions::startRemoval(int run, std::vector<std::int64_t> steps) {
         const RunConfig* config = history->settings_at_start()->config();
         const std::string problem = config ? why_not_in_transformers(*config) : std::string("no settings are recorded");
         if (!problem.empty()) throw std::runtime_error(problem);
-        return std::make_unique<CheckpointScan>(planOfStep(*session_, *history, {}, steps.front()), steps, measure);
+        return std::make_unique<CheckpointScan>(session_->planOfStep(*history, {}, steps.front()), steps, measure);
       },
       [this, scans, steps](std::size_t index) { addExperts(steps[index], (*scans)[index]); });
 }
@@ -188,7 +186,7 @@ void ScanActions::keep(const char* kind, std::int64_t step, const std::string& d
   if (session_->isLive()) return;
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(place_)];
   try {
-    const auto recorded = recordedRun(session_->paths(), place_);
+    const auto recorded = session_->recordedRun(place_);
     if (!recorded) return;
     write_data(recorded->file, {recorded->run, step, kind, data});
     // Only the opener wrote to the history before, and History is thread-safe.

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "app/session/recorded_run.h"
 #include "app/session/run_session.h"
 #include "core/recording/notes.h"
 #include "widgets/look/tokens.h"
@@ -148,7 +147,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
     if (session_->isLive()) {
       session_->live()->pin_note(session_->runAt(place), step, words);
     } else {
-      const auto recorded = recordedRun(session_->paths(), place);
+      const auto recorded = session_->recordedRun(place);
       if (!recorded) throw std::runtime_error(kOnlyRecordings);
       write_note(recorded->file, {recorded->run, step, kNoteKind, words});
       // Only the opener wrote to the history before, and History is thread-safe.

@@ -15,7 +15,9 @@
 #include "core/logs/file_stamp.h"
 #include "core/logs/run_choice.h"
 #include "core/logs/run_feed.h"
+#include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
+#include "core/training/engine/recompute.h"
 
 namespace moescope {
 
@@ -466,6 +468,31 @@ QString RunSession::removeRun(int place) {
 void RunSession::catchUp(std::int64_t from) {
   if (const LiveStatus now = live_->status(); !now.running && now.step > from) live_->run_until(now.step);
   noticeRuns();
+}
+
+// A recording numbers its runs; a log holds one.
+std::optional<RecordedRun> RunSession::recordedRun(int place) const {
+  for (const QString& path : paths_) {
+    const std::string file = path.toStdString();
+    if (file_kind(file) != FileKind::recording) {
+      if (place-- == 0) return std::nullopt;
+      continue;
+    }
+    const RecordingReader recording(file);
+    const auto runs = static_cast<int>(recording.runs().size());
+    if (place < runs) return RecordedRun{file, recording.runs()[static_cast<std::size_t>(place)].run};
+    place -= runs;
+  }
+  return std::nullopt;
+}
+
+RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const {
+  if (live_)
+    return plan_recompute(run, *histories_.front(), place, step, live_->checkpoint_before(run.info().run, step));
+  // Runs from several files each read their own batches.
+  const bool several = paths_.size() > 1;
+  return plan_recompute(run, several ? run : *histories_.front(), place, step, nullptr,
+                        several ? std::string() : recorded_checkpoint(path_.toStdString(), run.info().name, step));
 }
 
 void RunSession::noticeRuns() {

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,6 +22,13 @@
 #include "core/training/engine/live_runs.h"
 
 namespace moescope {
+
+struct RecomputePlan;
+
+struct RecordedRun {
+  std::string file;
+  int run = 0;  // its number in the recording
+};
 
 class RunSession : public QObject {
   Q_OBJECT
@@ -72,6 +81,12 @@ class RunSession : public QObject {
   RunConfig config(int place = 0) const;
   bool hasConfig() const { return live_ || !recorded_configs_.empty(); }
   int runAt(int place) const;  // RunInfo::run
+  // Where the run at `place` lies on the disk; nullopt: it is from a log, or in training. Throws std::runtime_error if
+  // a file cannot be read.
+  std::optional<RecordedRun> recordedRun(int place) const;
+  // Plans how to recompute a step of one of the histories: from checkpoints of the training or the recording, on the
+  // batches that the run read. Throws the exceptions of plan_recompute().
+  RecomputePlan planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const;
   // The following return why they were refused; empty: they were accepted.
   QString change(const LiveChange& change);
   QString addRun(const RunConfig& config);  // trains the run up to run A's step, even while paused

@@ -6,6 +6,7 @@
 #include <QFileInfo>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QProgressDialog>
 #include <QTimer>
 #include <QWindow>
 
@@ -37,7 +38,6 @@
 #include "app/help/manual.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
-#include "app/session/opening_progress.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
@@ -58,8 +58,26 @@
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
-
 namespace {
+
+constexpr int kOpeningSteps = 1000, kShowOpeningAfterMs = 700;
+
+// The progress bar of opening a run, with a button to cancel.
+void showOpenings(RunSession* session, QWidget* window) {
+  QObject::connect(session, &RunSession::openingStarted, window, [session, window](const QString& what) {
+    auto* bar = new QProgressDialog(what, "Cancel", 0, kOpeningSteps, window);
+    bar->setMinimumDuration(kShowOpeningAfterMs);
+    bar->setAutoReset(false);
+    bar->setAutoClose(false);
+    QObject::connect(bar, &QProgressDialog::canceled, session, &RunSession::cancelOpening);
+    QObject::connect(session, &RunSession::openingProgress, bar,
+                     [bar](double share) { bar->setValue(static_cast<int>(kOpeningSteps * share)); });
+    QObject::connect(session, &RunSession::openingStarted, bar, &QObject::deleteLater);
+    QObject::connect(session, &RunSession::opened, bar, &QObject::deleteLater);
+    QObject::connect(session, &RunSession::failed, bar, &QObject::deleteLater);
+    bar->setValue(0);
+  });
+}
 
 constexpr int kStatusMs = 250, kNoteMs = 15000;
 
