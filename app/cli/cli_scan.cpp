@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,8 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/train/cli_progress.h"
+#include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/text_columns.h"
 #include "core/training/engine/engine.h"
@@ -28,27 +28,11 @@ struct ScanOptions {
   bool json = false, csv = false, quiet = false;
 };
 
-// Shows the progress in a line that redraws itself on a terminal.
-void show_progress(const char* what, std::int64_t done, std::int64_t of) {
-  if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
-  if (done == of) std::fputs("\r\x1b[K", stderr);
-  std::fflush(stderr);
-}
-
-std::optional<Recipe> recipe_of(const ScanOptions& o) {
-  if (o.recipe.empty()) return std::nullopt;
-  if (const auto recipe = recipe_named(o.recipe)) return recipe;
-  std::string names;
-  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
-  throw std::runtime_error("--recipe: is \"" + o.recipe + "\", allowed are " + names);
-}
-
 class WarmUp : public EngineObserver {
  public:
   explicit WarmUp(const ScanOptions& o) : o_(o) {}
   void after_step(Engine& engine) override {
-    if (!o_.quiet) show_progress("training", engine.next_step(), o_.warmup);
+    if (!o_.quiet) show_count("training", engine.next_step(), o_.warmup);
   }
 
  private:
@@ -120,7 +104,7 @@ void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t 
 }
 
 void scan(const ScanOptions& o) {
-  const std::optional<Recipe> recipe = recipe_of(o);
+  const std::optional<Recipe> recipe = recipe_option(o.recipe);
   const std::unique_ptr<Engine> engine = trained(o);
   Trainer& trainer = *engine->find(0);
   const RunConfig& config = trainer.config();
@@ -128,7 +112,7 @@ void scan(const ScanOptions& o) {
   if (scanned_operands(config, recipe).empty())
     throw std::runtime_error("nothing of run " + config.name + " is rounded: give --recipe, or set [precision]");
   const auto found = trainer.scan_operands(engine->batch(step), recipe, [&](int done, int of) {
-    if (!o.quiet) show_progress("pass", done, of);
+    if (!o.quiet) show_count("pass", done, of);
     return true;
   });
   if (o.json)

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +13,8 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/record/recording_in_work.h"
+#include "app/cli/train/cli_progress.h"
+#include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
@@ -112,21 +112,6 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
                 written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
                 tokenizer ? printable_lines(tokenizer->decode(written.ids)).c_str() : ids.c_str());
   }
-}
-
-void show_count(const char* what, std::int64_t done, std::int64_t of) {
-  if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
-  if (done == of) std::fputs("\r\x1b[K", stderr);
-  std::fflush(stderr);
-}
-
-std::optional<Recipe> recipe_of(const RunCommand& command) {
-  if (command.recipe.empty()) return std::nullopt;
-  if (const auto recipe = recipe_named(command.recipe)) return recipe;
-  std::string names;
-  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
-  throw std::runtime_error("--recipe: is \"" + command.recipe + "\", allowed are " + names);
 }
 
 std::string interval_text(const FigureOfPieces& figure, double factor) {
@@ -313,7 +298,7 @@ void run(const RunCommand& command) {
   inputs.push_back(command.folder);
   if (!command.with.empty()) inputs.push_back(command.with), require_alone(command);
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
-  const std::optional<Recipe> recipe = recipe_of(command);
+  const std::optional<Recipe> recipe = recipe_option(command.recipe);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);

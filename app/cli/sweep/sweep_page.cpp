@@ -110,31 +110,27 @@ std::string picture(const SweepResult& result) {
   return svg + "</svg>\n";
 }
 
-std::string with_interval(const SeedMean& of, const char* mean, const char* half) {
+std::string figure_of(const SweepPoint& point, const SweepColumn& column) {
+  const SeedMean& of = point.*column.figure;
   if (std::isnan(of.mean)) return "";
-  const std::string text = formatted(mean, of.mean);
-  return printed(std::isnan(of.half) ? text : text + " +-" + formatted(half, of.half));
+  const std::string text = formatted(column.format, of.mean);
+  return printed(std::isnan(of.half) || !column.half_key ? text : text + " +-" + formatted("%.4f", of.half));
 }
 
 std::string table(const SweepResult& result) {
   std::string html = "<table>\n<tr>";
   for (const SweepAxis& axis : result.axes) html += "<th>" + escaped(axis.field->key) + "</th>";
-  for (const char* title : {"loss", "gap to the first", "validation loss", "SQNR dB, worst", "SQNR dB, mean", "MaxVio",
-                            "tokens/s", "seeds"})
-    html += std::string("<th class=\"figure\">") + title + "</th>";
+  for (const SweepColumn& column : kSweepColumns) html += std::string("<th class=\"figure\">") + column.title + "</th>";
+  html += "<th class=\"figure\">seeds</th>";
   html += "</tr>\n";
   for (const SweepPoint& point : result.points) {
     html += "<tr>";
     for (const std::string& value : point.values) html += "<td>" + escaped(value) + "</td>";
     const std::string seeds =
         std::to_string(point.ended) + (point.lost > 0 ? ", " + std::to_string(point.lost) + " lost" : "");
-    for (const std::string& cell :
-         {with_interval(point.loss, "%.4f", "%.4f"), with_interval(point.gap, "%+.4f", "%.4f"),
-          with_interval(point.val_loss, "%.4f", "%.4f"), with_interval({point.worst_sqnr.mean, kNoValue}, "%.1f", ""),
-          with_interval({point.mean_sqnr.mean, kNoValue}, "%.1f", ""),
-          with_interval({point.max_vio.mean, kNoValue}, "%.3f", ""),
-          with_interval({point.tokens_per_s.mean, kNoValue}, "%.0f", ""), seeds})
-      html += "<td class=\"figure\">" + cell + "</td>";
+    for (const SweepColumn& column : kSweepColumns)
+      html += "<td class=\"figure\">" + figure_of(point, column) + "</td>";
+    html += "<td class=\"figure\">" + seeds + "</td>";
     html += "</tr>\n";
   }
   return html + "</table>\n";

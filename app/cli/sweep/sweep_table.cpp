@@ -64,18 +64,18 @@ std::string sweep_notes(const SweepResult& result) {
 std::string sweep_report(const SweepResult& result) {
   std::vector<TextRow> rows(1);
   for (const SweepAxis& axis : result.axes) rows[0].push_back(axis.field->key);
-  for (const char* title : {"loss", "+-", "gap to the first", "+-", "validation loss", "+-", "SQNR dB, worst", "mean",
-                            "MaxVio", "tokens/s", "lost", "seeds"})
-    rows[0].emplace_back(title);
+  for (const SweepColumn& column : kSweepColumns) {
+    rows[0].emplace_back(column.title);
+    if (column.half_key) rows[0].emplace_back("+-");
+  }
+  rows[0].insert(rows[0].end(), {"lost", "seeds"});
   for (const SweepPoint& point : result.points) {
-    TextRow row = point.values;
-    row.insert(row.end(),
-               {text(point.loss.mean, "%.4f"), text(point.loss.half, "%.4f"), text(point.gap.mean, "%+.4f"),
-                text(point.gap.half, "%.4f"), text(point.val_loss.mean, "%.4f"), text(point.val_loss.half, "%.4f"),
-                text(point.worst_sqnr.mean, "%.1f"), text(point.mean_sqnr.mean, "%.1f"),
-                text(point.max_vio.mean, "%.3f"), text(point.tokens_per_s.mean, "%.0f"),
-                point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
-    rows.push_back(std::move(row));
+    TextRow& row = rows.emplace_back(point.values);
+    for (const SweepColumn& column : kSweepColumns) {
+      row.push_back(text((point.*column.figure).mean, column.format));
+      if (column.half_key) row.push_back(text((point.*column.figure).half, "%.4f"));
+    }
+    row.insert(row.end(), {point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
   }
   drop_empty_columns(rows);
   return aligned(rows) + sweep_notes(result) + '\n';
@@ -84,18 +84,16 @@ std::string sweep_report(const SweepResult& result) {
 std::string sweep_csv(const SweepResult& result) {
   std::string csv;
   for (const SweepAxis& axis : result.axes) csv += axis.field->key + ',';
-  csv +=
-      "seeds,lost,loss_nats,loss_interval,gap_to_first_nats,gap_interval,validation_loss_nats,validation_loss_interval,"
-      "sqnr_worst_db,sqnr_mean_db,max_vio,tokens_per_s";
+  csv += "seeds,lost";
+  for (const SweepColumn& column : kSweepColumns)
+    csv += std::string(",") + column.key + (column.half_key ? std::string(",") + column.half_key : "");
   for (int seed = 1; seed <= result.seeds; ++seed) csv += ",loss_nats_of_seed_" + std::to_string(seed);
   csv += '\n';
   for (const SweepPoint& point : result.points) {
     for (const std::string& value : point.values) csv += '"' + value + "\",";  // no value of a grid has a quote
     csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
-    for (const double value :
-         {point.loss.mean, point.loss.half, point.gap.mean, point.gap.half, point.val_loss.mean, point.val_loss.half,
-          point.worst_sqnr.mean, point.mean_sqnr.mean, point.max_vio.mean, point.tokens_per_s.mean})
-      csv += ',' + cell(value);
+    for (const SweepColumn& column : kSweepColumns)
+      csv += ',' + cell((point.*column.figure).mean) + (column.half_key ? ',' + cell((point.*column.figure).half) : "");
     for (const double loss : point.losses) csv += ',' + cell(loss);
     csv += '\n';
   }

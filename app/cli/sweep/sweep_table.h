@@ -17,6 +17,22 @@ struct SweepResult {
   std::span<const SweepPoint> points;
 };
 
+// A figure of the tables: its name for people, and the keys of its CSV columns.
+struct SweepColumn {
+  const char *title, *key, *half_key;  // half_key: half of the interval over seeds; nullptr: not shown
+  SeedMean SweepPoint::*figure;
+  const char* format;
+};
+inline constexpr SweepColumn kSweepColumns[] = {
+    {"loss", "loss_nats", "loss_interval", &SweepPoint::loss, "%.4f"},
+    {"gap to the first", "gap_to_first_nats", "gap_interval", &SweepPoint::gap, "%+.4f"},
+    {"validation loss", "validation_loss_nats", "validation_loss_interval", &SweepPoint::val_loss, "%.4f"},
+    {"SQNR dB, worst", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, "%.1f"},
+    {"SQNR dB, mean", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, "%.1f"},
+    {"MaxVio", "max_vio", nullptr, &SweepPoint::max_vio, "%.3f"},
+    {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, "%.0f"},
+};
+
 std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures
 std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of figures that are not known are empty
 // HTML that needs nothing else: the table, and each point's loss with its seeds and interval on one axis.

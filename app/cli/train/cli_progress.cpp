@@ -24,6 +24,13 @@ std::string duration_text(double seconds) {
   return text;
 }
 
+void show_count(const char* what, std::int64_t done, std::int64_t of) {
+  if (isatty(STDERR_FILENO) != 1) return;
+  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
+  if (done == of) std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+}
+
 Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title, double later)
     : out_(out),
       terminal_(isatty(fileno(out)) == 1),

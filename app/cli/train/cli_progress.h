@@ -12,6 +12,9 @@ namespace moescope {
 
 std::string duration_text(double seconds);  // "2:05", "1:00:03"
 
+// Shows a count in a line that redraws itself on a terminal.
+void show_count(const char* what, std::int64_t done, std::int64_t of);
+
 class Progress {
  public:
   // `title`: printed before each line, such as "group 2 of 4". `later`: work that follows this training, in multiples

@@ -1,5 +1,7 @@
 #include "app/cli/train/cli_train_options.h"
 
+#include <stdexcept>
+
 #include "core/config/candidates.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
@@ -103,6 +105,14 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "With more than four twins: keep the groups whose recordings an earlier start of this command "
              "finished, and train the others")
       .excludes(overwrite);
+}
+
+std::optional<Recipe> recipe_option(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (const auto recipe = recipe_named(name)) return recipe;
+  std::string names;
+  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  throw std::runtime_error("--recipe: is \"" + name + "\", allowed are " + names);
 }
 
 }  // namespace moescope

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/cli/command_line.h"
 #include "core/comparison/comparison.h"
 #include "core/config/config_difference.h"
+#include "core/numerics/recipes.h"
 
 namespace moescope {
 
@@ -26,5 +28,8 @@ struct TrainOptions {
 };
 
 void add_train_options(Command& sub, TrainOptions& o);
+
+// Returns the recipe of --recipe; nullopt if `name` is empty. Throws std::runtime_error naming the recipes.
+std::optional<Recipe> recipe_option(const std::string& name);
 
 }  // namespace moescope
