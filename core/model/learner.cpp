@@ -9,7 +9,6 @@
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/smebu.h"
 #include "core/model/moe/stored_counts.h"
-#include "core/model/outlier_channel.h"
 #include "core/model/qk_clip.h"
 #include "core/model/stored_state.h"
 #include "core/numerics/bf16_rounding.h"
@@ -17,6 +16,27 @@
 
 namespace moescope {
 namespace {
+
+// Makes an outlier channel: multiplies the channel's gain in every ffn_norm by model.outlier_factor and divides the
+// weights that read it (gate, w1 and w3 of dense, shared and routed experts) by it. Every output is unchanged except
+// for rounding (SmoothQuant, arXiv:2211.10438, in reverse).
+template <class T>
+void make_outlier_channel(const ModelConfig& model, const ModelView<T>& weights) {
+  if (model.outlier_factor == 1) return;
+  const auto factor = static_cast<T>(model.outlier_factor);
+  const Index channel = model.outlier_channel;
+  const auto quieten = [&](const Matrix<T>& weight) {
+    for (Index r = 0; r < weight.rows; ++r) weight.row(r)[channel] /= factor;
+  };
+  for (const LayerView<T>& layer : weights.layers) {
+    layer.ffn_norm[channel] *= factor;
+    quieten(layer.gate);
+    quieten(layer.dense.w13);
+    quieten(layer.shared.w13);
+    quieten(layer.shared_gate);
+    quieten(model.latent_dim > 0 ? layer.latent_down : layer.experts.w13);
+  }
+}
 
 template <class T>
 void set_biases(const std::string& list, const ModelConfig& model, std::vector<std::vector<T>>& expert_bias) {

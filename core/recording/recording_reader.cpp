@@ -1,25 +1,114 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <future>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "core/history/history.h"
 #include "core/io/json_text.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
 #include "core/recording/frame_reader.h"
 #include "core/recording/limits.h"
-#include "core/recording/read_ahead.h"
 #include "core/recording/recording.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {
-
 namespace {
+
+// Small, since a frame may have megabytes; not too small, since each chunk starts a thread.
+constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
+
+// Reads and packs frames with several threads and returns them in order. No program may be writing to the recording.
+class ReadAhead {
+ public:
+  struct Read {
+    std::int64_t id;
+    std::shared_ptr<History::Packed> frame;
+  };
+  // Starts a thread for each connection. `ids`: rising ids of the frames of the run; `frame_bytes`: approximate size of
+  // a frame in the file.
+  ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids,
+            std::size_t frame_bytes);
+  ~ReadAhead();  // stops reading
+  bool done() const { return chunks_.empty(); }
+  // Returns the next frames; empty if they are not read within `most`. Throws the error of FrameReader at the frame
+  // that caused it.
+  std::vector<Read> wait(std::chrono::milliseconds most);
+
+ private:
+  struct Reader {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<FrameReader> frames;
+  };
+  struct Chunk {
+    Reader* reader;  // reads one chunk at a time
+    std::future<std::vector<Read>> frames;
+  };
+  void start(Reader& reader);  // starts the next chunk, if one is left
+  std::vector<Read> read(Reader& reader, std::span<const std::int64_t> ids) const;
+
+  const RunInfo& info_;
+  const std::vector<std::int64_t> ids_;
+  const std::size_t frames_a_chunk_;
+  std::size_t begun_ = 0;  // frames whose reading has started
+  std::atomic<bool> stopped_{false};
+  std::vector<Reader> readers_;
+  std::deque<Chunk> chunks_;  // in order; last member, because the threads use the members above
+};
+
+ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info,
+                     std::vector<std::int64_t> ids, std::size_t frame_bytes)
+    : info_(info),
+      ids_(std::move(ids)),
+      frames_a_chunk_(
+          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)) {
+  for (auto& connection : connections) {
+    connection->on_progress([this] { return !stopped_; });
+    readers_.push_back({std::move(connection), nullptr});
+  }
+  for (Reader& reader : readers_) start(reader);
+}
+
+ReadAhead::~ReadAhead() {
+  stopped_ = true;
+}
+
+void ReadAhead::start(Reader& reader) {
+  if (begun_ == ids_.size()) return;
+  const auto ids = std::span(ids_).subspan(begun_, std::min(frames_a_chunk_, ids_.size() - begun_));
+  begun_ += ids.size();
+  chunks_.push_back({&reader, std::async(std::launch::async, [this, &reader, ids] { return read(reader, ids); })});
+}
+
+std::vector<ReadAhead::Read> ReadAhead::read(Reader& reader, std::span<const std::int64_t> ids) const {
+  if (!reader.frames) reader.frames = std::make_unique<FrameReader>(*reader.connection, info_, 1);
+  reader.frames->seek(ids.front(), ids.back());
+  std::vector<Read> frames;
+  std::int64_t id = 0;
+  while (auto frame = reader.frames->next(id)) frames.push_back({id, History::pack(std::move(frame))});
+  return frames;
+}
+
+std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
+  if (chunks_.front().frames.wait_for(most) != std::future_status::ready) return {};
+  Chunk chunk = std::move(chunks_.front());
+  chunks_.pop_front();
+  std::vector<Read> frames = chunk.frames.get();
+  start(*chunk.reader);
+  return frames;
+}
 
 constexpr std::size_t kMaxRuns = 256;
 constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in about 10 ms

@@ -1,17 +1,67 @@
 #include "core/tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "core/tokenizer/byte_alphabet.h"
 #include "core/tokenizer/characters.h"
-#include "core/tokenizer/cut.h"
 #include "core/tokenizer/metaspace.h"
+#include "core/tokenizer/pattern.h"
 #include "core/tokenizer/read_pattern.h"
 
 namespace moescope {
 namespace {
+
+// Merges a part with the one before it if joins(match before it, match).
+std::vector<Match> merged(const std::vector<Match>& matches, bool (*joins)(bool, bool)) {
+  std::vector<Match> parts;
+  bool before = false;
+  for (const Match& match : matches) {
+    if (!parts.empty() && joins(before, match.matches))
+      parts.back().end = match.end;
+    else
+      parts.push_back(match);
+    before = match.matches;
+  }
+  return parts;
+}
+
+std::vector<Match> merged_with_next(const std::vector<Match>& matches) {
+  std::vector<Match> parts;
+  bool after = false;
+  for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
+    if (match->matches && !after && !parts.empty())
+      parts.back().begin = match->begin;
+    else
+      parts.push_back(*match);
+    after = match->matches;
+  }
+  std::ranges::reverse(parts);
+  return parts;
+}
+
+// Use of a match: it is removed, is a piece of its own, belongs to the piece before it or after it, or forms one piece
+// with neighbouring matches.
+enum class MatchUse : std::uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+MatchUse read_match_use(const JsonPlace& place) {
+  return static_cast<MatchUse>(
+      place.one_of({"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}));
+}
+
+// Returns the parts of a text that are kept; some may be empty. `matches` covers the whole text in order
+// (Pattern::Finder). Match::matches of the result has no meaning.
+std::vector<Match> cut(const std::vector<Match>& matches, MatchUse use) {
+  if (use == MatchUse::merged_with_previous)
+    return merged(matches, [](bool before, bool now) { return now && !before; });
+  if (use == MatchUse::merged_with_next) return merged_with_next(matches);
+  if (use == MatchUse::contiguous) return merged(matches, [](bool before, bool now) { return now == before; });
+  std::vector<Match> parts = matches;
+  if (use == MatchUse::removed) std::erase_if(parts, [](const Match& match) { return match.matches; });
+  return parts;
+}
 
 // Cuts every piece: matches(text) returns the parts of a piece, and cut() applies `use` to them.
 template <class Matches>

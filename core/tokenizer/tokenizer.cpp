@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 
 #include "core/io/input_file.h"
@@ -10,14 +11,109 @@
 #include "core/tokenizer/added_tokens.h"
 #include "core/tokenizer/characters.h"
 #include "core/tokenizer/decoder.h"
+#include "core/tokenizer/json_place.h"
 #include "core/tokenizer/normalizer.h"
-#include "core/tokenizer/post_processor.h"
 #include "core/tokenizer/pre_tokenizer.h"
 #include "core/tokenizer/token_model.h"
-#include "core/tokenizer/word_cache.h"
+#include "core/tokenizer/vocabulary.h"
 
 namespace moescope {
 namespace {
+
+// A cache of the tokens of pieces, because most words of a text occur again.
+class WordCache {
+ public:
+  void append(const TokenModel& model, std::string_view piece, std::vector<TokenId>& ids) {
+    if (const auto known = words_.find(piece); known != words_.end()) {
+      ids.insert(ids.end(), known->second.begin(), known->second.end());
+      return;
+    }
+    const std::size_t before = ids.size();
+    model.encode(piece, ids);
+    if (piece.size() > kLongest) return;
+    if (words_.size() == kMostWords) words_.clear();
+    words_.emplace(piece, std::vector<TokenId>(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
+  }
+
+ private:
+  static constexpr std::size_t kLongest = 128;  // bytes
+  static constexpr std::size_t kMostWords = std::size_t{1} << 16;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view piece) const { return std::hash<std::string_view>()(piece); }
+  };
+  std::unordered_map<std::string, std::vector<TokenId>, Hash, std::equal_to<>> words_;
+};
+
+// Special tokens that are added around the ids of a text, such as a token for its beginning: the "post_processor" of
+// tokenizer.json.
+struct SpecialTokens {
+  std::vector<TokenId> before, behind;
+};
+
+constexpr std::size_t kMostSpecial = 1000;
+
+TokenId read_id(const JsonPlace& place) {
+  return static_cast<TokenId>(place.whole(0, kMostTokens - 1));
+}
+
+void append_special(const JsonPlace& processor, const JsonPlace& special, std::vector<TokenId>& ids) {
+  const std::string name(special.at("id").text());
+  for (const JsonPlace& id : processor.at("special_tokens").at(name.c_str()).at("ids").items(kMostSpecial))
+    ids.push_back(read_id(id));
+}
+
+SpecialTokens read_template(const JsonPlace& place) {
+  SpecialTokens tokens;
+  int texts = 0;
+  for (const JsonPlace& piece : place.at("single").items(kMostSpecial)) {
+    if (const auto special = piece.find("SpecialToken")) {
+      append_special(place, *special, texts ? tokens.behind : tokens.before);
+      continue;
+    }
+    const JsonPlace id = piece.at("Sequence").at("id");
+    id.one_of({"A"});
+    if (++texts > 1) id.fail("is in the template twice");
+  }
+  if (texts == 0) place.at("single").fail("has no place for the text");
+  return tokens;
+}
+
+SpecialTokens read_special_tokens(const JsonPlace& place);
+
+// Reads [token, id].
+TokenId read_named_id(const JsonPlace& place) {
+  const std::vector<JsonPlace> pair = place.items(2);
+  if (pair.size() != 2) place.fail("is not a token and its id");
+  return read_id(pair[1]);
+}
+
+SpecialTokens read_sequence(const JsonPlace& place) {
+  SpecialTokens all;
+  for (const JsonPlace& step : place.items(kMostSpecial)) {
+    const SpecialTokens tokens = read_special_tokens(step);
+    all.before.insert(all.before.begin(), tokens.before.begin(), tokens.before.end());
+    all.behind.insert(all.behind.end(), tokens.behind.begin(), tokens.behind.end());
+  }
+  return all;
+}
+
+// Reads TemplateProcessing (its form for one text), ByteLevel (which adds no token), BertProcessing, RobertaProcessing
+// and Sequence, whose later members add their tokens outside. Throws Unreadable naming the key.
+SpecialTokens read_special_tokens(const JsonPlace& place) {
+  switch (
+      place.at("type").one_of({"TemplateProcessing", "ByteLevel", "BertProcessing", "RobertaProcessing", "Sequence"})) {
+    case 0:
+      return read_template(place);
+    case 1:
+      return {};
+    case 2:
+    case 3:
+      return {{read_named_id(place.at("cls"))}, {read_named_id(place.at("sep"))}};
+    default:
+      return read_sequence(place.at("processors"));
+  }
+}
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published files have 35 MB
 

@@ -89,10 +89,6 @@ void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const N
   file_.write(framed_record(event.SerializeAsString()));
 }
 
-void EventWriter::finish() {
-  file_.finish();
-}
-
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier) {
   std::set<std::string> taken;

@@ -23,7 +23,7 @@ class EventWriter {
  public:
   explicit EventWriter(const std::string& path);
   void scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values);
-  void finish();
+  void finish() { file_.finish(); }
 
  private:
   WholeFile file_;
