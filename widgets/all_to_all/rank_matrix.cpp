@@ -28,10 +28,6 @@ void RankMatrix::setReceived(std::vector<double> received_R, int ranks_per_node)
   ranks_per_node_ = ranks_per_node;
 }
 
-void RankMatrix::setFigures(std::vector<Figure> figures) {
-  figures_ = std::move(figures);
-}
-
 int RankMatrix::fullest() const {
   return received_.empty() ? -1 : static_cast<int>(std::ranges::max_element(received_) - received_.begin());
 }

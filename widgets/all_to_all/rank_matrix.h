@@ -19,7 +19,7 @@ class RankMatrix : public MatrixPlot {
   explicit RankMatrix(QWidget* parent = nullptr);
 
   void setReceived(std::vector<double> received_R, int ranks_per_node);  // received copies as multiples of the mean
-  void setFigures(std::vector<Figure> figures);
+  void setFigures(std::vector<Figure> figures) { figures_ = std::move(figures); }
   std::function<QStringList(int rank)> describeReceived;
   FigureTarget receivedFigure{.key = "dispatch_overload"};
 

@@ -113,10 +113,6 @@ void VerdictTable::setRows(std::vector<VerdictRow> rows, float matters, const QS
   chooseRange();
 }
 
-void VerdictTable::setActive(int row) {
-  active_ = row;
-}
-
 void VerdictTable::chooseRange() {
   double low = 0, high = 0;
   const auto take = [&](float value) {

@@ -45,7 +45,7 @@ class VerdictTable : public PlotFrame {
   // Called in refill. `matters`: half the width of the band in nats/token. `share`: that as a share of run A's loss, in
   // words.
   void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
-  void setActive(int row);
+  void setActive(int row) { active_ = row; }
   const std::vector<VerdictRow>& rows() const { return rows_; }
   static QStringList columnNames();  // names of the columns with units, as in the header
   // The shown texts, row by row after the header.

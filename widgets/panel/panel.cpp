@@ -492,10 +492,6 @@ void Panel::focusInEvent(QFocusEvent* event) {
   if (focused_part_) focused_part_->setFocus(event->reason());
 }
 
-void Panel::foldWhenLow(QWidget* body) {
-  folds_ = body;
-}
-
 // Hides the plot of a low panel, so that the rest keeps its height and is readable.
 void Panel::fold() {
   if (!folds_) return;

@@ -37,10 +37,6 @@ void BandBars::setRows(std::vector<Row> rows) {
   top_ = largest * 1.02;
 }
 
-void BandBars::setLegend(std::vector<LegendEntry> legend) {
-  legend_ = std::move(legend);
-}
-
 int BandBars::namesWidth() const {
   int widest = 0;
   for (const Row& row : rows_)

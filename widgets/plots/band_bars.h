@@ -37,7 +37,7 @@ class BandBars : public PlotFrame {
   explicit BandBars(QWidget* parent = nullptr);
   void setRows(std::vector<Row> rows);
   const std::vector<Row>& rows() const { return rows_; }
-  void setLegend(std::vector<LegendEntry> legend);
+  void setLegend(std::vector<LegendEntry> legend) { legend_ = std::move(legend); }
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit of the bars
   void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // texts of the axis
   std::function<QStringList(int row)> describe;

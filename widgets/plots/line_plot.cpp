@@ -61,10 +61,6 @@ void LinePlot::setSeries(std::vector<LineSeries> series) {
   chooseValueRange();
 }
 
-void LinePlot::setReferences(std::vector<ReferenceLine> references) {
-  references_ = std::move(references);
-}
-
 void LinePlot::setLogValues(bool log) {
   log_values_ = log;
   markDirty();

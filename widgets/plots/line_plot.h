@@ -40,7 +40,7 @@ class LinePlot : public TimeAxisPlot {
 
   std::function<QString(std::int64_t step)> note;  // a last line of the readout; empty: none
   void setSeries(std::vector<LineSeries> series);
-  void setReferences(std::vector<ReferenceLine> references);
+  void setReferences(std::vector<ReferenceLine> references) { references_ = std::move(references); }
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }

@@ -58,10 +58,6 @@ void MatrixPlot::setCells(int rows, int columns, std::vector<std::uint8_t> codes
   codes_ = std::move(codes);
 }
 
-void MatrixPlot::setLegend(const LegendScale& scale) {
-  legend_ = scale;
-}
-
 // Compares first: the labels rarely change, and measuring them takes longer.
 void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
   if (ticks == row_ticks_ && caption == row_caption_ && font() == measured_font_) return;

@@ -17,7 +17,7 @@ class MatrixPlot : public PlotFrame {
 
   // `codes`: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
-  void setLegend(const LegendScale& scale);
+  void setLegend(const LegendScale& scale) { legend_ = scale; }
   // The legend stands on the panel's answer line. In pictures it is in the caption's row, if that is free.
   void setLegendElsewhere(bool in_pictures = true) {
     legend_elsewhere_ = true;

@@ -96,10 +96,6 @@ void PlotFrame::markDirty() {
   update();
 }
 
-void PlotFrame::setNotice(const QString& notice) {
-  notice_ = notice;
-}
-
 QRect PlotFrame::plotRect() const {
   return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0);
 }

@@ -36,7 +36,7 @@ class PlotFrame : public QWidget {
   std::function<void()> refill;
   void markDirty();
   // Why there is nothing to show; empty: there is something.
-  void setNotice(const QString& notice);
+  void setNotice(const QString& notice) { notice_ = notice; }
   const QString& notice() const { return notice_; }
 
   // For exported pictures: paints at the painter's resolution, without what depends on the mouse.

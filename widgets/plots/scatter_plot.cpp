@@ -38,10 +38,6 @@ void ScatterPlot::setAxes(const QString& x_caption, const QString& y_caption) {
   y_caption_ = y_caption;
 }
 
-void ScatterPlot::setLegend(const LegendScale& scale) {
-  legend_ = scale;
-}
-
 bool ScatterPlot::isDrawn(int point) const {
   return axes_ == Axes::octaves || !std::isnan(points_[static_cast<std::size_t>(point)].x);
 }

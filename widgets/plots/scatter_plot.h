@@ -23,7 +23,7 @@ class ScatterPlot : public PlotFrame {
   explicit ScatterPlot(QWidget* parent = nullptr, Axes axes = Axes::octaves);
   void setPoints(std::vector<Point> points);  // their index is their id
   void setAxes(const QString& x_caption, const QString& y_caption);
-  void setLegend(const LegendScale& scale);
+  void setLegend(const LegendScale& scale) { legend_ = scale; }
   void setCurrent(int point) { current_ = point; }
   std::function<QStringList(int point)> describe;
   QPointF placeOf(int point) const;    // widget pixels

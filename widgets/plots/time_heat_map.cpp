@@ -37,10 +37,6 @@ void TimeHeatMap::setRowAxis(std::vector<Tick> ticks, const QString& caption, bo
   upward_ = upward;
 }
 
-void TimeHeatMap::setLegend(const LegendScale& scale) {
-  legend_ = scale;
-}
-
 int TimeHeatMap::placeOf(int row) const {
   const auto found = std::ranges::find(order_, row);
   return found == order_.end() ? row : static_cast<int>(found - order_.begin());

@@ -25,7 +25,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void setSource(const QString& source, int rows);
   void setVisibleRows(int first, int last);
   void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
-  void setLegend(const LegendScale& scale);
+  void setLegend(const LegendScale& scale) { legend_ = scale; }
   void setLegendElsewhere() {
     legend_elsewhere_ = true;
   }  // the legend is on the panel's answer line; pictures have it in the plot

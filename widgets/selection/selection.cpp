@@ -62,14 +62,6 @@ const History* Selection::history() const {
   return run_ < static_cast<int>(histories_.size()) ? histories_[run_].get() : nullptr;
 }
 
-const std::vector<std::shared_ptr<const History>>& Selection::histories() const {
-  return histories_;
-}
-
-int Selection::run() const {
-  return run_;
-}
-
 void Selection::setRun(int run) {
   run = std::clamp(run, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
   if (run == run_) return;
@@ -82,19 +74,11 @@ void Selection::setRun(int run) {
   emit dataChanged();
 }
 
-std::int64_t Selection::step() const {
-  return step_;
-}
-
 void Selection::setStep(std::int64_t step) {
   const StepRange all = history() ? history()->steps() : StepRange{};
   if (all.empty()) return;
   const bool was_following = std::exchange(following_, step >= all.last);
   if (!moveTime(step, range_) && was_following != following_) emit timeChanged();
-}
-
-bool Selection::following() const {
-  return following_;
 }
 
 void Selection::setFollowing(bool follow) {
@@ -105,16 +89,8 @@ void Selection::setFollowing(bool follow) {
   if (!moved) emit timeChanged();
 }
 
-bool Selection::growing() const {
-  return growing_;
-}
-
 void Selection::setGrowing(bool growing) {
   if (std::exchange(growing_, growing) != growing) emit timeChanged();
-}
-
-StepRange Selection::range() const {
-  return range_;
 }
 
 void Selection::setRange(StepRange range) {
@@ -154,10 +130,6 @@ std::shared_ptr<const TelemetryFrame> Selection::quantFrame() const {
   return frames().quant_frame;
 }
 
-int Selection::layer() const {
-  return layer_;
-}
-
 void Selection::setLayer(int layer) {
   showLayer(layer);
   emit layerChosen();
@@ -170,18 +142,10 @@ void Selection::showLayer(int layer) {
   emit focusChanged();
 }
 
-int Selection::expert() const {
-  return expert_;
-}
-
 void Selection::setExpert(int expert) {
   const int last = history() ? history()->info().n_experts - 1 : -1;
   expert = std::clamp(expert, -1, std::max(-1, last));
   if (std::exchange(expert_, expert) != expert) emit focusChanged();
-}
-
-const OperandPlace& Selection::tensor() const {
-  return tensor_;
 }
 
 void Selection::setTensor(OperandPlace tensor) {
@@ -196,10 +160,6 @@ void Selection::setTensor(OperandPlace tensor) {
 void Selection::takeTensorAlong() {
   const GemmClass of = tensor_.gemm_class();
   if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;
-}
-
-std::int64_t Selection::hoverStep() const {
-  return hover_step_;
 }
 
 void Selection::setHoverStep(std::int64_t step) {

@@ -20,33 +20,33 @@ class Selection : public QObject {
   // Data
   void setHistories(std::vector<std::shared_ptr<const History>> histories);
   const History* history() const;  // history of the active run; nullptr: no run is open
-  const std::vector<std::shared_ptr<const History>>& histories() const;
-  int run() const;
+  const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
+  int run() const { return run_; }
   void setRun(int run);
   // Sets which runs are noise twins of run A; the others are not.
   void setNoiseTwins(std::vector<bool> twins);
   bool isNoiseTwin(int run) const;
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
-  std::int64_t step() const;        // the cursor's step
-  void setStep(std::int64_t step);  // stops following unless it is the newest
-  bool following() const;
+  std::int64_t step() const { return step_; }  // the cursor's step
+  void setStep(std::int64_t step);             // stops following unless it is the newest
+  bool following() const { return following_; }
   void setFollowing(bool follow);
-  bool growing() const;  // whether new steps arrive
+  bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing);
-  StepRange range() const;         // visible range of all time axes
-  void setRange(StepRange range);  // zooms or pans
-  void fitRange();                 // shows all steps and follows new ones
+  StepRange range() const { return range_; }  // visible range of all time axes
+  void setRange(StepRange range);             // zooms or pans
+  void fitRange();                            // shows all steps and follows new ones
 
   // Layer, expert and tensor
-  int layer() const;          // index among all layers; a MoE layer
+  int layer() const { return layer_; }  // index among all layers; a MoE layer
   void setLayer(int layer);   // selects a layer as the user does: panels of the worst layer then show this one
   void showLayer(int layer);  // selects a layer by default
-  int expert() const;         // -1: none
+  int expert() const { return expert_; }  // -1: none
   void setExpert(int expert);
   // The selected operand. Its layer follows layer() if the operand exists there; selecting an operand of a MoE layer
   // selects that layer.
-  const OperandPlace& tensor() const;
+  const OperandPlace& tensor() const { return tensor_; }
   void setTensor(OperandPlace tensor);
 
   // The newest frame with arrays, and with quantization statistics, at or before step(). Unpacked once for all panels;
@@ -55,7 +55,7 @@ class Selection : public QObject {
   std::shared_ptr<const TelemetryFrame> quantFrame() const;
 
   // Crosshair shared by the time axes; -1: nowhere.
-  std::int64_t hoverStep() const;
+  std::int64_t hoverStep() const { return hover_step_; }
   void setHoverStep(std::int64_t step);
 
   // Estimated time of the first step of the open runs, for panels that wait for it; nullopt: not known.

@@ -16,10 +16,6 @@ void Throttle::change() {
   }
 }
 
-void Throttle::forget() {
-  last_.stop();
-}
-
 void Throttle::pass() {
   last_.stop();
   since_passed_.start();

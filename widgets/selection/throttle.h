@@ -14,8 +14,8 @@ class Throttle : public QObject {
  public:
   explicit Throttle(int interval_ms, QObject* parent = nullptr);
 
-  void change();  // emits passed(), now or later
-  void forget();  // drops a waiting change
+  void change();                   // emits passed(), now or later
+  void forget() { last_.stop(); }  // drops a waiting change
 
  signals:
   void passed();

@@ -54,10 +54,6 @@ void TokenTextView::setHighlight(int layer, int expert) {
   highlight_ = expert;
 }
 
-void TokenTextView::setCurrent(int position) {
-  current_ = position;
-}
-
 QFont TokenTextView::letters() const {
   return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
 }
