@@ -155,7 +155,7 @@ bool RunControl::isReplay() const {
 }
 
 void RunControl::showReplay() {
-  if (isReplay()) bar_->showReplay(replay_->playing(), selection_->step());
+  if (isReplay()) bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
 }
 
 void RunControl::showOpen(const RunConfig* config) {

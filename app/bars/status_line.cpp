@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "app/session/settings.h"
+#include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -33,9 +34,11 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
 }
 
-// "200 steps", or "70 of 1,381 steps" for a log that left steps out.
+// "200 steps", or "70 of 1,381 steps" for a log that left steps out; of a checkpoint "7 batches".
 QString stepsText(const History& history) {
   const std::int64_t steps = counted_steps(history), logged = history.count();
+  if (run_origin(history.info()) == RunOrigin::checkpoint)
+    return steps == 1 ? QString("1 batch") : grouped(steps) + " batches";
   if (steps == 1) return "1 step";
   return logged < steps ? grouped(logged) + " of " + grouped(steps) + " steps" : grouped(steps) + " steps";
 }

@@ -76,7 +76,8 @@ class StepButton : public QToolButton {
 
   // `end`: the last planned step; nullopt: the text is "step 1,284".
   void showStep(std::int64_t step, std::optional<std::int64_t> end);
-  void setShort(bool is_short);  // shows the number alone
+  void setWord(const QString& word);  // in place of "step"
+  void setShort(bool is_short);       // shows the number alone
   QString shownText() const;
 
   QSize sizeHint() const override;
@@ -92,6 +93,7 @@ class StepButton : public QToolButton {
 
   std::int64_t step_ = 0;
   std::optional<std::int64_t> end_;
+  QString word_ = "step";
   bool short_ = false;
 };
 
@@ -111,6 +113,14 @@ void StepButton::showStep(std::int64_t step, std::optional<std::int64_t> end) {
   update();
 }
 
+void StepButton::setWord(const QString& word) {
+  if (word == word_) return;
+  word_ = word;
+  setAccessibleName("Step: " + shownText());
+  updateGeometry();
+  update();
+}
+
 void StepButton::setShort(bool is_short) {
   if (is_short == short_) return;
   short_ = is_short;
@@ -119,7 +129,7 @@ void StepButton::setShort(bool is_short) {
 }
 
 QString StepButton::before() const {
-  return short_ || end_ ? QString() : QString("step ");
+  return short_ || end_ ? QString() : word_ + QLatin1Char(' ');
 }
 
 QString StepButton::after() const {
@@ -380,9 +390,10 @@ void WindowBar::showFollowing() {
   setOpen(Open::following);
 }
 
-void WindowBar::showReplay(bool playing, std::int64_t step) {
+void WindowBar::showReplay(bool playing, std::int64_t step, const QString& word) {
   if (playing != running_) setRunning(playing);
   last_step_ = step;
+  count_->setWord(word);
   count_->showStep(step, std::nullopt);
 }
 
@@ -391,6 +402,7 @@ void WindowBar::showStatus(const LiveStatus& status) {
   last_step_ = status.step;
   const std::int64_t end = until_.value_or(scheduled_);
   const QSize before = count_->sizeHint();
+  count_->setWord("step");
   count_->showStep(status.step, status.step <= end ? std::optional(end) : std::nullopt);
   if (count_->sizeHint() != before) fit();
 }

@@ -41,8 +41,9 @@ class WindowBar : public QToolBar {
   void showFollowing();  // shows that a log of another program is followed
   void showRun(const RunConfig& config);
   void showRecording();
-  void showReplay(bool playing, std::int64_t step);  // shows the state of the replay of a recording
-  void showStatus(const LiveStatus& status);         // shows the state of a run in training
+  // Shows the state of the replay of a recording; `word`: what its steps are called.
+  void showReplay(bool playing, std::int64_t step, const QString& word);
+  void showStatus(const LiveStatus& status);  // shows the state of a run in training
   void showUntil(std::optional<qint64> step);
 
   QSize minimumSizeHint() const override;

@@ -69,7 +69,10 @@ void CompareWorkspace::foldPanels() {
                 return has ? QString() : QString("gradients of an FP32 pass");
               }));
   foldWithout(load_difference_, unless_any(loadsMissing));
-  foldWithout(operand_costs_, unless_any(quantizationMissing));
+  // Of checkpoints followOrigin() hides it.
+  foldWithout(operand_costs_, [this, missing = unless_any(quantizationMissing)](const History& run) {
+    return ofCheckpoints() ? QString() : missing(run);
+  });
 }
 
 // Default layout: verdicts above, panels on the cause of differences below. Losses and the difference of loads are
@@ -94,10 +97,14 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
+bool CompareWorkspace::ofCheckpoints() const {
+  const auto& histories = selection_->histories();
+  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
+}
+
 // Checkpoints have no operand costs against each other; the weights of their experts are compared in their place.
 void CompareWorkspace::followOrigin() {
-  const auto& histories = selection_->histories();
-  const bool now = histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
+  const bool now = ofCheckpoints();
   if (std::exchange(of_checkpoints_, now) == now) return;
   if (now) operand_costs_->hide();
   load_difference_->setVisible(now);

@@ -262,10 +262,10 @@ Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const
   return taken_apart(at);
 }
 
-// Says what stands in the place of the FP32 pass, of a checkpoint that was run beside another.
+// Names the reference.
 std::string with_reference(const Context& at, std::string note) {
   const bool pair = run_origin(at.info()) == RunOrigin::checkpoint;
-  return note + (pair ? "; q is of run A, which takes the place of the FP32 pass" : "");
+  return note + (pair ? "; the reference is run A" : "; the reference is an FP32 pass with the same weights");
 }
 
 }  // namespace

@@ -144,40 +144,45 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
       "Hundreds and rising: attention reads a single token, and with low precision a NaN follows. QK-clip scales down "
       "the heads above its limit after each step.",
       "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
-    {{Metric::fp32_kl, &TelemetryFrame::fp32_kl, "fp32_kl", "of an FP32 pass from the run, nats, over the vocabulary"},
-     {"fp32_kl", "KL from FP32", "nats",
-      "mean over tokens of sum_v q_v ln(q_v / p_v), p the run's probabilities of the next token and q those of an FP32 "
-      "pass with the same weights and batch",
-      "Far below 0.001: the formats hardly change what the model says.",
+    {{Metric::fp32_kl, &TelemetryFrame::fp32_kl, "fp32_kl", "of the reference's predictions from the run's, nats"},
+     {"fp32_kl", "KL from the reference", "nats",
+      "mean over tokens of sum_v q_v ln(q_v / p_v), p the run's probabilities of the next token and q those of the "
+      "reference on the same batch: an FP32 pass with the same weights, or checkpoint A beside checkpoint B",
+      "Far below 0.001: the formats, or the changes of B, hardly change what the model says.",
       "Grows during training: the same weights say something else in the other format. Between a trainer and an "
       "inference engine this mismatch makes reinforcement learning of MoE models unstable.",
       "KL(q || p); the mismatch of trainer and engine in arXiv:2510.11370"}},
     {{Metric::fp32_k1, &TelemetryFrame::fp32_k1, "fp32_k1", "mean of -d, d = ln p - ln q of the next token"},
      {"fp32_k1", "KL estimate k1", "nats",
-      "mean over tokens of -d, d = ln p - ln q of the token that follows in the text; p: the run, q: an FP32 pass",
+      "mean over tokens of -d, d = ln p - ln q of the token that follows in the text; p: the run, q: the reference "
+      "(FP32 "
+      "pass or checkpoint A)",
       "Near 0: it is the difference of the two losses.",
       "Its sign may change from step to step. The next tokens come from the text and not from the model, so that k1 "
       "and k3 are no estimates of the KL divergence here; they are the numbers that trainers log.",
       "k1 of Schulman's estimators; d as in AReaL, pull request 1207"}},
     {{Metric::fp32_k3, &TelemetryFrame::fp32_k3, "fp32_k3", "mean of exp(d) - 1 - d"},
      {"fp32_k3", "KL estimate k3", "nats",
-      "mean over tokens of exp(d) - 1 - d, d = ln p - ln q of the token that follows in the text; p: the run, q: an "
-      "FP32 pass",
+      "mean over tokens of exp(d) - 1 - d, d = ln p - ln q of the token that follows in the text; p: the run, q: the "
+      "reference (FP32 pass or checkpoint A)",
       "Near 0; never negative.",
-      "Far above the KL from FP32: a few tokens have a much larger probability in the run than in FP32.",
+      "Far above the KL divergence: a few tokens have a much larger probability in the run than in the reference.",
       "rollout_train_k3_kl of AReaL, pull request 1207"}},
     {{Metric::fp32_ratio_beyond_2, &TelemetryFrame::fp32_ratio_beyond_2, "fp32_ratio_beyond_2",
       "share of the tokens with |d| > ln 2"},
      {"fp32_ratio_beyond_2", "Probability ratio beyond 2", "share",
-      "#{tokens with |ln p - ln q| > ln 2} / T, of the token that follows in the text; p: the run, q: an FP32 pass",
+      "#{tokens with |ln p - ln q| > ln 2} / T, of the token that follows in the text; p: the run, q: the reference "
+      "(FP32 "
+      "pass or checkpoint A)",
       "0: no token's probability changes by more than a factor of 2.",
       "Above 0: these tokens dominate weights by importance sampling. In MoE models most of them have other experts in "
       "at least one layer.",
       "extreme_frac_tau2 of AReaL, pull request 1207; arXiv:2510.11370"}},
     {{Metric::fp32_any_layer_flipped, &TelemetryFrame::fp32_any_layer_flipped, "fp32_any_layer_flipped",
-      "share of the tokens with other experts than in FP32 in at least one layer"},
+      "share of the tokens with other experts than in the reference in at least one layer"},
      {"fp32_any_layer_flipped", "Flipped in any layer", "share",
-      "#{tokens whose set of K experts differs from an FP32 pass's in at least one MoE layer} / T",
+      "#{tokens whose set of K experts differs from the reference's (FP32 pass or checkpoint A) in at least one MoE "
+      "layer} / T",
       "Near the share of a single layer: the layers change the same tokens.",
       "Near 1 in deep models although each layer flips few tokens: of Qwen3-30B-A3B 94 % of the tokens differed in at "
       "least one layer between trainer and engine, about 10 % in each (arXiv:2510.11370).",

@@ -15,7 +15,9 @@ constexpr double kSpared = 0.02;
 
 QString signedGap(double value) {
   if (!std::isfinite(value)) return QStringLiteral("–");
-  const QString text = withMinus(QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3));
+  const QString digits = QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3);
+  if (digits.toDouble() == 0) return QStringLiteral("0");
+  const QString text = withMinus(digits);
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
@@ -30,14 +32,22 @@ int GapPlot::bins() const {
   return static_cast<int>(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
 }
 
-void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, bool every_step) {
+void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn) {
   series_ = std::move(series);
   ground_ = ground;
+  drawn_ = drawn;
   chooseEnds();  // first: the width of the plot depends on it
   curves_.clear();
-  for (const GapSeries& each : series_)
-    curves_.push_back({every_step ? gaps.series(each.place, range(), bins()) : std::vector<PyramidBin>(),
-                       gaps.smoothed(each.place, range(), bins())});
+  for (const GapSeries& each : series_) {
+    Curve& curve = curves_.emplace_back();
+    if (drawn != Gaps::smoothed) curve.raw = gaps.series(each.place, range(), bins());
+    if (drawn != Gaps::each_step) {
+      curve.values = gaps.smoothed(each.place, range(), bins());
+      continue;
+    }
+    for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
+    curve.raw.clear();
+  }
   chooseValueRange();
 }
 
@@ -51,7 +61,7 @@ void GapPlot::chooseEnds() {
   right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
 }
 
-// Chooses a range with all smoothed gaps, nearly all raw ones, and the band.
+// Chooses a range with all gaps of the curves, nearly all of those behind them, and the band.
 void GapPlot::chooseValueRange() {
   double low = 0, high = 0;
   const auto take = [&](double value) {
@@ -60,7 +70,7 @@ void GapPlot::chooseValueRange() {
     high = std::max(high, value);
   };
   for (const Curve& curve : curves_) {
-    for (const float value : curve.smooth) take(static_cast<double>(value));
+    for (const float value : curve.values) take(static_cast<double>(value));
     std::vector<float> raw;
     for (const PyramidBin& bin : curve.raw)
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
@@ -84,7 +94,7 @@ double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
 }
 
 std::size_t GapPlot::binAt(std::int64_t step) const {
-  const std::size_t bins = curves_.front().smooth.size();
+  const std::size_t bins = curves_.front().values.size();
   const auto bin = static_cast<std::size_t>((step - range().first) * static_cast<std::int64_t>(bins) / range().size());
   return std::min(bin, bins - 1);
 }
@@ -153,13 +163,13 @@ void GapPlot::paintData(QPainter& painter) {
   painter.drawText(place, Qt::AlignLeft, words);
 }
 
-// By a smoothed curve.
+// By a curve.
 bool GapPlot::crossed(const QRect& place) const {
   const Axis axis = valueAxis();
   return std::ranges::any_of(curves_, [&](const Curve& curve) {
-    for (std::size_t bin = 0; bin < curve.smooth.size(); ++bin) {
-      if (!std::isfinite(curve.smooth[bin])) continue;
-      const QPointF at(xOf(centreOf(bin, curve.smooth.size())), axis.toPixel(curve.smooth[bin]));
+    for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
+      if (!std::isfinite(curve.values[bin])) continue;
+      const QPointF at(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
       if (QRectF(place).contains(at)) return true;
     }
     return false;
@@ -170,7 +180,7 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const
   const Axis axis = valueAxis();
   const QColor strong = seriesColor(color, dark());
   std::vector<QLineF> spans;
-  std::vector<QPointF> raw, smooth;
+  std::vector<QPointF> raw, points;
   for (std::size_t bin = 0; bin < curve.raw.size(); ++bin) {
     const double x = xOf(centreOf(bin, curve.raw.size()));
     const PyramidBin& slice = curve.raw[bin];
@@ -179,14 +189,14 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const
     if (bottom - top > 1) spans.emplace_back(x, top, x, bottom);
     raw.emplace_back(x, axis.toPixel(slice.mean()));
   }
-  for (std::size_t bin = 0; bin < curve.smooth.size(); ++bin)
-    if (std::isfinite(curve.smooth[bin]))
-      smooth.emplace_back(xOf(centreOf(bin, curve.smooth.size())), axis.toPixel(curve.smooth[bin]));
+  for (std::size_t bin = 0; bin < curve.values.size(); ++bin)
+    if (std::isfinite(curve.values[bin]))
+      points.emplace_back(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
   painter.setPen(QPen(rawColor(strong), 0));
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
   drawCurve(painter, raw, false);
   painter.setPen(QPen(strong, 0, seriesLine(color)));
-  drawCurve(painter, smooth, true);
+  drawCurve(painter, points, true);
 }
 
 void GapPlot::paintOverlay(QPainter& painter) {
@@ -207,7 +217,7 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
 
 QString GapPlot::endText(std::size_t curve) const {
   return series_[curve].letter + QLatin1Char(' ') +
-         signedGap(static_cast<double>(newestAt(curves_[curve].smooth, shownStep())));
+         signedGap(static_cast<double>(newestAt(curves_[curve].values, shownStep())));
 }
 
 // Paints names and values at the ends of the curves, moved apart where the ends are close.
@@ -222,7 +232,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
   };
   std::vector<End> ends;
   for (std::size_t i = 0; i < curves_.size(); ++i) {
-    const float value = newestAt(curves_[i].smooth, range().last);
+    const float value = newestAt(curves_[i].values, range().last);
     if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(static_cast<double>(value))});
   }
   std::ranges::stable_sort(ends, {}, &End::y);
@@ -246,10 +256,11 @@ void GapPlot::paintEnds(QPainter& painter) const {
 QStringList GapPlot::readoutAt(QPoint position) const {
   if (curves_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{QString("step %1").arg(formatCount(static_cast<double>(step)))};
+  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(step)))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
-    const double smooth = static_cast<double>(newestAt(curves_[i].smooth, step));
-    QString line = QString("%1 %2: gap %3, smoothed").arg(series_[i].letter, series_[i].name, signedGap(smooth));
+    const double value = static_cast<double>(newestAt(curves_[i].values, step));
+    QString line = QString("%1 %2: gap %3").arg(series_[i].letter, series_[i].name, signedGap(value));
+    if (drawn_ != Gaps::each_step) line += QString(", smoothed");
     if (!curves_[i].raw.empty() && curves_[i].raw[binAt(step)].finite > 0)
       line += QString(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
     lines << line;

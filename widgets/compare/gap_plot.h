@@ -1,5 +1,5 @@
-// Gaps of runs to run A over steps, smoothed, named at their ends with their values at the crosshair or the cursor; the
-// band that is too small to matter, and the steps that are judged. Every step's gap lies faintly behind on request.
+// Gaps of runs to run A over steps, named at their ends with their values at the crosshair or the cursor; the band that
+// is too small to matter, and the steps that are judged.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,10 @@ class GapPlot : public TimeAxisPlot {
     float matters = kNoValue;  // half the width of the band
     StepRange judged;
   };
+  // Which gaps are drawn as curves; both: the smoothed ones, and each step's faintly behind.
+  enum class Gaps { smoothed, both, each_step };
   // Called in refill.
-  void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, bool every_step);
+  void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn);
   void setCaption(const QString& caption) { caption_ = caption; }
 
  protected:
@@ -40,8 +42,8 @@ class GapPlot : public TimeAxisPlot {
 
  private:
   struct Curve {
-    std::vector<PyramidBin> raw;  // raw gaps; empty: not shown
-    std::vector<float> smooth;
+    std::vector<PyramidBin> raw;  // gaps behind the curve; empty: none
+    std::vector<float> values;    // gaps of the curve
   };
   int bins() const;
   float newestAt(const std::vector<float>& values, std::int64_t step) const;
@@ -60,6 +62,7 @@ class GapPlot : public TimeAxisPlot {
   std::vector<GapSeries> series_;
   std::vector<Curve> curves_;
   Ground ground_;
+  Gaps drawn_ = Gaps::smoothed;
   bool ends_ = true;  // whether the ends have room for names
   QString caption_;
   ValueRange values_;

@@ -17,7 +17,6 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, Judge
     : Panel(selection, "Loss gap", Provenance::measured_here, parent), runs_(runs), judged_(judged) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
-  plot_->setCaption(QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
   shown_ = makeChoice({"minus A", "every step"}, "Steps shown",
                       "The smoothed gap alone, or the gap of every step behind it");
@@ -43,11 +42,18 @@ StepRange LossGapPanel::judgedSteps() const {
 void LossGapPanel::refill() {
   plot_->setNotice(judged_->update());
   if (!plot_->notice().isEmpty()) return;
+  shown_->setVisible(!judged_->onTexts());
+  // Batches of text are in no order that a mean over neighbours would follow.
+  plot_->setCaption(judged_->onTexts()
+                        ? QString("nats/token, by batch of text")
+                        : QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   std::vector<GapSeries> series;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back({run, runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
   plot_->setSeries(std::move(series), judged_->gaps(), {judged_->matters(), judgedSteps()},
-                   shown_->currentIndex() == 1);
+                   judged_->onTexts()            ? GapPlot::Gaps::each_step
+                   : shown_->currentIndex() == 1 ? GapPlot::Gaps::both
+                                                 : GapPlot::Gaps::smoothed);
 }
 
 QStringList LossGapPanel::lettersOf(const std::vector<int>& places) const {

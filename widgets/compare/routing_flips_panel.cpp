@@ -342,7 +342,7 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
   const auto at = frameAt(step);
   if (!at) return {};
   return {
-      QString("step %1, layer %2").arg(formatCount(static_cast<double>(at->step))).arg(layer),
+      QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(static_cast<double>(at->step))).arg(layer),
       QString("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
 }
 

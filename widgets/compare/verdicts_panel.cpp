@@ -135,6 +135,7 @@ void VerdictsPanel::showLoss() {
   if (judged_->loss() != JudgedRuns::Loss::deciding) return;
   const auto places = judged_->candidates();
   const int first = places.empty() ? 1 : places.front();
+  loss_->setVisible(!judged_->onTexts());
   loss_->setCurrentIndex(judged_->conclusion(first).loss == Metric::val_loss ? 1 : 0);
 }
 
@@ -255,8 +256,9 @@ QString VerdictsPanel::status() const {
   for (const int place : judged_->candidates()) {
     const StepRange steps = judged_->conclusion(place).steps;
     if (!steps.empty())
-      return QString("steps %1 to %2")
-          .arg(formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
+      return QString("%1 %2 to %3")
+          .arg(judged_->onTexts() ? QString("batches") : QString("steps"),
+               formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
   }
   return {};
 }

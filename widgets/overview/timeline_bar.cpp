@@ -276,8 +276,8 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   QStringList lines = textAt(mouse_);
   if (lines.isEmpty()) {
     const float loss = selection_->history()->value_at(Metric::ce_loss, kWholeRun, step);
-    lines << (is_missing(loss) ? QString("step %1").arg(formatCount(step))
-                               : QString("step %1, loss %2").arg(formatCount(step), formatValue(loss)));
+    const QString at = QString("%1 %2").arg(selection_->stepWord(), formatCount(step));
+    lines << (is_missing(loss) ? at : QString("%1, loss %2").arg(at, formatValue(loss)));
   }
   // Shows one line; the tool tip has all lines.
   const QString more = lines.size() > 1 ? QString("  and %1 more").arg(lines.size() - 1) : QString();
@@ -335,8 +335,9 @@ QStringList TimelineTrack::marksAt(int x) const {
   for (const Mark& mark : marks_) {
     if (std::abs(xOf(static_cast<double>(mark.step)) - x) > kReach) continue;
     const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
-    lines << QString("step %1: %2")
-                 .arg(formatCount(mark.step), title == text ? text : QString("%1 (%2)").arg(title, text));
+    lines << QString("%1 %2: %3")
+                 .arg(selection_->stepWord(), formatCount(mark.step),
+                      title == text ? text : QString("%1 (%2)").arg(title, text));
   }
   return lines;
 }
@@ -493,11 +494,12 @@ void TimelineBar::takeFollowing() {
   const QSignalBlocker quiet(follow_);
   const bool growing = selection_->growing();
   follow_->setChecked(growing && selection_->following());
-  follow_->setText(!growing                  ? QString("Last step")
+  follow_->setText(!growing                  ? QString("Last %1").arg(selection_->stepWord())
                    : selection_->following() ? QString("Following")
                                              : QString("Follow"));
-  follow_->setToolTip(growing ? QString("Keep the cursor on the newest step")
-                              : QString("Put the cursor on the last step; no new ones arrive"));
+  follow_->setToolTip(growing
+                          ? QString("Keep the cursor on the newest step")
+                          : QString("Put the cursor on the last %1; no new ones arrive").arg(selection_->stepWord()));
   follow_->setAccessibleName(follow_->text());
   follow_->update();
 }

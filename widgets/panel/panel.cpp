@@ -541,7 +541,7 @@ void Panel::addBody(QWidget* body, int stretch) {
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {};
-  QString text = QString("step %1").arg(formatCount(shown_step));
+  QString text = QString("%1 %2").arg(selection_->stepWord(), formatCount(shown_step));
   if (!selection_->following()) text += QString(", held");
   if (arrays && history->kept_every() > 1) text += QString(", drawing 1 of %1 steps").arg(history->kept_every());
   return text;

@@ -379,7 +379,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
 
 QStringList LinePlot::readoutAt(QPoint position) const {
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{QString("step %1").arg(formatCount(step))};
+  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(step))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     if (!series_[i].history) continue;
     QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));

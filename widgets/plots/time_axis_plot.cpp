@@ -106,7 +106,7 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
 }
 
 QStringList TimeAxisPlot::stepCaptions() const {
-  const QString axis = log_steps_ ? QString("step, log") : QString("step");
+  const QString word = selection_->stepWord(), axis = log_steps_ ? QString("%1, log").arg(word) : word;
   QStringList captions;
   for (const QString& note : step_notes_) captions << QString("%1 (%2)").arg(axis, note);
   return captions << axis;
@@ -202,7 +202,8 @@ QString TimeAxisPlot::markerTextAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_of(*history)) {
     if (is_there(mark.step))
-      lines << QString("step %1: %2").arg(formatCount(mark.step), QString::fromStdString(mark.title));
+      lines << QString("%1 %2: %3")
+                   .arg(selection_->stepWord(), formatCount(mark.step), QString::fromStdString(mark.title));
   }
   return lines.join(QLatin1Char('\n'));
 }

@@ -189,7 +189,7 @@ void BalanceOfAllLayersPanel::refillSpread() {
 QStringList BalanceOfAllLayersPanel::describeLayer(int row, std::int64_t step) const {
   const History* history = selection_->history();
   const int layer = history->info().moe_layers[static_cast<std::size_t>(row)];
-  return {QString("step %1, layer %2").arg(formatCount(static_cast<double>(step))).arg(layer),
+  return {QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(static_cast<double>(step))).arg(layer),
           QString("MaxVio %1 (batch), %2 (window)")
               .arg(formatValue(history->value_at(Metric::max_vio, layer, step), 3),
                    formatValue(history->value_at(Metric::max_vio_window, layer, step), 3))};

@@ -185,8 +185,8 @@ QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) con
   if (router == frame->routers.end() || expert >= std::ssize(router->expert_bias)) return {};
   const auto e = static_cast<std::size_t>(expert);
   QStringList lines{
-      QString("step %1, layer %2, expert %3")
-          .arg(formatCount(static_cast<double>(frame->step)))
+      QString("%1 %2, layer %3, expert %4")
+          .arg(selection_->stepWord(), formatCount(static_cast<double>(frame->step)))
           .arg(router->layer)
           .arg(expert),
       QString("bias %1").arg(formatValue(router->expert_bias[e])) + biasUnit(*selection_->history(), step)};

@@ -337,7 +337,10 @@ QStringList ExpertLoadPanel::describeRow(int row, std::int64_t step) const {
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
   const auto at = static_cast<std::size_t>(expert);
   return {
-      QString("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
+      QString("%1 %2, layer %3, expert %4")
+          .arg(selection_->stepWord(), formatCount(static_cast<double>(frame->step)))
+          .arg(layer)
+          .arg(expert),
       QString("%1 tokens, utilisation %2")
           .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
 }

@@ -191,11 +191,13 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   if (!frame) return {};
   const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
-  QStringList lines{
-      QString("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
-      QString("%1 tokens, utilisation %2")
-          .arg(formatCount(router->tokens_per_expert[expert]),
-               formatValue(utilisation(router->tokens_per_expert, expert), 3))};
+  QStringList lines{QString("%1 %2, layer %3, expert %4")
+                        .arg(selection_->stepWord(), formatCount(frame->step))
+                        .arg(router->layer)
+                        .arg(expert),
+                    QString("%1 tokens, utilisation %2")
+                        .arg(formatCount(router->tokens_per_expert[expert]),
+                             formatValue(utilisation(router->tokens_per_expert, expert), 3))};
   if (const QString column = columnText(expert, step); !column.isEmpty()) lines << column;
   return lines;
 }

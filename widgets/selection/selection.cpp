@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/frame/run_origin.h"
+
 namespace moescope {
 namespace {
 
@@ -48,6 +50,11 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   emit focusChanged();
   emit timeChanged();
   emit dataChanged();
+}
+
+QString Selection::stepWord() const {
+  const bool checkpoint = history() && run_origin(history()->info()) == RunOrigin::checkpoint;
+  return checkpoint ? QString("batch") : QString("step");
 }
 
 void Selection::setNoiseTwins(std::vector<bool> twins) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QObject>
+#include <QString>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ class Selection : public QObject {
   void setStep(std::int64_t step);             // stops following unless it is the newest
   bool following() const { return following_; }
   void setFollowing(bool follow);
+  QString stepWord() const;                  // "step"; of a checkpoint, whose steps are batches of text, "batch"
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing);
   StepRange range() const { return range_; }  // visible range of all time axes

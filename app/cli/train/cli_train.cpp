@@ -248,7 +248,7 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset nano --set router.bias_update_rate=0 --jsonl - | jq .ce_loss\n"
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
-      "  moescope-cli train --from model --data texts/ --set optimizer.lr=1e-4 --steps 500 --out more.moescope\n"
+      "  moescope-cli train --from model --data texts/ --set optimizer.lr=3e-4 --steps 500 --out more.moescope\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp4 \\\n"
       "    --compare precision.experts=mxfp4,router.replay=true   (separates the gap by routing from the gap by "
