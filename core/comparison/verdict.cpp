@@ -58,7 +58,7 @@ Chance chance_of(const std::vector<BatchMeans>& equal) {
     for (std::size_t b = 1; b < kBatches; ++b) neighbours += (run[b] - centre[b]) * (run[b - 1] - centre[b - 1]);
   }
   const double variance = squares / (kBatches * free);
-  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, 0.0, 1.0) : 0;
+  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, kLeastLasting, 1.0) : 1;
   const double batches = kBatches / (1 + (kBatches - 1) * rho);
   return {std::sqrt(variance / batches), batches};
 }

