@@ -27,6 +27,7 @@
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
+#include "widgets/compare/gap_plot.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
@@ -252,6 +253,11 @@ class CheckpointTest : public QObject {
     QVERIFY2(flips->answerText().contains("other experts than in A"), qPrintable(flips->answerText()));
     auto* strip = compare->findChild<VerdictStrip*>();
     QVERIFY2(!strip->text().contains("Too early"), qPrintable(strip->text()));
+    auto* gaps = compare->findChild<GapPlot*>();
+    QTRY_VERIFY2(gaps->valueText().startsWith("batch "), qPrintable(gaps->valueText()));
+    const QString gap = gaps->valueText();
+    QVERIFY2(gap.contains(": gap "), qPrintable(gap));
+    QVERIFY2(!gap.contains("smoothed") && !gap.contains("0.0000"), qPrintable(gap));
 
     // The one that is open is offered with its texts, from which no further click than Run is needed.
     QTRY_VERIFY(!dialog);  // the first one is deleted when it is closed
