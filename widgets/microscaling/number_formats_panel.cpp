@@ -72,7 +72,6 @@ QStringList fp8Row(const QString& name, const QString& shared) {
 class BlockFormatsTable : public QTableWidget {
  public:
   explicit BlockFormatsTable(QWidget* parent = nullptr);
-  QString csv() const;  // the table as CSV
 };
 
 BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
@@ -111,17 +110,6 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
     resizeColumnsToContents();
     setFixedHeight(horizontalHeader()->sizeHint().height() + rowCount() * (fontMetrics().height() + 6) + 4);
   });
-}
-
-QString BlockFormatsTable::csv() const {
-  QString text;
-  for (int row = -1; row < rowCount(); ++row) {
-    QStringList cells;
-    for (int column = 0; column < kFormatColumns; ++column)
-      cells << QStringLiteral("\"%1\"").arg((row < 0 ? horizontalHeaderItem(column) : item(row, column))->text());
-    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
-  }
-  return text;
 }
 
 constexpr int kNumberRows = kNumElementFormats + 1;
