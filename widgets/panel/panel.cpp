@@ -162,6 +162,8 @@ void addControlTo(QMenu* menu, QWidget* control) {
 Panel::Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent)
     : QWidget(parent), selection_(selection), title_(title), provenance_(provenance) {
   setAccessibleName(title);
+  menu_controls_ = new QWidget(this);
+  menu_controls_->hide();
   setFocusPolicy(Qt::StrongFocus);
   setBackgroundRole(QPalette::Base);
   column_ = new QVBoxLayout(this);
@@ -445,8 +447,9 @@ void Panel::followSelection(PlotFrame* plot) {
 }
 
 void Panel::addOption(QWidget* control) {
-  control->setParent(this);
-  control->hide();
+  const bool hidden = control->isHidden() && control->testAttribute(Qt::WA_WState_ExplicitShowHide);
+  control->setParent(menu_controls_);
+  control->setVisible(!hidden);
   controls_.push_back({control, nullptr});
 }
 
@@ -465,7 +468,7 @@ void Panel::fillMenu() {
     if (action->parent() == menu_) action->deleteLater();
   }
   for (const Control& control : controls_) {
-    const bool in_menu = !control.place || (control.place->isHidden() && !control.widget->isHidden());
+    const bool in_menu = !control.widget->isHidden() && (!control.place || control.place->isHidden());
     if (in_menu) addControlTo(menu_, control.widget);
   }
   menu_->addActions(options_);

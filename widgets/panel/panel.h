@@ -88,7 +88,7 @@ class Panel : public QWidget {
   // Adds to the controls at the right of the header: flat combo boxes and switches. The accessible name of a control is
   // its name in the menu.
   void addControl(QWidget* control);
-  // Adds a rarely used control as an entry of the menu only.
+  // Adds a rarely used control as an entry of the menu only, unless it is hidden.
   void addOption(QWidget* control);
   void addOption(QAction* action);
 
@@ -149,6 +149,7 @@ class Panel : public QWidget {
     QWidget* place;  // widget around the control in the header; nullptr: in the menu only
   };
   std::vector<Control> controls_;
+  QWidget* menu_controls_;  // parent of those in the menu only; never shown
   struct KeptState {
     QString key;
     std::function<QVariant()> save;
