@@ -363,7 +363,7 @@ void StartPage::makeDoors(QBoxLayout* column) {
       1);
   row->addWidget(
       doorCard({"Compare precisions", "BF16, MXFP8 and MXFP4",
-                "Three runs on the same batches and a noise twin. A verdict after about 300 steps.", compare},
+                "Three runs on the same batches and a noise twin. A verdict after 300 to 600 steps.", compare},
                DoorIcon::Kind::columns),
       1);
   column->addLayout(row);
