@@ -390,6 +390,8 @@ void Interventions::add_change_causes(Finding& finding) const {
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
   if (!jump && finding.kind != FindingKind::loss_not_finite) return;
   for (const Marker& note : notes_) {
+    // Events at a NaN loss only repeat what the finding says.
+    if (finding.kind == FindingKind::loss_not_finite && note.kind == "event") continue;
     if (std::abs(note.step - finding.steps.first) <= kJustAfter) finding.saw += " Noted there: " + note.text + ".";
   }
 }
