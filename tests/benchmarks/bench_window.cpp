@@ -1,6 +1,7 @@
 // Effect of the window on the time of a step. A model trains beside the window in turns: the window is stopped, idle,
-// stopped, and under a mouse that moves over Loss 60 times per second. Prints a turn's mean step time divided by that
-// of the stopped turn before it: medians and quartiles; and the CPU time of the window's thread in a turn.
+// stopped, and under a mouse that moves over Loss 60 times per second. Prints the mean step time of a turn, the same
+// divided by that of the stopped turn before it, and the CPU time of the window's thread in a turn: medians, and
+// quartiles of the quotient.
 //   bench_window [PRESET] [TURNS] [THREADS]
 // Runs offscreen. With QT_QPA_PLATFORM=xcb it uses a real window, and the time includes the work of the X server.
 #include <QApplication>
@@ -86,17 +87,19 @@ double meanStep(LiveRuns& live, const std::function<void()>& work) {
 }
 
 struct Turns {
-  std::vector<double> ratios, cpu_ms;  // a step to one without the window; CPU time of the window's thread
+  std::vector<double> step_ms, ratios, cpu_ms;  // a step; to one without the window; CPU time of the window's thread
 
   void add(LiveRuns& live, double without, const std::function<void()>& work) {
     const double before = threadCpuMs();
-    ratios.push_back(meanStep(live, work) / without);
+    step_ms.push_back(meanStep(live, work));
+    ratios.push_back(step_ms.back() / without);
     cpu_ms.push_back(threadCpuMs() - before);
   }
   void print(const char* what) {
     std::ranges::sort(ratios);
-    std::printf("%-22s %.3f of a step without the window (quartiles %.3f and %.3f); window's thread %.0f ms\n", what,
-                median(ratios), ratios[ratios.size() / 4], ratios[ratios.size() * 3 / 4], median(cpu_ms));
+    std::printf(
+        "%-22s step %.1f ms, %.3f of one without the window (quartiles %.3f and %.3f); window's thread %.0f ms\n", what,
+        median(step_ms), median(ratios), ratios[ratios.size() / 4], ratios[ratios.size() * 3 / 4], median(cpu_ms));
   }
 };
 
