@@ -476,7 +476,7 @@ void add_quantize_command(CLI::App& app) {
               "File to read: .safetensors, .npy, .npz, .pt of torch.save; or a checkpoint of several files, as its "
               "folder or its model.safetensors.index.json")
       .required();
-  command.option("--out", options->out,
+  command.option("-o,--out", options->out,
                  "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
   command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");

@@ -67,7 +67,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "With --serve: address to listen on (default: 127.0.0.1, this machine only). With another address other "
              "machines can connect, without encryption: prefer a tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
       .needs(serve);
-  sub.option("--out", o.out, "Recording to write, for the window and for sqlite3");
+  sub.option("-o,--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
   sub.option("--checkpoint", o.checkpoint,
              "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end");
