@@ -11,12 +11,14 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
+#include "core/checkpoints/ablation/similar_experts.h"
 #include "core/checkpoints/export_model.h"
 #include "core/frame/run_origin.h"
 #include "core/recording/notes.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/selection/compared_runs.h"
+#include "widgets/text/coactivation_panel.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
@@ -30,6 +32,7 @@ ScanActions::ScanActions(const Context& context)
     : Actions(context),
       panels_(workspaces_->findChildren<OperandCostsPanel*>()),
       specialisation_(workspaces_->findChildren<SpecialisationPanel*>()),
+      coactivation_(workspaces_->findChildren<CoactivationPanel*>()),
       experts_(workspaces_->findChildren<ExpertPanel*>()) {
   timer_.setInterval(kPollMs);
   connect(&timer_, &QTimer::timeout, this, &ScanActions::look);
@@ -39,7 +42,8 @@ ScanActions::ScanActions(const Context& context)
     checkpoint_.reset();
     for (OperandCostsPanel* panel : panels_) panel->showMeasured(nullptr);
     showTwins(recordedTwins());
-    showExperts(recordedExperts());
+    showExperts(recordedFigures(kExpertsMarker, expert_scan_in));
+    showSimilarity(recordedFigures(kSimilarityMarker, similarity_in));
   });
   for (OperandCostsPanel* panel : panels_) {
     connect(panel, &OperandCostsPanel::measurementRequested, this, &ScanActions::ask);
@@ -48,7 +52,11 @@ ScanActions::ScanActions(const Context& context)
   }
   for (SpecialisationPanel* panel : specialisation_) {
     connect(panel, &SpecialisationPanel::removalRequested, this, &ScanActions::startRemoval);
-    connect(panel, &SpecialisationPanel::measurementCancelled, this, [this] { stop("Cancelled."); });
+    connect(panel->measureButton(), &MeasureButton::cancelled, this, [this] { stop("Cancelled."); });
+  }
+  for (CoactivationPanel* panel : coactivation_) {
+    connect(panel, &CoactivationPanel::similarityRequested, this, &ScanActions::startSimilarity);
+    connect(panel->measureButton(), &MeasureButton::cancelled, this, [this] { stop("Cancelled."); });
   }
 }
 
@@ -74,15 +82,17 @@ std::shared_ptr<const MeasuredTwins> ScanActions::recordedTwins() const {
   return std::make_shared<const MeasuredTwins>(MeasuredTwins{runLabel(*selection_, run), std::move(*scan)});
 }
 
-std::shared_ptr<const MeasuredExperts> ScanActions::recordedExperts() const {
-  const int run = recorded(session_->histories(), kExpertsMarker).first;
+template <typename Figures>
+std::shared_ptr<const Measured<Figures>> ScanActions::recordedFigures(
+    const char* kind, std::optional<Figures> (*read)(const std::string& json)) const {
+  const int run = recorded(session_->histories(), kind).first;
   if (run < 0) return nullptr;
-  MeasuredExperts measured{runLabel(*selection_, run), {}};
+  Measured<Figures> measured{runLabel(*selection_, run), {}};
   for (const Marker& marker : session_->histories()[static_cast<std::size_t>(run)]->markers()) {
-    auto scan = marker.kind == kExpertsMarker ? expert_scan_in(marker.text) : std::nullopt;
-    if (scan && !scan->experts.empty()) measured.scans[marker.step] = std::move(*scan);
+    auto figures = marker.kind == kind ? read(marker.text) : std::nullopt;
+    if (figures) measured.by_step[marker.step] = std::move(*figures);
   }
-  return measured.scans.empty() ? nullptr : std::make_shared<const MeasuredExperts>(std::move(measured));
+  return measured.by_step.empty() ? nullptr : std::make_shared<const Measured<Figures>>(std::move(measured));
 }
 
 void ScanActions::showTwins(const std::shared_ptr<const MeasuredTwins>& measured) {
@@ -90,9 +100,15 @@ void ScanActions::showTwins(const std::shared_ptr<const MeasuredTwins>& measured
 }
 
 void ScanActions::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
-  measured_ = std::move(measured);
-  for (SpecialisationPanel* panel : specialisation_) panel->showExperts(measured_);
-  for (ExpertPanel* panel : experts_) panel->showExperts(measured_);
+  measured_experts_ = std::move(measured);
+  for (SpecialisationPanel* panel : specialisation_) panel->showExperts(measured_experts_);
+  for (ExpertPanel* panel : experts_) panel->showExperts(measured_experts_);
+}
+
+void ScanActions::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
+  measured_similarity_ = std::move(measured);
+  for (CoactivationPanel* panel : coactivation_) panel->showSimilarity(measured_similarity_);
+  for (ExpertPanel* panel : experts_) panel->showSimilarity(measured_similarity_);
 }
 
 void ScanActions::ask(int run, std::int64_t step) {
@@ -101,16 +117,16 @@ void ScanActions::ask(int run, std::int64_t step) {
 }
 
 // Ends what is measured until now.
-void ScanActions::begin(int run, const QString& what) {
+void ScanActions::begin(int run, const QString& what, Subject subject) {
   if (scan_ || checkpoint_) stop("Cancelled.");
+  subject_ = subject;
   place_ = run;
   run_ = runLabel(*selection_, run);
   what_ = what;
 }
 
 void ScanActions::start(int run, std::int64_t step) {
-  begin(run, {});
-  removal_ = false;
+  begin(run, {}, Subject::operands);
   try {
     const History& history = *session_->histories()[static_cast<std::size_t>(run)];
     scan_ = std::make_unique<RecomputedScan>(session_->planOfStep(history, {}, step));
@@ -122,8 +138,7 @@ void ScanActions::start(int run, std::int64_t step) {
 }
 
 void ScanActions::startTwins(int run, Recipe recipe) {
-  begin(run, "Rounding one operand at a time");
-  removal_ = false;
+  begin(run, "Rounding one operand at a time", Subject::operands);
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
   const auto scan = std::make_shared<PrecisionScan>();
   const auto measure = [scan, recipe](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
@@ -137,26 +152,49 @@ void ScanActions::startTwins(int run, Recipe recipe) {
             });
 }
 
-// Adds to what was measured of the run at other steps.
-void ScanActions::addExperts(std::int64_t step, const ExpertScan& scan) {
-  keep(kExpertsMarker, step, scan_json(scan));
-  MeasuredExperts measured{run_, {}};
-  if (measured_ && measured_->run == run_) measured.scans = measured_->scans;
-  measured.scans[step] = scan;
-  showExperts(std::make_shared<const MeasuredExperts>(std::move(measured)));
+namespace {
+
+// Returns what was measured of the run before, together with the figures at one more step.
+template <typename Figures>
+std::shared_ptr<const Measured<Figures>> withStep(const std::shared_ptr<const Measured<Figures>>& before,
+                                                  const QString& run, std::int64_t step, const Figures& figures) {
+  Measured<Figures> measured{run, {}};
+  if (before && before->run == run) measured.by_step = before->by_step;
+  measured.by_step[step] = figures;
+  return std::make_shared<const Measured<Figures>>(std::move(measured));
 }
 
+}  // namespace
+
 void ScanActions::startRemoval(int run, std::vector<std::int64_t> steps) {
-  begin(run, "Leaving out experts");
-  removal_ = true;
+  begin(run, "Leaving out experts", Subject::removal);
+  startOnExperts<ExpertScan>(run, std::move(steps), remove_each_expert,
+                             [this](std::int64_t step, const ExpertScan& scan) {
+                               keep(kExpertsMarker, step, scan_json(scan));
+                               showExperts(withStep(measured_experts_, run_, step, scan));
+                             });
+}
+
+void ScanActions::startSimilarity(int run, std::int64_t step) {
+  begin(run, "Comparing the outputs of experts", Subject::similarity);
+  startOnExperts<ExpertSimilarity>(run, {step}, similarity_of_experts,
+                                   [this](std::int64_t at, const ExpertSimilarity& similarity) {
+                                     keep(kSimilarityMarker, at, similarity_json(similarity));
+                                     showSimilarity(withStep(measured_similarity_, run_, at, similarity));
+                                   });
+}
+
+template <typename Figures>
+void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, MeasureFigures<Figures> measure_figures,
+                                 std::function<void(std::int64_t step, const Figures& figures)> add) {
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
   const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
   if (checkpoint) steps = {history->steps().last};
-  const auto scans = std::make_shared<std::vector<ExpertScan>>();
-  scans->reserve(steps.size());  // so that those before stay in place while the thread adds one
-  const auto measure = [scans](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
-                               const auto& progress) {
-    scans->push_back(remove_each_expert(model, texts, which, progress));
+  const auto found = std::make_shared<std::vector<Figures>>();
+  found->reserve(steps.size());  // so that those before stay in place while the thread adds one
+  const auto measure = [found, measure_figures](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
+                                                const auto& progress) {
+    found->push_back(measure_figures(model, texts, which, progress));
   };
   startScan(
       [&] {
@@ -166,7 +204,7 @@ void ScanActions::startRemoval(int run, std::vector<std::int64_t> steps) {
         if (!problem.empty()) throw std::runtime_error(problem);
         return std::make_unique<CheckpointScan>(session_->planOfStep(*history, {}, steps.front()), steps, measure);
       },
-      [this, scans, steps](std::size_t index) { addExperts(steps[index], (*scans)[index]); });
+      [found, steps, add = std::move(add)](std::size_t index) { add(steps[index], (*found)[index]); });
 }
 
 void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found) {
@@ -201,16 +239,23 @@ void ScanActions::stop(const QString& why) {
   timer_.stop();
   scan_.reset();
   checkpoint_.reset();
-  if (removal_)
-    for (SpecialisationPanel* panel : specialisation_) panel->showRefused(why);
-  else
+  for (MeasureButton* button : buttons()) button->showRefused(why);
+  if (subject_ == Subject::operands)
     for (OperandCostsPanel* panel : panels_) panel->showRefused(why);
 }
 
+std::vector<MeasureButton*> ScanActions::buttons() const {
+  std::vector<MeasureButton*> buttons;
+  if (subject_ == Subject::removal)
+    for (const SpecialisationPanel* panel : specialisation_) buttons.push_back(panel->measureButton());
+  if (subject_ == Subject::similarity)
+    for (const CoactivationPanel* panel : coactivation_) buttons.push_back(panel->measureButton());
+  return buttons;
+}
+
 void ScanActions::showProgress(const QString& progress) {
-  if (removal_)
-    for (SpecialisationPanel* panel : specialisation_) panel->showMeasuring(progress);
-  else
+  for (MeasureButton* button : buttons()) button->showProgress(progress);
+  if (subject_ == Subject::operands)
     for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
 }
 

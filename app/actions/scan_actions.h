@@ -1,26 +1,28 @@
-// Measures how much the format of each operand changes the gradient of a run or, of a checkpoint, its predictions, and
-// what a checkpoint loses without each expert, for the panels that ask for it. A copy of the run or the checkpoint
-// computes it in a thread of its own, so that neither training nor the screen waits.
+// Measures how much the format of each operand changes the gradient of a run or, of a checkpoint, its predictions, what
+// a model loses without each expert, and how similar its experts are, for the panels that ask for it. A copy of the run
+// or the checkpoint computes it in a thread of its own, so that neither training nor the screen waits.
 #pragma once
 
 #include <QTimer>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/actions/actions.h"
 #include "app/session/checkpoint_scan.h"
-#include "core/frame/expert_scan.h"
 #include "core/numerics/recipes.h"
 #include "core/training/engine/recomputed_scan.h"
+#include "widgets/panel/measured_experts.h"
 
 namespace moescope {
 
+class CoactivationPanel;
 class ExpertPanel;
+class MeasureButton;
 class OperandCostsPanel;
 class SpecialisationPanel;
-struct MeasuredExperts;
 struct MeasuredTwins;
 
 class ScanActions : public Actions {
@@ -30,19 +32,32 @@ class ScanActions : public Actions {
   explicit ScanActions(const Context& context);
 
  private:
+  enum class Subject { operands, removal, similarity };
   void ask(int run, std::int64_t step);
   void start(int run, std::int64_t step);
   void startTwins(int run, Recipe recipe);
   void startRemoval(int run, std::vector<std::int64_t> steps);
-  void begin(int run, const QString& what);
+  void startSimilarity(int run, std::int64_t step);
+  void begin(int run, const QString& what, Subject subject);
   using Found = std::function<void(std::size_t index)>;  // shows and keeps one of the figures of a CheckpointScan
   void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found);
-  void addExperts(std::int64_t step, const ExpertScan& scan);
+  template <typename Figures>
+  using MeasureFigures = std::function<Figures(CheckpointModel& model, const std::vector<LabelledText>& texts,
+                                               const ComparedTexts& which, const CheckpointScan::Progress& progress)>;
+  // Measures a checkpoint, or a copy of a run with its weights before each of the rising steps. `add` keeps and shows
+  // the figures of a step.
+  template <typename Figures>
+  void startOnExperts(int run, std::vector<std::int64_t> steps, MeasureFigures<Figures> measure_figures,
+                      std::function<void(std::int64_t step, const Figures& figures)> add);
   void keep(const char* kind, std::int64_t step, const std::string& data);
   void showTwins(const std::shared_ptr<const MeasuredTwins>& measured);
   void showExperts(std::shared_ptr<const MeasuredExperts> measured);
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);
   std::shared_ptr<const MeasuredTwins> recordedTwins() const;
-  std::shared_ptr<const MeasuredExperts> recordedExperts() const;
+  // Returns the figures that the first recording with markers of the kind keeps; nullptr: no recording has any.
+  template <typename Figures>
+  std::shared_ptr<const Measured<Figures>> recordedFigures(
+      const char* kind, std::optional<Figures> (*read)(const std::string& json)) const;
   void stop(const QString& why);
   void look();
   void lookAtScan();
@@ -50,20 +65,23 @@ class ScanActions : public Actions {
   void takeFound();
   QString progressOfCheckpoint() const;
   void showProgress(const QString& progress);
+  std::vector<MeasureButton*> buttons() const;  // of the panels that show the progress; empty: those of operand costs
 
   QList<OperandCostsPanel*> panels_;
   QList<SpecialisationPanel*> specialisation_;
+  QList<CoactivationPanel*> coactivation_;
   QList<ExpertPanel*> experts_;
   QTimer timer_;
-  int place_ = 0;         // of the run that is measured
-  QString run_, what_;    // its name, and what is measured: "Leaving out one expert at a time"
-  bool removal_ = false;  // whether experts are left out, so that other panels show the progress
+  int place_ = 0;                        // of the run that is measured
+  QString run_, what_;                   // its name, and what is measured: "Leaving out one expert at a time"
+  Subject subject_ = Subject::operands;  // of the measurement: decides which panels show its progress
   // At most one of them measures.
   std::unique_ptr<RecomputedScan> scan_;
   std::unique_ptr<CheckpointScan> checkpoint_;
   Found found_;
   int taken_ = 0;  // scans of checkpoint_ that were shown
-  std::shared_ptr<const MeasuredExperts> measured_;
+  std::shared_ptr<const MeasuredExperts> measured_experts_;
+  std::shared_ptr<const MeasuredSimilarity> measured_similarity_;
 };
 
 }  // namespace moescope

@@ -134,6 +134,7 @@ void CheckpointModel::embed(std::span<const std::int32_t> ids, Matrix<float> x) 
 void CheckpointModel::feed_forward(std::size_t layer, ConstMatrix<float> h, Matrix<float> y, PassWatch& watch) const {
   const Layer& l = layers_[layer];
   if (!l.has_experts()) return feed_forward_forward(l.dense, {}, h, y);
+  watch.expert_input(static_cast<int>(layer), h);
   const RoutedTokens routed = route(config_.router, l.moe, h);
   watch.routed(static_cast<int>(layer), routed);
   std::vector<float> norms;

@@ -26,6 +26,7 @@ class PassWatch {
   virtual ~PassWatch() = default;
   // 0: the embedding; i: after layer i, the last one after the final norm; [T, D].
   virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
+  virtual void expert_input(int layer, ConstMatrix<float> h) { (void)layer, (void)h; }  // [T, D], before routed()
   virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
   // Lengths of the chosen experts' outputs before they are mixed, [T, K], as RoutedTokens::ids.
   virtual bool wants_outputs() const { return false; }

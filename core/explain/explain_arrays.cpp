@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/explain/explain_parts.h"
+#include "core/frame/expert_scan.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
 #include "core/frame/volume_stats.h"
@@ -212,6 +213,28 @@ std::optional<Parts> specialisation(Context& at) {
   return std::nullopt;
 }
 
+// Of the newest measurement at or before the step that the recording keeps; if there is none, of the first.
+std::optional<Parts> output_similarity(Context& at) {
+  const auto markers = at.history.markers();
+  const Marker* shown = nullptr;
+  for (const Marker& marker : markers) {
+    if (marker.kind != kSimilarityMarker) continue;
+    const bool late = shown && shown->step > at.target.step;
+    if (!shown || (late ? marker.step < shown->step : marker.step >= shown->step && marker.step <= at.target.step))
+      shown = &marker;
+  }
+  const auto measured = shown ? similarity_in(shown->text) : std::nullopt;
+  if (shown) at.step = shown->step;
+  const LayerSimilarity* layer = measured ? measured->find(at.target.layer) : nullptr;
+  const int i = at.target.expert, j = at.target.other;
+  if (!layer || i < 0 || j < 0 || i >= layer->experts() || j >= layer->experts() || i == j) return std::nullopt;
+  at.value = layer->of(i, j).mean;
+  std::string note = "mean over " + counted(measured->pieces, "piece", "pieces") + " of text, experts " +
+                     std::to_string(i) + " and " + std::to_string(j);
+  if (std::isfinite(layer->of(i, j).interval)) note += "; 95 % interval +-" + num(layer->of(i, j).interval);
+  return plain(at, note);
+}
+
 // Explains the value of one layer, or the mean over the layers that can be compared.
 std::optional<Parts> stability(Context& at) {
   std::int64_t step = at.target.step;
@@ -274,6 +297,7 @@ std::optional<Parts> array_parts(Context& at) {
     at.value = std::accumulate(values.begin(), values.end(), 0.0);
     return Parts{sum_text(values), "tokens in all bins, by layer"};
   }
+  if (key == "output_similarity") return output_similarity(at);
   if (key == "routing_stability" || key == "unchanged_choices") return stability(at);
   if (key == "domain_share" || key == "domain_lift" || key == "coactivation" || key == "byte_affinity" ||
       key == "bias_for_share")

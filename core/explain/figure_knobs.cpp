@@ -93,6 +93,7 @@ const std::vector<Row>& table() {
       {"domain_share", {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &DataConfig::path}},
       {"domain_lift", {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &DataConfig::path}},
       {"coactivation", {&RouterConfig::top_k, &RouterConfig::n_groups}},
+      {"output_similarity", {&ModelConfig::n_experts, &ModelConfig::n_shared}},
       {"byte_affinity", {&ModelConfig::n_experts, &RouterConfig::top_k}},
       {"routing_stability", {&RouterConfig::bias_update_rate, &OptimizerConfig::lr}},
       {"unchanged_choices", {&RouterConfig::bias_update_rate, &OptimizerConfig::lr}},

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <utility>
 
 namespace moescope {
 
@@ -12,21 +14,14 @@ namespace {
 // Clusters of experts, each named by one of its members, with the similarity of every pair of clusters.
 class Linkage {
  public:
-  Linkage(std::span<const std::uint32_t> together_EE, int n_experts)
-      : size_(static_cast<std::size_t>(n_experts)), leaf_similarity_(size_ * size_), members_(size_), alive_(size_) {
-    std::vector<double> scale(size_);
-    for (std::size_t i = 0; i < size_; ++i) {
-      const std::uint32_t tokens = together_EE[i * size_ + i];
-      alive_[i] = tokens > 0;
-      scale[i] = tokens > 0 ? 1 / std::sqrt(static_cast<double>(tokens)) : 0;
-      members_[i] = {static_cast<int>(i)};
-    }
-    for (std::size_t i = 0; i < size_; ++i) {
-      for (std::size_t j = 0; j < size_; ++j) {
-        leaf_similarity_[i * size_ + j] = static_cast<float>(together_EE[i * size_ + j] * scale[i] * scale[j]);
-      }
-    }
-    similarity_ = leaf_similarity_;
+  // Experts that are not alive are no member of any cluster.
+  Linkage(std::vector<float> similarity_EE, std::vector<bool> alive)
+      : size_(alive.size()),
+        leaf_similarity_(std::move(similarity_EE)),
+        similarity_(leaf_similarity_),
+        members_(size_),
+        alive_(std::move(alive)) {
+    for (std::size_t i = 0; i < size_; ++i) members_[i] = {static_cast<int>(i)};
   }
 
   std::vector<int> order() {
@@ -56,7 +51,7 @@ class Linkage {
   std::size_t nearest(std::size_t cluster, std::size_t preferred) const {
     const float* row = similarity_.data() + cluster * size_;
     std::size_t best = preferred;
-    float best_similarity = preferred < size_ ? row[preferred] : -1;
+    float best_similarity = preferred < size_ ? row[preferred] : std::numeric_limits<float>::lowest();
     for (std::size_t other = 0; other < size_; ++other) {
       if (row[other] > best_similarity && alive_[other] && other != cluster) {
         best = other;
@@ -111,8 +106,28 @@ class Linkage {
 }  // namespace
 
 std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts) {
-  assert(together_EE.size() == static_cast<std::size_t>(n_experts) * n_experts);
-  return Linkage(together_EE, n_experts).order();
+  const auto experts = static_cast<std::size_t>(n_experts);
+  assert(together_EE.size() == experts * experts);
+  std::vector<double> scale(experts);
+  std::vector<bool> alive(experts);
+  for (std::size_t i = 0; i < experts; ++i) {
+    const std::uint32_t tokens = together_EE[i * experts + i];
+    alive[i] = tokens > 0;
+    scale[i] = tokens > 0 ? 1 / std::sqrt(static_cast<double>(tokens)) : 0;
+  }
+  std::vector<float> cosine(experts * experts);
+  for (std::size_t i = 0; i < experts; ++i)
+    for (std::size_t j = 0; j < experts; ++j)
+      cosine[i * experts + j] = static_cast<float>(together_EE[i * experts + j] * scale[i] * scale[j]);
+  return Linkage(std::move(cosine), std::move(alive)).order();
+}
+
+std::vector<int> similarity_order(std::vector<float> similarity_EE, int n_experts) {
+  const auto experts = static_cast<std::size_t>(n_experts);
+  assert(similarity_EE.size() == experts * experts);
+  for (float& similarity : similarity_EE)
+    if (std::isnan(similarity)) similarity = -1;  // a cluster must have a nearest one
+  return Linkage(std::move(similarity_EE), std::vector<bool>(experts, true)).order();
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// An order of a layer's experts for drawing, in which experts that are chosen together are neighbours.
+// An order of a layer's experts for drawing, in which similar experts are neighbours.
 //
 // Legend: E routed experts; N_ij tokens that chose both i and j, N_ii tokens of i (SpecialisationFrame::together_EE).
 #pragma once
@@ -14,5 +14,7 @@ namespace moescope {
 // meet, each is turned so that their more similar ends touch. Ties go to the lower id, so equal counts give equal
 // orders. Experts without a token come last, by id. together_EE is row-major.
 std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts);
+// The same of any symmetric similarities, row-major.
+std::vector<int> similarity_order(std::vector<float> similarity_EE, int n_experts);
 
 }  // namespace moescope

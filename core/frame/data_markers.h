@@ -9,7 +9,7 @@
 namespace moescope {
 
 inline bool is_data_marker(std::string_view kind) {
-  return kind == kSettingsMarker || kind == kOperandsMarker || kind == kExpertsMarker;
+  return kind == kSettingsMarker || kind == kOperandsMarker || kind == kExpertsMarker || kind == kSimilarityMarker;
 }
 
 }  // namespace moescope

@@ -1,6 +1,7 @@
 #include "core/frame/expert_scan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +13,8 @@ namespace moescope {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kMostExperts = 1 << 12;  // of a layer, in a recording
 
 json as_json(const ExpertCost& cost) {
   json domains = json::array();
@@ -44,6 +47,25 @@ const ExpertCost* ExpertScan::find(int layer, int expert) const {
   return found == experts.end() ? nullptr : &*found;
 }
 
+LayerSimilarity::LayerSimilarity(int layer, int experts)
+    : layer_(layer),
+      experts_(experts),
+      cosine_EE_(static_cast<std::size_t>(experts) * static_cast<std::size_t>(experts)) {
+  for (int e = 0; e < experts; ++e) set(e, e, {1, 0});
+}
+
+int LayerSimilarity::most_similar(int expert) const {
+  int best = -1;
+  for (int e = 0; e < experts_; ++e)
+    if (e != expert && (best < 0 || of(expert, e).mean > of(expert, best).mean)) best = e;
+  return best;
+}
+
+const LayerSimilarity* ExpertSimilarity::find(int layer) const {
+  const auto found = std::ranges::find(layers, layer, &LayerSimilarity::layer);
+  return found == layers.end() ? nullptr : &*found;
+}
+
 std::string scan_json(const ExpertScan& scan) {
   json experts = json::array(), pruning = json::array();
   for (const ExpertCost& cost : scan.experts) experts.push_back(as_json(cost));
@@ -74,6 +96,42 @@ std::optional<ExpertScan> expert_scan_in(const std::string& text) {
       scan.pruning.push_back({model.at("removed").get<int>(), figure_in(model.at("by_divergence")),
                               figure_in(model.at("by_saliency")), figure_in(model.at("random"))});
     return scan;
+  } catch (const std::exception&) {  // no JSON, a missing key
+    return std::nullopt;
+  }
+}
+
+// Cosines of the pairs (0, 1), (0, 2), ..., (1, 2), ...
+std::string similarity_json(const ExpertSimilarity& similarity) {
+  constexpr double kDecimals = 1e6;
+  const auto rounded = [](double value) { return std::round(value * kDecimals) / kDecimals; };
+  json layers = json::array();
+  for (const LayerSimilarity& layer : similarity.layers) {
+    json pairs = json::array();
+    for (int i = 0; i < layer.experts(); ++i)
+      for (int j = i + 1; j < layer.experts(); ++j)
+        pairs.push_back(as_json(FigureOfPieces{rounded(layer.of(i, j).mean), rounded(layer.of(i, j).interval)}));
+    layers.push_back({{"layer", layer.layer()}, {"experts", layer.experts()}, {"cosines", std::move(pairs)}});
+  }
+  return json{{"pieces", similarity.pieces}, {"layers", std::move(layers)}}.dump();
+}
+
+std::optional<ExpertSimilarity> similarity_in(const std::string& text) {
+  try {
+    const json from = parse_json(text);
+    ExpertSimilarity similarity{.pieces = from.at("pieces").get<int>()};
+    for (const json& each : from.at("layers")) {
+      const int experts = each.at("experts").get<int>();
+      const json& pairs = each.at("cosines");
+      if (experts < 1 || experts > kMostExperts ||
+          pairs.size() != static_cast<std::size_t>(experts * (experts - 1) / 2))
+        return std::nullopt;
+      LayerSimilarity& layer = similarity.layers.emplace_back(each.at("layer").get<int>(), experts);
+      auto pair = pairs.begin();
+      for (int i = 0; i < experts; ++i)
+        for (int j = i + 1; j < experts; ++j) layer.set(i, j, figure_in(*pair++));
+    }
+    return similarity;
   } catch (const std::exception&) {  // no JSON, a missing key
     return std::nullopt;
   }

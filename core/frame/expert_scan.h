@@ -1,7 +1,8 @@
 // What a model loses without each of its experts, and without several at once: measured in
-// core/checkpoints/ablation/expert_removal.h.
+// core/checkpoints/ablation/expert_removal.h. How similar its experts are: core/checkpoints/ablation/similar_experts.h.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,9 +39,35 @@ struct ExpertScan {
   const ExpertCost* find(int layer, int expert) const;  // nullptr: there is no such expert
 };
 
-// A recording keeps the scan of a checkpoint in a marker of this kind, at its last step, as JSON.
-inline constexpr const char* kExpertsMarker = "experts";
+// Mean cosine of the outputs of each two experts of a layer for the same token, interval over pieces.
+class LayerSimilarity {
+ public:
+  LayerSimilarity(int layer, int experts);  // all 0, and 1 on the diagonal
+  int layer() const { return layer_; }
+  int experts() const { return experts_; }
+  const FigureOfPieces& of(int i, int j) const { return cosine_EE_[at(i, j)]; }  // of(i, j) is of(j, i)
+  void set(int i, int j, const FigureOfPieces& cosine) { cosine_EE_[at(i, j)] = cosine_EE_[at(j, i)] = cosine; }
+  int most_similar(int expert) const;  // -1: it is the only one
+
+ private:
+  std::size_t at(int i, int j) const { return static_cast<std::size_t>(i * experts_ + j); }
+  int layer_, experts_;
+  std::vector<FigureOfPieces> cosine_EE_;
+};
+
+struct ExpertSimilarity {
+  int pieces = 0;
+  std::vector<LayerSimilarity> layers = {};
+
+  const LayerSimilarity* find(int layer) const;  // nullptr: there is no such layer
+};
+
+// A recording keeps what was measured in markers of these kinds, as JSON: of a checkpoint at its last step, of a run at
+// the step whose weights were measured. Cosines are rounded to six decimals.
+inline constexpr const char *kExpertsMarker = "experts", *kSimilarityMarker = "similarity";
 std::string scan_json(const ExpertScan& scan);
+std::string similarity_json(const ExpertSimilarity& similarity);
 std::optional<ExpertScan> expert_scan_in(const std::string& json);  // nullopt: it is none
+std::optional<ExpertSimilarity> similarity_in(const std::string& json);
 
 }  // namespace moescope

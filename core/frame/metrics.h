@@ -124,7 +124,7 @@ inline constexpr MetricInfo kScalesCard = {
     "OCP Microscaling Formats v1.0; NVFP4: arXiv:2509.25149; FP8: torchao float8"};
 
 // Figures drawn as arrays.
-inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
+inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
      "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
      "tokens: up to 0.09 at n = 128, up to 0.35 at n = 8.",
@@ -182,6 +182,12 @@ inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
      "Above chance, (K - 1) / (E - 1), for pairs or groups of experts that are chosen together.",
      "One bright column: an expert that is chosen together with all others and acts as a shared expert.",
      "OLMoE arXiv:2409.02060; directed"},
+    {"output_similarity", "Similarity of outputs", "",
+     "mean over tokens of f_i.f_j / (|f_i| |f_j|), f_i the output of expert i for a token, chosen or not",
+     "Near 0: the experts compute different things.",
+     "Near 1 for a pair: one of them can be merged into the other or removed at little cost. Most pairs positive: all "
+     "experts add a common part, which a shared expert could hold.",
+     "per token as in arXiv:2406.18219; merging by outputs: HC-SMoE, arXiv:2410.08589"},
     {"byte_affinity", "Byte affinity", "x its share",
      "P(b | e) / P(b), P(b | e) = slots of expert e from tokens that are byte b / all its slots",
      "A few bytes far above 1: the expert specialises in them. Small models specialise in bytes first.",

@@ -117,6 +117,11 @@ TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
   const auto kept = std::ranges::find(markers, kExpertsMarker, &Marker::kind);
   ASSERT_NE(kept, markers.end());
   EXPECT_EQ(expert_scan_in(kept->text)->experts.size(), 4u);
+  const auto similarity = std::ranges::find(markers, kSimilarityMarker, &Marker::kind);
+  ASSERT_NE(similarity, markers.end());
+  const LayerSimilarity layer = similarity_in(similarity->text)->layers.at(0);
+  EXPECT_EQ(layer.experts(), 4);
+  EXPECT_NE(result.out.find(" " + std::to_string(layer.most_similar(0)) + ": "), std::string::npos) << result.out;
   for (const char* expert : {"\nlayer 1, expert 0 ", "\nlayer 1, expert 3 "})
     EXPECT_NE(result.out.find(expert), std::string::npos) << result.out;
 }

@@ -9,7 +9,9 @@
 #include <QTabBar>
 #include <QTest>
 #include <QTreeWidget>
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/export_model.h"
+#include "core/explain/explain.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
@@ -36,6 +39,7 @@
 #include "widgets/overview/health_banner.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_panel.h"
+#include "widgets/text/coactivation_panel.h"
 #include "widgets/text/specialisation_panel.h"
 
 using namespace moescope;
@@ -189,6 +193,43 @@ class CheckpointTest : public QObject {
     choose(special, "Figure", "pruned models");
     QVERIFY2(special->answerText().contains("experts of every layer: loss "), qPrintable(special->answerText()));
     QVERIFY(special->csv().startsWith("step,experts removed from every layer,"));
+  }
+
+  // The recording keeps the similarity, and the panel of one expert names the most similar one.
+  void expertsWithSimilarOutputs() {
+    OpenWindow w;
+    runTexts(w);
+    WorkspaceTabs* tabs = w.window.workspaces();
+    tabs->bringUp(tabs->text());
+    auto* together = tabs->text()->findChild<CoactivationPanel*>();
+    QTest::mouseClick(button(together, "Similarity"), Qt::LeftButton);
+    QAbstractButton* measure = button(together, "Measure");
+    QVERIFY(measure && measure->isVisible());
+    QTest::mouseClick(measure, Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(together->answerText().contains(": cosine "), kWaitMs);
+    QVERIFY(!measure->isVisible());
+    auto* cells = together->findChild<MatrixPlot*>();
+    cells->grab();
+    QCOMPARE(cells->rows(), nano().model.n_experts);
+    QVERIFY(together->csv().startsWith("step,layer,expert i,expert j,cosine of the outputs,interval\n"));
+    const std::optional<FigureTarget> target = cells->figure(0, 1);
+    QVERIFY(target);
+    const History& history = *w.window.session()->histories().front();
+    QVERIFY(!explain_figure(history, *target).expression.empty());
+    QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(0, 1).center().toPoint());
+    tabs->bringUp(tabs->router());
+    auto* expert = tabs->router()->findChild<ExpertPanel*>();
+    const auto tiles = expert->findChildren<ValueTile*>();
+    QVERIFY(std::ranges::any_of(tiles, [](const ValueTile* tile) {
+      return !tile->isHidden() && tile->accessibleName().contains("Most similar expert");
+    }));
+
+    const QString recording = w.window.session()->path();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({recording});
+    QVERIFY(opened.wait(kWaitMs));
+    tabs->bringUp(tabs->text());
+    QVERIFY2(together->answerText().contains(": cosine "), qPrintable(together->answerText()));
   }
 
   // Of a run in training: a copy of its weights at the cursor, on its held-out text.

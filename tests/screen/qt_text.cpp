@@ -347,7 +347,8 @@ class TextTest : public QObject {
     selection.setExpert(2);
     MeasuredExperts measured{runLabel(selection, 0), {}};
     for (const std::int64_t step : {10, 30})
-      measured.scans[step].experts = {{.layer = 1, .expert = 2, .loss_change = {0.25 * static_cast<double>(step), 1}}};
+      measured.by_step[step].experts = {
+          {.layer = 1, .expert = 2, .loss_change = {0.25 * static_cast<double>(step), 1}}};
     panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
     LinePlot* plot = nullptr;
     for (LinePlot* each : panel.findChildren<LinePlot*>())
@@ -366,7 +367,7 @@ class TextTest : public QObject {
     selection.setStep(20);
     panel.grab();
     QVERIFY2(late.contains("7.5") && tile().contains("2.5"), qPrintable(late + tile()));
-    measured.scans.erase(30);
+    measured.by_step.erase(30);
     panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
     QVERIFY(!plot->isVisible());  // one value is in the tile
   }

@@ -1,4 +1,4 @@
-// What a model loses without its experts, as panels show it.
+// What a model loses without its experts, and how similar they are, as panels show it.
 #pragma once
 
 #include <QString>
@@ -6,23 +6,48 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory>
 
 #include "core/frame/expert_scan.h"
+#include "core/frame/run_origin.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
-struct MeasuredExperts {
-  using Scans = std::map<std::int64_t, ExpertScan>;
-  QString run;  // letter and name of the run
-  Scans scans;  // not empty; by step, of a run of this program with the weights before it
+template <typename Figures>
+struct Measured {
+  using ByStep = std::map<std::int64_t, Figures>;
+  QString run;     // letter and name of the run
+  ByStep by_step;  // not empty; of a run of this program with the weights before the step
 
-  // Returns the newest scan at or before `step`; if there is no such scan, the first.
-  const Scans::value_type& at(std::int64_t step) const {
-    const auto after = scans.upper_bound(step);
-    return after == scans.begin() ? *after : *std::prev(after);
+  // Returns the newest figures at or before `step`; if there are none, the first.
+  const typename ByStep::value_type& at(std::int64_t step) const {
+    const auto after = by_step.upper_bound(step);
+    return after == by_step.begin() ? *after : *std::prev(after);
   }
 };
+using MeasuredExperts = Measured<ExpertScan>;
+using MeasuredSimilarity = Measured<ExpertSimilarity>;
+
+// Whether experts of the active run can be measured: a log of another program has no weights.
+inline bool hasModel(const Selection& selection) {
+  const History* history = selection.history();
+  return history && run_origin(history->info()) != RunOrigin::log;
+}
+
+// Returns the step and the figures of the active run at the cursor; nullptr: not measured.
+template <typename Figures>
+const typename Measured<Figures>::ByStep::value_type* atCursor(const std::shared_ptr<const Measured<Figures>>& measured,
+                                                               const Selection& selection) {
+  const bool there = measured && selection.history() && measured->run == runLabel(selection, selection.run());
+  return there ? &measured->at(selection.step()) : nullptr;
+}
+
+// Whether the step of atCursor() is all that can be measured there: a run has weights at every step, a checkpoint once.
+inline bool isStepOfCursor(std::int64_t measured, const Selection& selection) {
+  return measured == selection.step() || run_origin(selection.history()->info()) == RunOrigin::checkpoint;
+}
 
 // "+0.0123"; a change of the loss in nats/token.
 inline QString lossChangeText(double change) {
@@ -34,6 +59,15 @@ inline QString lossChangeText(const FigureOfPieces& figure) {
   return std::isnan(figure.interval)
              ? mean
              : mean + QStringLiteral(" \u00b1 ") + inPrint(QString::number(figure.interval, 'g', 2));
+}
+
+// "95 % intervals over 8 pieces of text, A nano, weights in FP32 before step 20": what was measured of the active run.
+inline QString measuredText(const Selection& selection, int pieces, std::int64_t step) {
+  const QString text =
+      QString("95 % intervals over %1 pieces of text, %2").arg(pieces).arg(runLabel(selection, selection.run()));
+  return run_origin(selection.history()->info()) == RunOrigin::checkpoint
+             ? text
+             : QString("%1, weights in FP32 before step %2").arg(text).arg(step);
 }
 
 }  // namespace moescope

@@ -130,7 +130,7 @@ void ExpertPanel::showWhatThereIs() {
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
   bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
-  costs_->setVisible(any && higher && isMeasured() && measured_->scans.size() > 1);
+  costs_->setVisible(any && higher && atCursor(measured_, *selection_) && measured_->by_step.size() > 1);
   domains_->setVisible(any && higher && history->specialisation_of(selection_->layer(), selection_->step()) &&
                        !history->info().domains.empty());
   const auto has_text = [&](TextKind kind) {
@@ -161,6 +161,7 @@ void ExpertPanel::addTiles() {
       {"Weights", [this] { return weightsText(); }},
       {"Loss without it, nats", [this] { return costText(); }},
       {"Saliency", [this] { return saliencyText(); }},
+      {"Most similar expert", [this] { return mostSimilarText(); }},
   };
   for (int i = 0; i < static_cast<int>(figures.size()); ++i) {
     const Figure& of = figures[static_cast<std::size_t>(i)];
@@ -250,7 +251,7 @@ QString ExpertPanel::figure(LastArray& array, bool share) const {
 QStringList ExpertPanel::stepOf(LastArray& array) const {
   const LastArray::Found* found = arrayAt(array);
   if (!found || found->step < 0 || found->step == frame_->step) return {};
-  return {QString("step %1").arg(formatCount(static_cast<double>(found->step)))};
+  return {QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(found->step)))};
 }
 
 QString ExpertPanel::loadText() const {
@@ -310,23 +311,19 @@ void ExpertPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
   update();
 }
 
-bool ExpertPanel::isMeasured() const {
-  return measured_ && selection_->history() && measured_->run == runLabel(*selection_, selection_->run());
-}
-
 const ExpertCost* ExpertPanel::cost() const {
-  if (!isMeasured()) return nullptr;
-  return measured_->at(selection_->step()).second.find(selection_->layer(), selection_->expert());
+  const auto* measured = atCursor(measured_, *selection_);
+  return measured ? measured->second.find(selection_->layer(), selection_->expert()) : nullptr;
 }
 
 void ExpertPanel::refillCosts() {
   costs_->setNotice(whyNothing());
-  if (!costs_->notice().isEmpty() || !isMeasured()) return;
+  if (!costs_->notice().isEmpty() || !atCursor(measured_, *selection_)) return;
   const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
   const auto fetch = [measured = measured_, layer = selection_->layer(), expert = selection_->expert()](StepRange range,
                                                                                                         int bins) {
     std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
-    for (const auto& [step, scan] : measured->scans) {
+    for (const auto& [step, scan] : measured->by_step) {
       const ExpertCost* cost = scan.find(layer, expert);
       if (cost && step >= range.first && step <= range.last)
         out[static_cast<std::size_t>((step - range.first) * bins / range.size())].add(
@@ -344,6 +341,22 @@ QString ExpertPanel::costText() const {
 
 QString ExpertPanel::saliencyText() const {
   return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString();
+}
+
+void ExpertPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
+  similarity_ = std::move(measured);
+  showWhatThereIs();
+  update();
+}
+
+// Another expert, and the cosine of their outputs.
+QString ExpertPanel::mostSimilarText() const {
+  const auto* measured = atCursor(similarity_, *selection_);
+  const LayerSimilarity* layer = measured ? measured->second.find(selection_->layer()) : nullptr;
+  const int expert = selection_->expert();
+  if (!layer || expert < 0 || expert >= layer->experts()) return {};
+  const int other = layer->most_similar(expert);
+  return other < 0 ? QString() : QString("%1: %2").arg(other).arg(layer->of(expert, other).mean, 0, 'f', 2);
 }
 
 void ExpertPanel::refillLoad() {

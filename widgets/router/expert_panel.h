@@ -34,7 +34,8 @@ class ExpertPanel : public Panel {
   };
   std::function<Intervention(int layer, int expert)> interventionOf;
   void refreshActions();
-  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: forgets it
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);        // nullptr: forgets it
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: forgets it
 
  signals:
   void killRequested(int layer, int expert, bool kill);                  // `kill` false: revive
@@ -67,10 +68,10 @@ class ExpertPanel : public Panel {
   QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
-  bool isMeasured() const;         // whether experts of the active run were left out
   const ExpertCost* cost() const;  // of the chosen expert at the cursor; nullptr: not measured
   QString costText() const;
   QString saliencyText() const;
+  QString mostSimilarText() const;
 
   QSpinBox* expert_;
   LinePlot *load_, *bias_, *costs_;
@@ -84,6 +85,7 @@ class ExpertPanel : public Panel {
   };
   std::vector<Tile> tiles_;
   std::shared_ptr<const MeasuredExperts> measured_;
+  std::shared_ptr<const MeasuredSimilarity> similarity_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;
   LastArray last_bias_{&RouterFrame::expert_bias}, last_gate_{&RouterFrame::gate_mass},
       last_score_{&RouterFrame::score_mass};

@@ -16,6 +16,7 @@ namespace moescope {
 
 namespace {
 
+constexpr int kTeamOrder = 0;  // entry of the choice of order
 constexpr std::size_t kNamedKinds = 3;
 
 // Counts of the kinds of tokens by expert: bytes or, of a run whose tokens are others, domains; empty: neither.
@@ -59,7 +60,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->figure = [this](int row, int column) {
-    return FigureTarget{.key = "coactivation",
+    return FigureTarget{.key = shows(kSimilarity) ? FigureKey("output_similarity") : FigureKey("coactivation"),
                         .layer = selection_->layer(),
                         .expert = order_[static_cast<std::size_t>(row)],
                         .other = order_[static_cast<std::size_t>(column)],
@@ -72,27 +73,24 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
   makeMap();
-  switch_ = new ViewSwitch({"Matrix", "Map"}, this);
-  switch_->setAccessibleName("Co-activation as a matrix, or a map of the experts");
+  switch_ = new ViewSwitch({"Matrix", "Map", "Similarity"}, this);
+  switch_->setAccessibleName("Co-activation as a matrix, a map of the experts, or the similarity of their outputs");
   addControl(switch_);
   addControl(new LayerCombo(selection_, this));
   sort_ = makeChoice({"by team", "by id"}, "Order of experts",
-                     "by team: experts chosen together are neighbours (average-linkage clustering)");
+                     "by team: experts that are chosen together, or have similar outputs, are neighbours "
+                     "(average-linkage clustering)");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(map_)}) views_->addWidget(plot);
-  connect(switch_, &ViewSwitch::changed, this, [this](int index) {
-    views_->setCurrentIndex(index);
-    sort_->setVisible(!showsMap());
-    giveFocusTo(views_->currentWidget());
-    update();
-  });
+  connect(switch_, &ViewSwitch::changed, this, &CoactivationPanel::showView);
   addBody(views_);
-  giveFocusTo(view_);
+  makeMeasureButton();
   keepState("sort", sort_);
   keepState(
       "view", [this] { return switch_->current(); },
       [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });
+  showView();
 }
 
 void CoactivationPanel::makeMap() {
@@ -110,10 +108,48 @@ void CoactivationPanel::makeMap() {
   followSelection(map_);
 }
 
+void CoactivationPanel::makeMeasureButton() {
+  measure_ = new MeasureButton("Runs pieces of the texts through the model; every expert computes all tokens", this);
+  connect(measure_, &MeasureButton::requested, this,
+          [this] { emit similarityRequested(selection_->run(), selection_->step()); });
+  for (const auto& change : {&Selection::dataChanged, &Selection::timeChanged})
+    connect(selection_, change, this, &CoactivationPanel::showButton);
+  connect(measure_, &MeasureButton::changed, this, &CoactivationPanel::showFigures);
+  addBody(measure_, 0);
+}
+
+void CoactivationPanel::showView() {
+  views_->setCurrentWidget(shows(kMap) ? static_cast<QWidget*>(map_) : view_);
+  sort_->setVisible(!shows(kMap));
+  giveFocusTo(views_->currentWidget());
+  showFigures();
+}
+
+void CoactivationPanel::showFigures() {
+  showButton();
+  view_->markDirty();
+  update();
+}
+
+void CoactivationPanel::showButton() {
+  const bool done = measured() && isStepOfCursor(measured()->first, *selection_);
+  measure_->setVisible(shows(kSimilarity) && hasModel(*selection_) && (measure_->busy() || !done));
+}
+
+void CoactivationPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
+  measured_ = std::move(measured);
+  measure_->showDone();
+}
+
+const LayerSimilarity* CoactivationPanel::similarity() const {
+  return measured() ? measured()->second.find(selection_->layer()) : nullptr;
+}
+
 LegendScale CoactivationPanel::legend() const {
-  LegendScale legend = showsMap() ? utilisationLegend(isDark(palette())) : liftLegend(isDark(palette()));
-  if (showsMap()) return legend;
-  legend.caption = QString("\u00d7 chance");
+  const bool dark = isDark(palette());
+  if (shows(kMap)) return utilisationLegend(dark);
+  LegendScale legend = shows(kSimilarity) ? similar_.legend(dark) : liftLegend(dark);
+  if (shows(kMatrix)) legend.caption = QString("\u00d7 chance");
   legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), "itself"});
   return legend;
 }
@@ -128,9 +164,37 @@ int CoactivationPanel::topK(const SpecialisationFrame& table) const {
 }
 
 void CoactivationPanel::refill() {
-  const History* history = selection_->history();
   frame_.reset();
   if (!hasSteps(view_)) return;
+  shows(kSimilarity) ? refillSimilarity() : refillTogether();
+}
+
+void CoactivationPanel::refillSimilarity() {
+  similar_ = {};
+  const LayerSimilarity* layer = similarity();
+  if (!layer && !hasModel(*selection_))
+    return view_->setNotice(notInLogNotice(selection_->history()->info(), "weights of the experts"));
+  if (!layer)
+    return view_->setNotice(measure_->busy() ? measure_->progress()
+                                             : QString("Not measured yet: \"Measure\" below runs pieces of the texts "
+                                                       "through the model, and every expert computes all tokens"));
+  view_->setNotice({});
+  const int experts = layer->experts();
+  order_.resize(static_cast<std::size_t>(experts));
+  std::iota(order_.begin(), order_.end(), 0);
+  if (sort_->currentIndex() == kTeamOrder) {
+    std::vector<float> cosine_EE;
+    for (int i = 0; i < experts; ++i)
+      for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->of(i, j).mean));
+    order_ = similarity_order(std::move(cosine_EE), experts);
+  }
+  similar_ = similarExperts(*layer, order_);
+  view_->setCells(experts, experts, similar_.codes());
+  showOrder(similar_.row_title);
+}
+
+void CoactivationPanel::refillTogether() {
+  const History* history = selection_->history();
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->together_EE.empty())
@@ -142,28 +206,46 @@ void CoactivationPanel::refill() {
   baseline_ = coactivation_baseline(top_k, experts);
   order_.resize(static_cast<std::size_t>(experts));
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == 0) order_ = coactivation_order(now->together_EE, experts);
+  if (sort_->currentIndex() == kTeamOrder) order_ = coactivation_order(now->together_EE, experts);
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {
       const float share = share_[static_cast<std::size_t>(i * experts + j)];
       codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(static_cast<double>(share / baseline_)));
     }
-  std::vector<Tick> ticks;
-  for (int place = 0; place < experts; ++place)
-    ticks.push_back({static_cast<double>(place), QString::number(order_[static_cast<std::size_t>(place)])});
   view_->setCells(experts, experts, std::move(codes));
+  showOrder("share of an expert's tokens that another gets, too");
+}
+
+void CoactivationPanel::showOrder(const QString& title) {
+  std::vector<Tick> ticks;
+  for (const int expert : order_) ticks.push_back({static_cast<double>(ticks.size()), QString::number(expert)});
   view_->setLegend(legend());
-  view_->setRowAxis(ticks, "share of an expert's tokens that another gets, too");
+  view_->setRowAxis(ticks, title);
   view_->setColumnAxis(std::move(ticks), QString());
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
 }
 
 QStringList CoactivationPanel::describe(int row, int column) const {
+  const int i = order_[static_cast<std::size_t>(row)], j = order_[static_cast<std::size_t>(column)];
+  return shows(kSimilarity) ? describeSimilarity(i, j) : describePair(i, j);
+}
+
+QStringList CoactivationPanel::describeSimilarity(int i, int j) const {
+  const LayerSimilarity* layer = similarity();
+  if (!layer) return {};
+  QStringList lines;
+  if (i != j) lines << QString("experts %1 and %2: cosine %3").arg(i).arg(j).arg(cosineText(layer->of(i, j)));
+  const int other = layer->most_similar(i);
+  if (other >= 0)
+    lines << QString("most similar to expert %1: expert %2, %3").arg(i).arg(other).arg(cosineText(layer->of(i, other)));
+  return lines;
+}
+
+QStringList CoactivationPanel::describePair(int i, int j) const {
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now) return {};
-  const int i = order_[static_cast<std::size_t>(row)], j = order_[static_cast<std::size_t>(column)];
   const auto at = [&](int a, int b) {
     return static_cast<std::size_t>(a) * now->n_experts() + static_cast<std::size_t>(b);
   };
@@ -230,8 +312,16 @@ Panel::Answer CoactivationPanel::answerOfMap() const {
        nearest, QString("%1 and %2 are nearest").arg(a).arg(b)}};
 }
 
+Panel::Answer CoactivationPanel::answerOfSimilarity() const {
+  if (measure_->busy()) return {{}, {measure_->progress()}};
+  if (!measure_->refused().isEmpty()) return {{}, {measure_->refused()}, true};
+  if (!similarity()) return hasModel(*selection_) ? Answer{{}, {"Not measured yet"}} : Answer();
+  return {"Which experts do the same?", similarityAnswers(*similarity())};
+}
+
 Panel::Answer CoactivationPanel::answer() const {
-  if (showsMap()) return answerOfMap();
+  if (shows(kMap)) return answerOfMap();
+  if (shows(kSimilarity)) return answerOfSimilarity();
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || !view_->notice().isEmpty() || share_.empty()) return {};
   const std::size_t experts = now->n_experts();
@@ -248,7 +338,9 @@ Panel::Answer CoactivationPanel::answer() const {
 }
 
 QString CoactivationPanel::status() const {
-  const auto& shown = showsMap() ? mapped_ : frame_;
+  if (shows(kSimilarity))
+    return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
+  const auto& shown = shows(kMap) ? mapped_ : frame_;
   return shown ? timeStatus(shown->step, false) : QString();
 }
 
@@ -268,7 +360,8 @@ QString CoactivationPanel::csvOfMap() const {
 }
 
 QString CoactivationPanel::csv() const {
-  if (showsMap()) return csvOfMap();
+  if (shows(kMap)) return csvOfMap();
+  if (shows(kSimilarity)) return similarityCsv(measured() ? measured_->by_step : MeasuredSimilarity::ByStep());
   QString text = QStringLiteral("step,layer,expert i,expert j,tokens of both,share N(ij)/N(i)\n");
   const auto frame =
       selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;

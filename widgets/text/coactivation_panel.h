@@ -1,15 +1,18 @@
-// Co-activation of the experts of a layer: N(i and j) / N(i) against chance. A second view is a map of the experts by
-// the kinds of tokens that they take.
+// Which experts of a layer go together: by the tokens that choose both, N(i and j) / N(i) against chance; on a map by
+// the kinds of tokens that they take; on request by the similarity of their outputs.
 #pragma once
 
 #include <QComboBox>
 #include <QStackedWidget>
 
 #include "core/frame/expert_map.h"
+#include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/scatter_plot.h"
+#include "widgets/text/expert_tables.h"
+#include "widgets/text/measure_button.h"
 
 namespace moescope {
 
@@ -20,20 +23,40 @@ class CoactivationPanel : public Panel {
   explicit CoactivationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
+  MeasureButton* measureButton() const { return measure_; }
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: forgets it
+
+ signals:
+  void similarityRequested(int run, std::int64_t step);  // of a run of this program: the weights before `step`
+
  protected:
   QString status() const override;
   Answer answer() const override;
 
  private:
+  enum View { kMatrix, kMap, kSimilarity };  // entries of the switch
+  bool shows(View view) const { return switch_->current() == view; }
   void makeMap();
+  void makeMeasureButton();
+  void showView();
+  void showFigures();
+  void showButton();
+  // The step and the similarities of the active run at the cursor; nullptr: not measured.
+  const MeasuredSimilarity::ByStep::value_type* measured() const { return atCursor(measured_, *selection_); }
+  const LayerSimilarity* similarity() const;  // of the selected layer; nullptr: not measured
   void refill();
+  void refillTogether();
+  void refillSimilarity();
   void refillMap();
-  bool showsMap() const { return views_->currentWidget() == map_; }
+  void showOrder(const QString& title);  // names the experts at the axes
   LegendScale legend() const;
   int topK(const SpecialisationFrame& table) const;
   QStringList describe(int row, int column) const;
+  QStringList describePair(int i, int j) const;
+  QStringList describeSimilarity(int i, int j) const;
   QStringList describeOnMap(int expert) const;
   Answer answerOfMap() const;
+  Answer answerOfSimilarity() const;
   QString csvOfMap() const;
 
   ViewSwitch* switch_;
@@ -41,6 +64,9 @@ class CoactivationPanel : public Panel {
   MatrixPlot* view_;
   ScatterPlot* map_;
   QComboBox* sort_;
+  MeasureButton* measure_ = nullptr;
+  std::shared_ptr<const MeasuredSimilarity> measured_;
+  ExpertTable similar_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> share_;
   std::vector<int> order_;

@@ -104,12 +104,11 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
 }
 
 void SpecialisationPanel::makeButtons() {
-  measure_ = new QPushButton("Measure", this);
-  measure_->setToolTip("Runs pieces of the texts through the model once more for each expert that is left out");
-  connect(measure_, &QPushButton::clicked, this, [this] {
-    if (!progress_.isEmpty()) return emit measurementCancelled();
-    emit removalRequested(selection_->run(), {selection_->step()});
-  });
+  measure_ =
+      new MeasureButton("Runs pieces of the texts through the model once more for each expert that is left out", this);
+  connect(measure_, &MeasureButton::requested, this,
+          [this] { emit removalRequested(selection_->run(), {selection_->step()}); });
+  connect(measure_, &MeasureButton::changed, this, &SpecialisationPanel::showFigure);
   over_training_ = new QPushButton("Measure over training", this);
   over_training_->setToolTip(QString("Measures before %1 steps from the first to the last, while a copy of the run "
                                      "trains; the cursor chooses among them")
@@ -118,75 +117,41 @@ void SpecialisationPanel::makeButtons() {
           [this] { emit removalRequested(selection_->run(), stepsOverTraining(selection_->history()->steps())); });
   auto* row = new QWidget(this);
   auto* buttons = plainRow(row, kSpace8);
-  for (QPushButton* button : {measure_, over_training_}) {
-    button->hide();
-    buttons->addWidget(button);
-  }
+  for (QPushButton* button : {static_cast<QPushButton*>(measure_), over_training_}) buttons->addWidget(button);
   addBody(row, 0);
 }
 
-bool SpecialisationPanel::isOfRun() const {
-  return hasModel() && run_origin(selection_->history()->info()) != RunOrigin::checkpoint;
-}
-
-bool SpecialisationPanel::hasModel() const {
-  const History* history = selection_->history();
-  return history && run_origin(history->info()) != RunOrigin::log;
-}
-
 bool SpecialisationPanel::removes() const {
-  return figure_ && figure_->currentIndex() != kLift && hasModel();
-}
-
-const MeasuredExperts::Scans::value_type* SpecialisationPanel::measured() const {
-  const bool there = measured_ && selection_->history() && measured_->run == runLabel(*selection_, selection_->run());
-  return there ? &measured_->at(selection_->step()) : nullptr;
+  return figure_ && figure_->currentIndex() != kLift && hasModel(*selection_);
 }
 
 void SpecialisationPanel::showFigure() {
-  figure_->setVisible(hasModel());
+  figure_->setVisible(hasModel(*selection_));
   order_->setVisible(!removes());
   showButtons();
   view_->markDirty();
   update();
 }
 
-// A run can be measured at every step, a checkpoint once.
 void SpecialisationPanel::showButtons() {
-  const bool busy = !progress_.isEmpty();
-  const bool done = measured() && (!isOfRun() || measured()->first == selection_->step());
-  measure_->setVisible(removes() && (busy || !done));
-  measure_->setText(busy ? QString("Cancel") : QString("Measure"));
-  over_training_->setVisible(removes() && isOfRun() && !busy);
-}
-
-void SpecialisationPanel::showMeasuring(const QString& progress) {
-  progress_ = progress;
-  refused_.clear();
-  showFigure();
+  const bool done = measured() && isStepOfCursor(measured()->first, *selection_);
+  measure_->setVisible(removes() && (measure_->busy() || !done));
+  over_training_->setVisible(removes() && !measure_->busy() &&
+                             run_origin(selection_->history()->info()) == RunOrigin::training);
 }
 
 void SpecialisationPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
-  progress_.clear();
-  refused_.clear();
   measured_ = std::move(measured);
-  showFigure();
-}
-
-void SpecialisationPanel::showRefused(const QString& why) {
-  progress_.clear();
-  refused_ = why;
-  showFigure();
+  measure_->showDone();
 }
 
 void SpecialisationPanel::refillRemoval() {
   const auto* measured = this->measured();
   removal_ = {};
   if (!measured)
-    return view_->setNotice(progress_.isEmpty()
-                                ? QString("Not measured yet: \"Measure\" below runs pieces of the texts "
-                                          "once more without each expert")
-                                : progress_);
+    return view_->setNotice(measure_->busy() ? measure_->progress()
+                                             : QString("Not measured yet: \"Measure\" below runs pieces of the texts "
+                                                       "once more without each expert"));
   const bool pruning = figure_->currentIndex() == kPruning;
   removal_ = pruning ? prunedModels(measured->second) : costsByDomain(measured->second, selection_->layer());
   if (removal_.columns.isEmpty()) return view_->setNotice("No expert can be removed: every token needs nearly all");
@@ -222,14 +187,12 @@ QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
 
 QString SpecialisationPanel::removalStatus() const {
   if (!measured()) return {};
-  const QString pieces =
-      QString("95 % intervals over %1 pieces of text, %2").arg(measured()->second.pieces).arg(measured_->run);
-  return isOfRun() ? QString("%1, weights in FP32 before step %2").arg(pieces).arg(measured()->first) : pieces;
+  return measuredText(*selection_, measured()->second.pieces, measured()->first);
 }
 
 Panel::Answer SpecialisationPanel::answerOfRemoval() const {
-  if (!progress_.isEmpty()) return {{}, {progress_}};
-  if (!refused_.isEmpty()) return {{}, {refused_}, true};
+  if (measure_->busy()) return {{}, {measure_->progress()}};
+  if (!measure_->refused().isEmpty()) return {{}, {measure_->refused()}, true};
   if (!measured()) return {{}, {"Not measured yet"}};
   if (figure_->currentIndex() == kPruning) return {"How many experts could go?", pruningAnswers(measured()->second)};
   return {"Which expert could go?", costAnswers(measured()->second)};
@@ -383,7 +346,7 @@ QString SpecialisationPanel::status() const {
 
 QString SpecialisationPanel::csv() const {
   if (removes()) {
-    const MeasuredExperts::Scans scans = measured() ? measured_->scans : MeasuredExperts::Scans();
+    const MeasuredExperts::ByStep scans = measured() ? measured_->by_step : MeasuredExperts::ByStep();
     return figure_->currentIndex() == kPruning ? pruningCsv(scans) : costsCsv(scans);
   }
   QString text = QStringLiteral("step,layer,domain,expert,slots,share P(e|d),baseline P(e),lift\n");

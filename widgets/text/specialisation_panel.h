@@ -3,12 +3,12 @@
 #pragma once
 
 #include <QComboBox>
-#include <QPushButton>
 
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
-#include "widgets/text/removal_table.h"
+#include "widgets/text/expert_tables.h"
+#include "widgets/text/measure_button.h"
 
 namespace moescope {
 
@@ -19,15 +19,12 @@ class SpecialisationPanel : public Panel {
   explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // Shows the progress of a measurement that this panel requested.
-  void showMeasuring(const QString& progress);
+  MeasureButton* measureButton() const { return measure_; }
   void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: forgets it
-  void showRefused(const QString& why);
 
  signals:
   // Of a run of this program: the weights before each of the rising steps; of a checkpoint the steps do not matter.
   void removalRequested(int run, std::vector<std::int64_t> steps);
-  void measurementCancelled();
 
  protected:
   QString status() const override;
@@ -35,11 +32,8 @@ class SpecialisationPanel : public Panel {
 
  private:
   void makeButtons();
-  bool hasModel() const;  // of the active run, whose experts can be left out
-  bool isOfRun() const;   // whether the active run was trained by this program
-  bool removes() const;   // whether figures of removed experts are shown
-  // The step and the figures of the active run at the cursor; nullptr: not measured.
-  const MeasuredExperts::Scans::value_type* measured() const;
+  bool removes() const;  // whether figures of removed experts are shown
+  const MeasuredExperts::ByStep::value_type* measured() const { return atCursor(measured_, *selection_); }
   void showFigure();
   void showButtons();
   void refillRemoval();
@@ -56,10 +50,10 @@ class SpecialisationPanel : public Panel {
   MatrixPlot* view_;
   QComboBox* order_;
   QComboBox* figure_ = nullptr;
-  QPushButton *measure_ = nullptr, *over_training_ = nullptr;
+  MeasureButton* measure_ = nullptr;
+  QPushButton* over_training_ = nullptr;
   std::shared_ptr<const MeasuredExperts> measured_;
-  RemovalTable removal_;
-  QString progress_, refused_;  // of a measurement; empty: none
+  ExpertTable removal_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column

@@ -18,6 +18,7 @@
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
+#include "core/checkpoints/ablation/similar_experts.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
@@ -172,23 +173,38 @@ void print_pruning(const ExpertScan& scan) {
   std::fputs(aligned(rows).c_str(), stdout);
 }
 
+// Another expert of the layer, and the cosine of the outputs.
+std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
+  const LayerSimilarity* layer = similarity.find(cost.layer);
+  const int other = layer ? layer->most_similar(cost.expert) : -1;
+  return other < 0 ? "-" : std::to_string(other) + ": " + interval_text(layer->of(cost.expert, other), 1);
+}
+
+struct ExpertFigures {
+  ExpertScan scan;
+  ExpertSimilarity similarity;
+};
 // Which experts the model could do without.
-ExpertScan print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                              const RunCommand& command) {
+ExpertFigures print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
+                                 const RunCommand& command) {
   const auto progress = [&](int done, int of) {
     if (!command.quiet) show_count("pass", done, of);
     return true;
   };
-  const ExpertScan scan = remove_each_expert(model, texts, {command.texts.length, command.twin_pieces}, progress);
+  const ComparedTexts which{command.texts.length, command.twin_pieces};
+  ExpertFigures figures{remove_each_expert(model, texts, which, progress),
+                        similarity_of_experts(model, texts, which, progress)};
+  const ExpertScan& scan = figures.scan;
   std::printf("one expert left out at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
   const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMostDomainColumns;
-  std::vector<TextRow> rows{
-      {"expert", "load, fair shares", "saliency", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
+  std::vector<TextRow> rows{{"expert", "load, fair shares", "saliency", "most similar: cosine",
+                             "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
   if (by_domain)
     for (const std::string& domain : scan.domains) rows.front().push_back("on " + printable(domain));
   for (const ExpertCost& cost : scan.experts) {
     rows.push_back({"layer " + std::to_string(cost.layer) + ", expert " + std::to_string(cost.expert),
-                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency), interval_text(cost.divergence, 1e3),
+                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency),
+                    most_similar_text(figures.similarity, cost), interval_text(cost.divergence, 1e3),
                     interval_text(cost.loss_change, 1e3)});
     if (!by_domain) continue;
     for (const FigureOfPieces& loss : cost.loss_by_domain)
@@ -196,7 +212,7 @@ ExpertScan print_without_each(CheckpointModel& model, const std::vector<Labelled
   }
   std::fputs(aligned(rows).c_str(), stdout);
   print_pruning(scan);
-  return scan;
+  return figures;
 }
 
 // Figures of checkpoint B against A, by text and over all batches.
@@ -240,10 +256,13 @@ class PairFigures {
 
 void print_pair_losses(const CheckpointPair& pair) {
   const auto mean = [](const TextLoss& loss) { return loss.tokens ? formatted("%.5f", loss.mean()) : "-"; };
+  const auto gap = [](double value) {
+    const std::string text = formatted("%+.5f", value);
+    return std::stod(text) == 0 ? std::string("0") : text;
+  };
   std::vector<TextRow> rows{{"text", "tokens predicted", "loss of A, nats/token", "loss of B", "B minus A"}};
   const auto row = [&](const std::string& name, const TextLoss& a, const TextLoss& b) {
-    rows.push_back(
-        {name, std::to_string(a.tokens), mean(a), mean(b), a.tokens ? formatted("%+.5f", b.mean() - a.mean()) : "-"});
+    rows.push_back({name, std::to_string(a.tokens), mean(a), mean(b), a.tokens ? gap(b.mean() - a.mean()) : "-"});
   };
   for (std::size_t d = 0; d < pair.a().losses().size(); ++d)
     row(printable(pair.a().info().domains[d]), pair.a().losses()[d], pair.b().losses()[d]);
@@ -334,8 +353,11 @@ void run(const RunCommand& command) {
     if (recording) recording->add(Marker{0, run.steps() - 1, kOperandsMarker, scan_json(scan)});
   }
   if (command.without_each) {
-    const ExpertScan scan = print_without_each(model, texts, command);
-    if (recording) recording->add(Marker{0, run.steps() - 1, kExpertsMarker, scan_json(scan)});
+    const ExpertFigures figures = print_without_each(model, texts, command);
+    if (recording) {
+      recording->add(Marker{0, run.steps() - 1, kExpertsMarker, scan_json(figures.scan)});
+      recording->add(Marker{0, run.steps() - 1, kSimilarityMarker, similarity_json(figures.similarity)});
+    }
   }
   if (recording) recording->finish();
 }

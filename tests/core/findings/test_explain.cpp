@@ -12,6 +12,7 @@
 #include "core/data/dataset.h"
 #include "core/explain/explain.h"
 #include "core/frame/change_marker.h"
+#include "core/frame/expert_scan.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/volume_stats.h"
 #include "core/logs/lines/import_jsonl.h"
@@ -126,7 +127,8 @@ std::vector<FigureKey> keys() {
   std::vector<FigureKey> all;
   for (const Metric metric : trained_metrics()) all.emplace_back(metric);
   for (const MetricInfo& info : kQuantMetrics) all.emplace_back(info);
-  for (const MetricInfo& info : kArrayMetrics) all.emplace_back(info);
+  for (const MetricInfo& info : kArrayMetrics)
+    if (std::string_view(info.key) != "output_similarity") all.emplace_back(info);  // measured on request
   return all;
 }
 
@@ -183,6 +185,29 @@ TEST_F(Explain, EveryFigureAddsUpAtALayer) {
     }
     expect_it_adds_up(figure);
   }
+}
+
+TEST(ExplainSimilarity, IsOfTheMeasurementAtTheStep) {
+  ExpertSimilarity measured{.pieces = 4, .layers = {LayerSimilarity(1, 3)}};
+  measured.layers[0].set(0, 2, {0.25, 0.03125});
+  History history(RunInfo{});
+  FigureTarget target{.key = "output_similarity", .layer = 1, .expert = 2, .other = 0, .step = 9};
+  EXPECT_TRUE(explain_figure(history, target).expression.empty());
+  history.append(Marker{0, 6, kSimilarityMarker, similarity_json(measured)});
+  const Explanation figure = explain_figure(history, target);
+  expect_it_adds_up(figure);
+  EXPECT_EQ(figure.value, 0.25);
+  EXPECT_EQ(figure.where, "layer 1, expert 2, step 6");
+  EXPECT_NE(figure.note.find("experts 2 and 0; 95 % interval +-0.03125"), std::string::npos) << figure.note;
+  measured.layers[0].set(0, 2, {0.5, 0.03125});
+  history.append(Marker{0, 12, kSimilarityMarker, similarity_json(measured)});
+  EXPECT_EQ(explain_figure(history, target).value, 0.25);
+  target.step = 12;
+  EXPECT_EQ(explain_figure(history, target).value, 0.5);
+  target.step = 3;  // before the first measurement
+  EXPECT_EQ(explain_figure(history, target).value, 0.25);
+  target.other = 2;  // itself
+  EXPECT_TRUE(explain_figure(history, target).expression.empty());
 }
 
 TEST_F(Explain, ScalarsAddUpOverTheRunAtEveryStep) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 
@@ -55,6 +57,21 @@ TEST(Coactivation, DegenerateCountsHaveAnOrder) {
   const auto equal = coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64);  // every pair ties
   EXPECT_EQ(equal, coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64));
   EXPECT_EQ(equal.size(), 64u);
+}
+
+TEST(Coactivation, SimilarExpertsAreNeighbours) {
+  std::vector<float> similarity(16, -0.5f);
+  const auto set = [&](int i, int j, float value) {
+    similarity[static_cast<std::size_t>(i * 4 + j)] = similarity[static_cast<std::size_t>(j * 4 + i)] = value;
+  };
+  set(0, 2, 0.9f), set(1, 3, 0.8f);
+  const auto order = similarity_order(similarity, 4);
+  const auto place = [&](int expert) { return std::ranges::find(order, expert) - order.begin(); };
+  EXPECT_EQ(std::abs(place(0) - place(2)), 1);
+  EXPECT_EQ(std::abs(place(1) - place(3)), 1);
+  const std::vector<float> none(9, std::nanf("")), opposite(9, -1.0f);
+  EXPECT_EQ(similarity_order(none, 3).size(), 3u);
+  EXPECT_EQ(similarity_order(opposite, 3).size(), 3u);
 }
 
 // A frame of 60 layers must fit into the screen's frame.

@@ -1,4 +1,4 @@
-#include "widgets/text/removal_table.h"
+#include "widgets/text/expert_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,14 +20,14 @@ QString quoted(const std::string& text) {
 
 }  // namespace
 
-double RemovalTable::largest() const {
-  double most = 0;
+double ExpertTable::largest() const {
+  double most = least_scale;
   for (const FigureOfPieces& figure : cells)
     if (std::isfinite(figure.mean)) most = std::max(most, std::fabs(figure.mean));
   return most;
 }
 
-std::vector<std::uint8_t> RemovalTable::codes() const {
+std::vector<std::uint8_t> ExpertTable::codes() const {
   const double most = largest();
   std::vector<std::uint8_t> codes;
   for (const FigureOfPieces& figure : cells)
@@ -36,10 +36,9 @@ std::vector<std::uint8_t> RemovalTable::codes() const {
   return codes;
 }
 
-LegendScale RemovalTable::legend(bool dark) const {
+LegendScale ExpertTable::legend(bool dark) const {
   const double most = largest();
-  LegendScale legend{
-      .lut = utilisationLut(dark), .ticks = {}, .caption = "nats/token", .beyond = false, .first_code = 2};
+  LegendScale legend{.lut = utilisationLut(dark), .ticks = {}, .caption = unit, .beyond = false, .first_code = 2};
   if (most > 0)
     legend.ticks = {{0.0, inPrint(QString::number(-most, 'g', 2))},
                     {0.5, QStringLiteral("0")},
@@ -47,12 +46,12 @@ LegendScale RemovalTable::legend(bool dark) const {
   return legend;
 }
 
-RemovalTable costsByDomain(const ExpertScan& scan, int layer) {
-  RemovalTable table{.rows = {"all text"},
-                     .columns = {},
-                     .row_title = "change of the loss without the expert, nats/token",
-                     .column_title = "expert",
-                     .cells = {}};
+ExpertTable costsByDomain(const ExpertScan& scan, int layer) {
+  ExpertTable table{.rows = {"all text"},
+                    .columns = {},
+                    .row_title = "change of the loss without the expert, nats/token",
+                    .column_title = "expert",
+                    .cells = {}};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   const bool by_domain = scan.domains.size() > 1;
@@ -72,12 +71,12 @@ RemovalTable costsByDomain(const ExpertScan& scan, int layer) {
   return table;
 }
 
-RemovalTable prunedModels(const ExpertScan& scan) {
-  RemovalTable table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
-                     .columns = {},
-                     .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
-                     .column_title = {},
-                     .cells = {}};
+ExpertTable prunedModels(const ExpertScan& scan) {
+  ExpertTable table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
+                    .columns = {},
+                    .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
+                    .column_title = {},
+                    .cells = {}};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   for (const PrunedModel& model : scan.pruning) table.columns << QString("%1 of %2").arg(model.removed).arg(experts);
@@ -101,6 +100,47 @@ QStringList costAnswers(const ExpertScan& scan) {
           loss, QString("%1: loss %2").arg(who, lossChangeText(first.loss_change.mean)), who};
 }
 
+ExpertTable similarExperts(const LayerSimilarity& layer, const std::vector<int>& order) {
+  ExpertTable table{.rows = {},
+                    .columns = {},
+                    .row_title = "cosine of two experts' outputs for the same token",
+                    .column_title = {},
+                    .cells = {},
+                    .unit = "cosine",
+                    .least_scale = 0.2};
+  for (const int expert : order) table.rows << QString::number(expert);
+  table.columns = table.rows;
+  for (const int i : order)
+    for (const int j : order)
+      table.cells.push_back(i == j ? FigureOfPieces{std::nan(""), std::nan("")} : layer.of(i, j));
+  return table;
+}
+
+QString cosineText(const FigureOfPieces& cosine) {
+  const QString mean = inPrint(QString::number(cosine.mean, 'f', 3));
+  return std::isnan(cosine.interval) ? mean
+                                     : mean + QStringLiteral(" \u00b1 ") + QString::number(cosine.interval, 'f', 3);
+}
+
+// The pair with the largest cosine, and how similar the others are in the mean.
+QStringList similarityAnswers(const LayerSimilarity& layer) {
+  int first = 0, second = 0;
+  double sum = 0;
+  for (int i = 0; i < layer.experts(); ++i)
+    for (int j = i + 1; j < layer.experts(); ++j) {
+      sum += layer.of(i, j).mean;
+      if (first == second || layer.of(i, j).mean > layer.of(first, second).mean) first = i, second = j;
+    }
+  if (first == second) return {};
+  const FigureOfPieces& most = layer.of(first, second);
+  const QString pair = QString("Experts %1 and %2 of layer %3").arg(first).arg(second).arg(layer.layer());
+  const double pairs = layer.experts() * (layer.experts() - 1) / 2.0;
+  return {QString("%1: cosine %2; mean over all pairs %3")
+              .arg(pair, cosineText(most), inPrint(QString::number(sum / pairs, 'f', 3))),
+          QString("%1: cosine %2").arg(pair, cosineText(most)),
+          QString("%1 and %2: %3").arg(first).arg(second).arg(inPrint(QString::number(most.mean, 'f', 2)))};
+}
+
 QStringList pruningAnswers(const ExpertScan& scan) {
   if (scan.pruning.empty()) return {};
   const PrunedModel& last = scan.pruning.back();
@@ -111,7 +151,7 @@ QStringList pruningAnswers(const ExpertScan& scan) {
           best, QString("%1: loss %2").arg(which, lossChangeText(last.by_divergence.mean)), which};
 }
 
-QString costsCsv(const MeasuredExperts::Scans& scans) {
+QString costsCsv(const MeasuredExperts::ByStep& scans) {
   QString text = QStringLiteral(
       "step,layer,expert,load (1 = fair),saliency,divergence [nats/token],interval,domain,"
       "loss change without it [nats/token],interval\n");
@@ -130,7 +170,7 @@ QString costsCsv(const MeasuredExperts::Scans& scans) {
   return text;
 }
 
-QString pruningCsv(const MeasuredExperts::Scans& scans) {
+QString pruningCsv(const MeasuredExperts::ByStep& scans) {
   QString text = QStringLiteral(
       "step,experts removed from every layer,loss change by divergence [nats/token],interval,by saliency [nats/token],"
       "interval,random [nats/token],interval\n");
@@ -139,6 +179,16 @@ QString pruningCsv(const MeasuredExperts::Scans& scans) {
       text += csvRow(step, model.removed, digits(model.by_divergence.mean, 6), intervalCell(model.by_divergence),
                      digits(model.by_saliency.mean, 6), intervalCell(model.by_saliency), digits(model.random.mean, 6),
                      intervalCell(model.random));
+  return text;
+}
+
+QString similarityCsv(const MeasuredSimilarity::ByStep& similarities) {
+  QString text = QStringLiteral("step,layer,expert i,expert j,cosine of the outputs,interval\n");
+  for (const auto& [step, similarity] : similarities)
+    for (const LayerSimilarity& layer : similarity.layers)
+      for (int i = 0; i < layer.experts(); ++i)
+        for (int j = i + 1; j < layer.experts(); ++j)
+          text += csvRow(step, layer.layer(), i, j, digits(layer.of(i, j).mean, 6), intervalCell(layer.of(i, j)));
   return text;
 }
 

@@ -1,0 +1,94 @@
+#include "core/checkpoints/ablation/similar_experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+#include "core/checkpoints/float_matrix.h"
+#include "core/numerics/gemm.h"
+#include "core/numerics/size.h"
+#include "core/numerics/threads.h"
+
+namespace moescope {
+namespace {
+
+constexpr Index kOutputs = Index{1} << 26;  // values of all experts' outputs that are held at a time
+constexpr std::size_t kRows = 16;           // rows of a task
+
+void scale_to_length_1(float* row, Index width) {
+  double squares = 0;
+  for (Index i = 0; i < width; ++i) squares += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  if (squares == 0) return;
+  const auto factor = static_cast<float>(1 / std::sqrt(squares));
+  for (Index i = 0; i < width; ++i) row[i] *= factor;
+}
+
+// Mean cosines of one piece of text, layer by layer: [E, E].
+class SimilarityWatch : public PassWatch {
+ public:
+  explicit SimilarityWatch(const CheckpointModel& model) : model_(model) {}
+
+  void expert_input(int layer, ConstMatrix<float> h) override {
+    const StoredExperts& moe = model_.layers()[size(layer)].moe;
+    const auto experts = std::ssize(moe.experts);
+    const Index at_once = std::clamp<Index>(kOutputs / (experts * h.cols), 1, h.rows);
+    const FloatMatrix sum(experts, experts);
+    for (Index first = 0; first < h.rows; first += at_once)
+      add_cosines(moe, h.row_block(first, std::min(at_once, h.rows - first)), *sum);
+    std::vector<double>& mean = layers_EE.emplace_back();
+    for (Index i = 0; i < sum->size(); ++i)
+      mean.push_back(static_cast<double>(sum->data[i]) / static_cast<double>(h.rows));
+  }
+
+  std::vector<std::vector<double>> layers_EE;
+
+ private:
+  // With the tokens' outputs one behind the other in a row of each expert, one product adds up all tokens.
+  static void add_cosines(const StoredExperts& moe, ConstMatrix<float> h, const Matrix<float>& sum_EE) {
+    const FloatMatrix outputs(sum_EE.rows, h.rows * h.cols);
+    parallel_for(static_cast<int>(sum_EE.rows), [&](int e) {
+      const Matrix<float> y(outputs->row(e), h.rows, h.cols);
+      feed_forward_forward(moe.experts[size(e)], moe.unit, h, y);
+      for (Index t = 0; t < y.rows; ++t) scale_to_length_1(y.row(t), y.cols);
+    });
+    parallel_slices(static_cast<std::size_t>(sum_EE.rows), kRows, [&](std::size_t first, std::size_t last) {
+      const auto row = static_cast<Index>(first), rows = static_cast<Index>(last - first);
+      gemm(Trans::no, Trans::yes, 1.0f, outputs->row_block(row, rows), *outputs, 1.0f, sum_EE.row_block(row, rows));
+    });
+  }
+
+  const CheckpointModel& model_;
+};
+
+}  // namespace
+
+ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::vector<LabelledText>& texts,
+                                       const ComparedTexts& which,
+                                       const std::function<bool(int done, int of)>& progress) {
+  const std::vector<int> layers = model.moe_layers();
+  if (layers.empty()) throw std::runtime_error("no layer has experts");
+  const auto pieces = pieces_of(texts, which);
+  std::vector<std::vector<std::vector<double>>> by_piece;
+  for (const auto& piece : pieces) {
+    SimilarityWatch watch(model);
+    model.forward(piece, 1, std::ssize(piece), watch);
+    by_piece.push_back(std::move(watch.layers_EE));
+    if (!progress(static_cast<int>(by_piece.size()), static_cast<int>(pieces.size()))) return {};
+  }
+  ExpertSimilarity found{.pieces = static_cast<int>(pieces.size()), .layers = {}};
+  std::vector<double> each(pieces.size());
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    LayerSimilarity& layer = found.layers.emplace_back(layers[l], model.config().experts);
+    for (int i = 0; i < layer.experts(); ++i)
+      for (int j = i + 1; j < layer.experts(); ++j) {
+        for (std::size_t piece = 0; piece < each.size(); ++piece)
+          each[piece] = by_piece[piece][l][size(i * layer.experts() + j)];
+        layer.set(i, j, figure_of_pieces(each));
+      }
+  }
+  return found;
+}
+
+}  // namespace moescope

@@ -1,0 +1,45 @@
+// Tables of what was measured on the experts of a model (core/checkpoints/ablation): the change of the loss without
+// each expert of a layer, by domain, and without several experts of every layer; and how similar the experts of a layer
+// are.
+#pragma once
+
+#include <QString>
+#include <QStringList>
+#include <cstdint>
+#include <vector>
+
+#include "widgets/panel/measured_experts.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+struct ExpertTable {
+  QStringList rows, columns;
+  QString row_title, column_title;
+  std::vector<FigureOfPieces> cells;  // row by row; NaN: not measured
+  QString unit = "nats/token";
+  double least_scale = 0;  // the colours end at this absolute value, or at a larger one of a cell
+
+  const FigureOfPieces& cell(int row, int column) const {
+    return cells[static_cast<std::size_t>(row * columns.size() + column)];
+  }
+  double largest() const;  // absolute value at which the colours end
+  std::vector<std::uint8_t> codes() const;
+  LegendScale legend(bool dark) const;
+};
+
+// Change of the loss. Columns are experts 0, 1, ...; the first row is all text.
+ExpertTable costsByDomain(const ExpertScan& scan, int layer);
+ExpertTable prunedModels(const ExpertScan& scan);
+ExpertTable similarExperts(const LayerSimilarity& layer, const std::vector<int>& order);  // the diagonal is NaN
+
+// Long to short.
+QStringList costAnswers(const ExpertScan& scan);
+QStringList pruningAnswers(const ExpertScan& scan);
+QStringList similarityAnswers(const LayerSimilarity& layer);
+QString costsCsv(const MeasuredExperts::ByStep& scans);
+QString pruningCsv(const MeasuredExperts::ByStep& scans);
+QString similarityCsv(const MeasuredSimilarity::ByStep& similarities);
+QString cosineText(const FigureOfPieces& cosine);  // "0.412 \u00b1 0.021"
+
+}  // namespace moescope

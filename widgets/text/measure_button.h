@@ -1,0 +1,30 @@
+// A button that starts a measurement and, while it runs, cancels it; and the texts about it.
+#pragma once
+
+#include <QPushButton>
+
+namespace moescope {
+
+class MeasureButton : public QPushButton {
+  Q_OBJECT
+
+ public:
+  explicit MeasureButton(const QString& tool_tip, QWidget* parent);
+  void showProgress(const QString& progress);
+  void showRefused(const QString& why);
+  void showDone() { showProgress({}); }
+  bool busy() const { return !progress_.isEmpty(); }
+  const QString& progress() const { return progress_; }  // empty: no measurement runs
+  const QString& refused() const { return refused_; }    // why the last one failed or was cancelled; empty: it did not
+
+ signals:
+  void requested();
+  void cancelled();
+  void changed();  // the texts
+
+ private:
+  void set(const QString& progress, const QString& refused);
+  QString progress_, refused_;
+};
+
+}  // namespace moescope
