@@ -4,8 +4,8 @@
 // Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T]; Plogits [B,
 // S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L [T, K] of layer
 // L; dequantized.TENSOR, equal to the bit. A model that the trainer can hold begins to train with these losses. Absent
-// keys are not compared; unknown keys are errors. Exit status: 0 if all agree, 1 if something differs, 2 if a file
-// cannot be read.
+// keys are not compared; unknown keys are errors. Keys of cosines.safetensors, which make_cosines.py writes: Pcosine.L
+// [E, E]. Exit status: 0 if all agree, 1 if something differs, 2 if a file cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checkpoints/ablation/similar_experts.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/training_start.h"
 #include "core/data/dataset.h"
@@ -29,7 +30,7 @@ namespace {
 
 using namespace moescope;
 
-constexpr double kLogits = 1e-4, kLoss = 1e-5;
+constexpr double kLogits = 1e-4, kLoss = 1e-5, kCosine = 1e-5;
 constexpr double kHidden = 1e-4, kWeights = 1e-5;  // of values above 1 their share
 
 // Keeps everything that a pass reports.
@@ -143,6 +144,29 @@ bool compare_key(const Everything& pass, const Texts& texts, const std::string& 
   return true;
 }
 
+// Compares the similarity of the experts' outputs; `key` is "cosine.L".
+void compare_cosines(const CheckpointModel& model, const Texts& texts, const std::string& key,
+                     const TensorView& expected) {
+  const ExpertSimilarity found = similarity_of_experts(
+      model, {{"text", texts.ids}}, {.length = texts.length, .pieces = 1}, [](int, int) { return true; });
+  const LayerSimilarity& layer = *found.find(std::stoi(key.substr(std::string("cosine.").size())));
+  std::vector<float> got;
+  for (int i = 0; i < layer.experts(); ++i)
+    for (int j = 0; j < layer.experts(); ++j) got.push_back(static_cast<float>(layer.of(i, j).mean));
+  compare(expected.name, got, expected.floats(), kCosine);
+}
+
+void check_cosines(const std::string& folder, const CheckpointModel& model, const SafetensorsFile& expected) {
+  const std::filesystem::path path = std::filesystem::path(folder) / "cosines.safetensors";
+  if (!std::filesystem::exists(path)) return;
+  const SafetensorsFile cosines(path.string());
+  for (const TensorView& tensor : cosines.tensors()) {
+    const auto key = tensor.name.find("cosine.");
+    compare_cosines(model, texts_of(expected.at(tensor.name.substr(0, key) + "input_ids")), tensor.name.substr(key),
+                    tensor);
+  }
+}
+
 // The loss of the first step of a training that begins with this checkpoint, on these texts.
 double first_loss(const RunConfig& run, const Texts& texts) {
   RunConfig config = run;
@@ -194,6 +218,7 @@ void check(const std::string& folder) {
         known = compare_key(run.second, run.first, tensor.name.substr(prefix.size()), tensor);
     if (!known) throw std::runtime_error("expected.safetensors has '" + tensor.name + "', which is not known");
   }
+  check_cosines(folder, model, expected);
   check_training(folder, expected);
 }
 
