@@ -150,6 +150,9 @@ TEST_F(CliRun, TwoCheckpointsAreComparedOnTheSameTexts) {
   EXPECT_EQ(b->count(), 7);
   EXPECT_GT(b->value_at(Metric::fp32_kl, kWholeRun, 6), 0);
   EXPECT_FALSE(b->flip_frame_at(6)->flips.empty());
+  const Result same = run(run_model({"--with", path("model"), "--text", path("prose.txt"), "--length", "16"}));
+  EXPECT_NE(same.out.find("\ntext "), std::string::npos) << same.out << same.err;
+  EXPECT_EQ(same.out.find("0.00000"), std::string::npos) << "no gap is 0, without a sign\n" << same.out;
   EXPECT_EQ(with({"--recipe", "mxfp4"}).err,
             "moescope-cli: error: --with: cannot be combined with --write, --recipe or --without-each-expert\n");
   std::string tokens = read("other/tokenizer.json");

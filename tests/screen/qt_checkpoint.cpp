@@ -312,6 +312,21 @@ class CheckpointTest : public QObject {
     dialog->reject();
   }
 
+  void aModelAndItsCopyHaveNoGap() {
+    const QString copy = home_.filePath("copied_model");
+    std::filesystem::copy(folder_.toStdString(), copy.toStdString());
+    OpenWindow w;
+    w.window.files()->open({folder_, copy});
+    QPointer<CheckpointDialog> dialog = w.window.findChild<CheckpointDialog*>();
+    QTRY_VERIFY_WITH_TIMEOUT(facts(*dialog).contains("1,000 tokens (estimated"), kWaitMs);
+    dialog->addFiles({textFile("words.txt", "Who takes these words? ")});
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    dialog->findChild<QPushButton*>("checkpoint_run")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    auto* gaps = w.window.workspaces()->compare()->findChild<GapPlot*>();
+    QTRY_VERIFY2(gaps->valueText().endsWith(": gap 0"), qPrintable(gaps->valueText()));
+  }
+
   void aFolderAboveCheckpointsListsThem() {
     const QString above = home_.filePath("hub");
     for (const char* name : {"one", "deeper/two"}) {
