@@ -78,8 +78,8 @@ void GroupedAttention::project(const AttentionCall& call, ConstMatrix<float> h, 
     for (const Matrix<float>& x : {q, k, v}) clip_all(x, clip_);
   const Index width = shape().query_dim;
   for_each_token(call, [&](Index t, Index position) {
-    for (Index i = 0; i < shape().heads; ++i) call.angles.apply(q.row(t) + i * width, position, false);
-    for (Index i = 0; i < shape().key_heads; ++i) call.angles.apply(k.row(t) + i * width, position, false);
+    for (Index i = 0; i < shape().heads; ++i) call.rope.apply(q.row(t) + i * width, position, false);
+    for (Index i = 0; i < shape().key_heads; ++i) call.rope.apply(k.row(t) + i * width, position, false);
   });
 }
 
@@ -100,14 +100,14 @@ void LatentAttention::project(const AttentionCall& call, ConstMatrix<float> h, M
   linear_forward(*latent, w_.kv_b, *kv);
   for_each_token(call, [&](Index t, Index position) {
     float* shared_key = kva->row(t) + rank;
-    call.angles.apply(shared_key, position, latent_.interleaved);
+    call.rope.apply(shared_key, position, latent_.interleaved);
     for (Index head = 0; head < shape().heads; ++head) {
       const float* own = kv->row(t) + head * (nope + value);
       float* key = k.row(t) + head * (nope + rope);
       std::copy_n(own, nope, key);
       std::copy_n(shared_key, rope, key + nope);
       std::copy_n(own + nope, value, v.row(t) + head * value);
-      call.angles.apply(q.row(t) + head * (nope + rope) + nope, position, latent_.interleaved);
+      call.rope.apply(q.row(t) + head * (nope + rope) + nope, position, latent_.interleaved);
     }
   });
 }

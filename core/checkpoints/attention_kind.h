@@ -24,7 +24,7 @@ struct KeyValues {
 struct AttentionCall {
   std::span<const Index> begins;     // first token of each sequence, and T
   std::span<const Index> positions;  // [T] positions of the new tokens in their sequences
-  const RopeAngles& angles;          // angles of these positions
+  const Rope<float>& rope;           // tables for these positions
   KeyValues* cache = nullptr;  // earlier tokens of the only sequence, to which the new ones are added; may be nullptr
 };
 

@@ -175,15 +175,15 @@ void CheckpointModel::pass(std::span<const std::int32_t> ids, std::span<const In
   const FloatMatrix x(tokens, config_.dim), h(tokens, config_.dim), y(tokens, config_.dim);
   const Rows rows{*x, *h, *y};
   const Index longest = std::ranges::max(lengths);
-  const RopeAngles angles[] = {{config_.rope[0], rotated_dim(config_), before, longest},
-                               {config_.rope[1], rotated_dim(config_), before, longest}};
+  const Rope<float> ropes[] = {rope_of(config_.rope[0], rotated_dim(config_), before, longest),
+                               rope_of(config_.rope[1], rotated_dim(config_), before, longest)};
   embed(ids, *x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     watch.hidden(static_cast<int>(i), *x);
     layer_pass(i,
                {.begins = sequences.begins,
                 .positions = sequences.positions,
-                .angles = angles[config_.layers[i].sliding ? 1 : 0],
+                .rope = ropes[config_.layers[i].sliding ? 1 : 0],
                 .cache = cache ? &cache->layers[i] : nullptr},
                rows, watch);
   }
@@ -195,7 +195,7 @@ double CheckpointModel::measured_seconds_per_token() const {
   static constexpr Index kTokens = 256;
   const FloatMatrix x(kTokens, config_.dim), h(kTokens, config_.dim), y(kTokens, config_.dim);
   const Rows rows{*x, *h, *y};
-  const RopeAngles angles(config_.rope[0], rotated_dim(config_), 0, kTokens);
+  const Rope<float> rope = rope_of(config_.rope[0], rotated_dim(config_), 0, kTokens);
   const SequenceRows sequences(std::span(&kTokens, 1), 0);
   std::vector<std::int32_t> ids;
   for (Index t = 0; t < kTokens; ++t) ids.push_back(static_cast<std::int32_t>(t * 7919 % config_.vocab));
@@ -214,7 +214,7 @@ double CheckpointModel::measured_seconds_per_token() const {
     const auto one = std::ranges::find_if(layers_, of_kind);
     if (one == layers_.end()) continue;
     const auto index = static_cast<std::size_t>(one - layers_.begin());
-    const AttentionCall call{.begins = sequences.begins, .positions = sequences.positions, .angles = angles};
+    const AttentionCall call{.begins = sequences.begins, .positions = sequences.positions, .rope = rope};
     with_team([&] {
       seconds += timed([&] { layer_pass(index, call, rows, nobody); }) *
                  static_cast<double>(std::ranges::count_if(layers_, of_kind));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <numbers>
 
 namespace moescope {
@@ -81,29 +83,12 @@ double rope_score_factor(const RopeSettings& rope) {
   return temperature * temperature;
 }
 
-RopeAngles::RopeAngles(const RopeSettings& rope, int dim, Index first, Index count) : pairs_(dim / 2), first_(first) {
+Rope<float> rope_of(const RopeSettings& rope, int dim, Index first, Index count) {
   const std::vector<float> frequencies = rope_frequencies(rope, dim);
-  const double factor = rope_attention_factor(rope);
-  cos_.reserve(static_cast<std::size_t>(count * pairs_));
-  sin_.reserve(static_cast<std::size_t>(count * pairs_));
-  for (Index position = first; position < first + count; ++position)
-    for (const float frequency : frequencies) {
-      const auto angle = static_cast<double>(static_cast<float>(position) * frequency);
-      cos_.push_back(static_cast<float>(std::cos(angle) * factor));
-      sin_.push_back(static_cast<float>(std::sin(angle) * factor));
-    }
-}
-
-void RopeAngles::apply(float* x, Index position, bool interleaved) const {
-  const float* cos = cos_.data() + (position - first_) * pairs_;
-  const float* sin = sin_.data() + (position - first_) * pairs_;
-  const Index step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs_;
-  for (Index j = 0; j < pairs_; ++j) {
-    float &a = x[j * step], &b = x[j * step + apart];
-    const float first = a, second = b;
-    a = first * cos[j] - second * sin[j];
-    b = second * cos[j] + first * sin[j];
-  }
+  const auto angle = [&](Index position, Index pair) {
+    return static_cast<double>(static_cast<float>(position) * frequencies[static_cast<std::size_t>(pair)]);
+  };
+  return {first, count, std::ssize(frequencies), angle, rope_attention_factor(rope)};
 }
 
 }  // namespace moescope

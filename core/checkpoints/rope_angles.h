@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/checkpoints/checkpoint_config.h"
-#include "core/numerics/matrix.h"
+#include "core/model/layers/rope.h"
 
 namespace moescope {
 
@@ -16,18 +16,7 @@ double rope_attention_factor(const RopeSettings& rope);
 // Returns the additional factor of the scores in DeepSeek's YaRN.
 double rope_score_factor(const RopeSettings& rope);
 
-class RopeAngles {
- public:
-  // Computes the angles for the positions [first, first + count).
-  RopeAngles(const RopeSettings& rope, int dim, Index first, Index count);
-
-  // Rotates the `dim` values at `x` of the token at `position`. Pairs are neighbours if `interleaved`, otherwise dim /
-  // 2 apart.
-  void apply(float* x, Index position, bool interleaved) const;
-
- private:
-  Index pairs_, first_;
-  std::vector<float> cos_, sin_;  // [count, pairs]
-};
+// Returns the tables for the positions [first, first + count). Angles are products in FP32, as in transformers.
+Rope<float> rope_of(const RopeSettings& rope, int dim, Index first, Index count);
 
 }  // namespace moescope

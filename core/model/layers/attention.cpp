@@ -142,10 +142,10 @@ template <class T>
 void Attention<T>::rotate(AttentionActivations<T>& a) const {
   parallel_slices(tokens(), kAttentionTokens, [&](Index first, Index last) {
     for (Index t = first; t < last; ++t) {
-      const int position = static_cast<int>(t % length_);
-      rope_.apply(a.kva.row(t) + c_.kv_lora_rank, position, false);
+      const Index position = t % length_;
+      rope_.apply(a.kva.row(t) + c_.kv_lora_rank, position);
       for (int head = 0; head < c_.n_heads; ++head)
-        rope_.apply(a.q.row(t) + head * head_dim() + c_.qk_nope_head_dim, position, false);
+        rope_.apply(a.q.row(t) + head * head_dim() + c_.qk_nope_head_dim, position);
     }
   });
 }
@@ -156,15 +156,15 @@ void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   const Index rope_dim = c_.qk_rope_head_dim;
   parallel_slices(tokens(), kAttentionTokens, [&](Index first, Index last) {
     for (Index t = first; t < last; ++t) {
-      const int position = static_cast<int>(t % length_);
+      const Index position = t % length_;
       T* shared = ws.dkva.row(t) + c_.kv_lora_rank;
       std::fill_n(shared, rope_dim, T{0});
       for (int head = 0; head < c_.n_heads; ++head) {
         const T* share = ws.dk_rope.row(Index{head} * tokens() + t);
         for (Index j = 0; j < rope_dim; ++j) shared[j] += share[j];
-        rope_.apply(ws.dq.row(t) + head * head_dim() + c_.qk_nope_head_dim, position, true);
+        rope_.apply_back(ws.dq.row(t) + head * head_dim() + c_.qk_nope_head_dim, position);
       }
-      rope_.apply(shared, position, true);
+      rope_.apply_back(shared, position);
     }
   });
 }

@@ -57,7 +57,10 @@ template <class T>
 class Attention {
  public:
   Attention(const ModelConfig& config, int sequences, int length)
-      : c_(config), sequences_(sequences), length_(length), rope_(length, config.qk_rope_head_dim, config.rope_theta) {}
+      : c_(config),
+        sequences_(sequences),
+        length_(length),
+        rope_(Rope<T>::plain(length, config.qk_rope_head_dim, config.rope_theta)) {}
 
   // y = x + attention(rms(x)).
   void forward(const LayerView<T>& w, ConstMatrix<T> x, AttentionActivations<T>& a, Matrix<T> y,

@@ -1,35 +1,58 @@
-// Rotary position embedding on adjacent pairs: (a, b) -> (a cos - b sin, a sin + b cos), angle = position *
-// theta^(-2j/d) for pair j of d dimensions (Su et al. 2021; the interleaved form, as in DeepSeek-V3).
+// Rotary position embedding (Su et al. 2021): each pair (a, b) of a head's dimensions becomes (a cos - b sin, a sin + b
+// cos), with an angle for each position and pair.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <vector>
+
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
 template <class T>
 class Rope {
  public:
-  // Tables are computed in double and rounded once. `dim` must be even.
-  Rope(int positions, int dim, double theta);
+  // Tables for the positions [first, first + count): cos and sin of angle(position, pair), in radians, times `factor`
+  // in double, rounded once.
+  template <class Angle>
+  Rope(Index first, Index count, Index pairs, const Angle& angle, double factor = 1) : first_(first), pairs_(pairs) {
+    for (Index position = first; position < first + count; ++position)
+      for (Index pair = 0; pair < pairs; ++pair) {
+        const double radians = angle(position, pair);
+        cos_.push_back(static_cast<T>(std::cos(radians) * factor));
+        sin_.push_back(static_cast<T>(std::sin(radians) * factor));
+      }
+  }
+  // Angles position * theta^(-2j/dim) for pair j, positions from 0 on. `dim` must be even.
+  static Rope plain(Index positions, Index dim, double theta) {
+    return {0, positions, dim / 2, [=](Index position, Index pair) {
+              return static_cast<double>(position) *
+                     std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
+            }};
+  }
 
-  // Rotates `x`, dim values of the token at `position`, in place; `inverse` rotates back, which is the gradient.
-  void apply(T* x, int position, bool inverse) const {
-    const T* cos = cos_.data() + static_cast<std::size_t>(position) * pairs_;
-    const T* sin = sin_.data() + static_cast<std::size_t>(position) * pairs_;
-    for (std::size_t j = 0; j < pairs_; ++j) {
-      const T a = x[2 * j], b = x[2 * j + 1], s = inverse ? -sin[j] : sin[j];
-      x[2 * j] = a * cos[j] - b * s;
-      x[2 * j + 1] = a * s + b * cos[j];
+  // Rotates `x`, the values of the token at `position`, in place. The dimensions of a pair are neighbours if
+  // `interleaved`, as in DeepSeek-V3, otherwise half of all dimensions apart.
+  void apply(T* x, Index position, bool interleaved = true) const { rotate(x, position, false, interleaved); }
+  // Rotates interleaved values back, which is the gradient.
+  void apply_back(T* x, Index position) const { rotate(x, position, true, true); }
+
+ private:
+  void rotate(T* x, Index position, bool back, bool interleaved) const {
+    const T* cos = cos_.data() + (position - first_) * pairs_;
+    const T* sin = sin_.data() + (position - first_) * pairs_;
+    const Index step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs_;
+    for (Index j = 0; j < pairs_; ++j) {
+      T &first = x[j * step], &second = x[j * step + apart];
+      const T a = first, b = second, s = back ? -sin[j] : sin[j];
+      first = a * cos[j] - b * s;
+      second = a * s + b * cos[j];
     }
   }
 
- private:
-  std::size_t pairs_;
-  std::vector<T> cos_, sin_;  // [positions, dim / 2]
+  Index first_, pairs_;
+  std::vector<T> cos_, sin_;  // [count, pairs]
 };
-
-extern template class Rope<float>;
-extern template class Rope<double>;
 
 }  // namespace moescope

@@ -74,14 +74,14 @@ TEST(Gradients, RmsNorm) {
 }
 
 TEST(Gradients, RopeTurnsBackExactly) {
-  const Rope<double> rope(50, 6, 10000);
+  const auto rope = Rope<double>::plain(50, 6, 10000);
   std::vector<double> x = random_values(6, "x");
   const std::vector<double> r = random_values(6, "r");
   std::vector<double> dx = r;
-  rope.apply(dx.data(), 37, true);
+  rope.apply_back(dx.data(), 37);
   expect_gradient("x", x.data(), dx.data(), x.size(), [&] {
     std::vector<double> y = x;
-    rope.apply(y.data(), 37, false);
+    rope.apply(y.data(), 37);
     return weighted_sum(r, y.data());
   });
 }
