@@ -207,7 +207,6 @@ void FileActions::askCheckpointTexts(const QString& folder, const QString& refer
   connect(dialog, &CheckpointDialog::logWanted, this, [this, folder] { offerRuns(folder); });
   dialog->open();
   rememberRecentFile(folder);
-  emit checkpointOffered(folder);
 }
 
 // The form shows the settings, so that the text can be chosen before the start.

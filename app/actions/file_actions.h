@@ -43,10 +43,9 @@ class FileActions : public Actions {
   void lessonOpened(QString path);
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
-  void formWanted();                       // the set-up form was filled and should be shown
-  void checkpointOffered(QString folder);  // asks which texts to run through the model of the folder
-  void runsOffered(QString folder);        // asks which runs or checkpoints of the folder to open
-  void textUnknown(QString path);          // asks whether to train on this text
+  void formWanted();                 // the set-up form was filled and should be shown
+  void runsOffered(QString folder);  // asks which runs or checkpoints of the folder to open
+  void textUnknown(QString path);    // asks whether to train on this text
 
  private:
   void openSnapshot(const QStringList& paths);

@@ -84,9 +84,4 @@ void Popover::showEvent(QShowEvent* event) {
   emit opened();
 }
 
-void Popover::hideEvent(QHideEvent* event) {
-  QFrame::hideEvent(event);
-  emit closed();
-}
-
 }  // namespace moescope

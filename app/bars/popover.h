@@ -20,7 +20,6 @@ class Popover : public QFrame {
 
  signals:
   void opened();
-  void closed();
 
  protected:
   QLabel* addRow(const QString& name, QWidget* field);
@@ -31,7 +30,6 @@ class Popover : public QFrame {
   void paintEvent(QPaintEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
   void showEvent(QShowEvent* event) override;
-  void hideEvent(QHideEvent* event) override;
 
  private:
   QVBoxLayout* column_;
