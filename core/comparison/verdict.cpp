@@ -98,11 +98,6 @@ std::string steps_text(StepRange range) {
   return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
 }
 
-// Returns "38 steps".
-std::string in_steps(std::int64_t steps) {
-  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
-}
-
 std::string against_what_matters(const Conclusion& c) {
   const float size = std::fabs(c.gap);
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
@@ -156,10 +151,10 @@ std::string near_text(const Conclusion& c) {
 }
 
 std::string too_short_text(const Conclusion& c, std::int64_t taken) {
-  if (taken < kLeastSteps) return "too early to tell: verdict in " + in_steps(c.lacking);
+  if (taken < kLeastSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
   return std::string("too few values of the ") + loss_words(c.loss) +
          " were measured to judge, each quarter of the last half of the steps needs one" +
-         (c.lacking > 0 ? "; verdict in " + in_steps(c.lacking) : "");
+         (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
 }
 
 std::string in_words(const GapTrack& run, const Conclusion& c) {
@@ -178,7 +173,7 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
       return who + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
       if (c.lacking > 0)
-        return who + "too early to tell: " + gap + "; verdict in " + in_steps(c.lacking) +
+        return who + "too early to tell: " + gap + "; verdict in " + counted(c.lacking, "step", "steps") +
                ", when its noise twin has taken " + std::to_string(kLeastSteps);
       return who + "not told apart: " + gap + "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:

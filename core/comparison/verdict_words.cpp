@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/io/words.h"
+
 namespace moescope {
 namespace {
 
@@ -40,10 +42,6 @@ std::string times_what_matters(double ratio) {
 
 Reasons sizes(const Conclusion& c) {
   return {times_what_matters(static_cast<double>(std::fabs(c.gap) / c.matters))};
-}
-
-std::string steps_text(std::int64_t steps) {
-  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
 bool is_open(const Conclusion& c) {
@@ -145,10 +143,11 @@ const char* to_text(VerdictWord word) {
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
+  const std::string lacking = counted(c.lacking, "step", "steps");
   switch (c.verdict) {
     case Verdict::too_short:
       if (c.lacking == 0) return {"too few values of the loss", "too few values"};
-      return {"verdict in " + steps_text(c.lacking)};
+      return {"verdict in " + lacking};
     case Verdict::lost: {
       const std::string step = std::to_string(c.steps.first);
       if (c.lost_is_a) return {"A's loss is NaN or infinite from step " + step, "A: NaN from step " + step};
@@ -157,13 +156,11 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
     case Verdict::identical:
       return {"the same losses to the bit", "the same losses"};
     case Verdict::no_twin:
-      if (c.lacking > 0)
-        return {"the noise twin needs " + steps_text(c.lacking) + " more", "in " + steps_text(c.lacking)};
+      if (c.lacking > 0) return {"the noise twin needs " + lacking + " more", "in " + lacking};
       return {"no noise twin to compare with", "no noise twin"};
     case Verdict::twins_near:
       if (c.lacking == 0) return {"the noise twin hardly differs from A", "noise not known"};
-      return {"in about " + steps_text(c.lacking) + ", when the noise twin differs from A",
-              "in about " + steps_text(c.lacking)};
+      return {"in about " + lacking + ", when the noise twin differs from A", "in about " + lacking};
     case Verdict::equal:
       return {"less than what matters"};
     case Verdict::unclear:
