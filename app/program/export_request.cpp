@@ -23,6 +23,12 @@ namespace {
 
 const QStringList kForms = {"png", "svg", "csv", "html"};
 
+// Case, spaces and hyphens do not matter.
+bool sameName(const QString& a, const QString& b) {
+  const auto plain = [](QString text) { return text.remove(' ').remove('-').remove('_').toLower(); };
+  return plain(a) == plain(b);
+}
+
 QString panelNames(const WorkspaceTabs& workspaces) {
   QString text;
   for (const Workspace* workspace : workspaces.all())
@@ -73,11 +79,6 @@ void exportOpened(MainWindow* window, const Arguments& arguments) {
 }
 
 }  // namespace
-
-bool sameName(const QString& a, const QString& b) {
-  const auto plain = [](QString text) { return text.remove(' ').remove('-').remove('_').toLower(); };
-  return plain(a) == plain(b);
-}
 
 void addExportOptions(QCommandLineParser& parser) {
   parser.addOption({"export", "Export a panel or a workspace of FILE and quit; needs no display.", "OUT"});

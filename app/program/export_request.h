@@ -22,7 +22,4 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
 // Opens the files, writes the requested output and quits.
 void takeExport(MainWindow* window, const Arguments& arguments);
 
-// Finds a workspace by name and a panel by title; case, spaces and hyphens do not matter.
-bool sameName(const QString& a, const QString& b);
-
 }  // namespace moescope
