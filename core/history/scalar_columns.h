@@ -16,12 +16,21 @@
 
 #include "core/frame/figures.h"
 #include "core/frame/frame.h"
-#include "core/history/layer_values.h"
+#include "core/frame/metrics.h"
 #include "core/history/pyramid.h"
 #include "core/history/step_range.h"
 #include "core/history/step_rows.h"
 
 namespace moescope {
+
+// Columns of a layer: figures of its router, then figures derived from the arrays of a frame.
+inline constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
+inline constexpr int kNumRouterMetrics = static_cast<int>(kRouterFigures.size());
+inline constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;
+static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
+
+// Figures derived from arrays, in the order of Metric, beginning after the router figures.
+using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
 
 class ScalarColumns {
  public:

@@ -1,9 +1,25 @@
 #include "widgets/compare/loss_gap_panel.h"
 
+#include <QPainter>
+#include <algorithm>
 #include <cmath>
+
+#include "widgets/look/tokens.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {
+
+// Share of raw gaps outside the axis at either end: spikes of the first steps do not determine it.
+constexpr double kSpared = 0.02;
+
+QString signedGap(double value) {
+  if (!std::isfinite(value)) return QStringLiteral("–");
+  const QString digits = QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3);
+  if (digits.toDouble() == 0) return QStringLiteral("0");
+  const QString text = withMinus(digits);
+  return value > 0 ? QLatin1Char('+') + text : text;
+}
 
 // "B", "B and C", "B, C and N".
 QString listed(QStringList letters) {
@@ -12,6 +28,253 @@ QString listed(QStringList letters) {
 }
 
 }  // namespace
+
+GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
+  legend_rows_ = 1;
+}
+
+int GapPlot::bins() const {
+  const auto pixels = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
+  return static_cast<int>(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
+}
+
+void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn) {
+  series_ = std::move(series);
+  ground_ = ground;
+  drawn_ = drawn;
+  chooseEnds();  // first: the width of the plot depends on it
+  curves_.clear();
+  for (const GapSeries& each : series_) {
+    Curve& curve = curves_.emplace_back();
+    if (drawn != Gaps::smoothed) curve.raw = gaps.series(each.place, range(), bins());
+    if (drawn != Gaps::each_step) {
+      curve.values = gaps.smoothed(each.place, range(), bins());
+      continue;
+    }
+    for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
+    curve.raw.clear();
+  }
+  chooseValueRange();
+}
+
+// Reserves room for the longest text at an end, so that the plot keeps its width while the values change.
+void GapPlot::chooseEnds() {
+  const QFontMetrics metrics(semibold(font()));
+  int widest = 0;
+  for (const GapSeries& each : series_)
+    widest = std::max(widest, metrics.horizontalAdvance(each.letter + QStringLiteral(" +0.00000")));
+  ends_ = widest + kSpace12 <= width() / 3 && static_cast<int>(series_.size()) * metrics.height() <= height() / 2;
+  right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
+}
+
+// Chooses a range with all gaps of the curves, nearly all of those behind them, and the band.
+void GapPlot::chooseValueRange() {
+  double low = 0, high = 0;
+  const auto take = [&](double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  };
+  for (const Curve& curve : curves_) {
+    for (const float value : curve.values) take(static_cast<double>(value));
+    std::vector<float> raw;
+    for (const PyramidBin& bin : curve.raw)
+      if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
+    if (raw.empty()) continue;
+    std::ranges::sort(raw);
+    const auto spared = static_cast<std::size_t>(kSpared * static_cast<double>(raw.size()));
+    take(static_cast<double>(raw[spared]));
+    take(static_cast<double>(raw[raw.size() - 1 - spared]));
+  }
+  take(static_cast<double>(ground_.matters));
+  take(-static_cast<double>(ground_.matters));
+  if (low == 0 && high == 0) low = -1e-3, high = 1e-3;
+  const ValueRange next = niceRange(low, high, false);
+  const bool holds = values_.low <= next.low && values_.high >= next.high;
+  if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
+}
+
+double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
+  const double per_bin = static_cast<double>(range().size()) / static_cast<double>(bins);
+  return static_cast<double>(range().first) - 0.5 + (static_cast<double>(bin) + 0.5) * per_bin;
+}
+
+std::size_t GapPlot::binAt(std::int64_t step) const {
+  const std::size_t bins = curves_.front().values.size();
+  const auto bin = static_cast<std::size_t>((step - range().first) * static_cast<std::int64_t>(bins) / range().size());
+  return std::min(bin, bins - 1);
+}
+
+std::int64_t GapPlot::shownStep() const {
+  return std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(), range().first,
+                    range().last);
+}
+
+QString GapPlot::staticKey() const {
+  return TimeAxisPlot::staticKey() +
+         QStringLiteral(":%1:%2:%3:%4:%5")
+             .arg(values_.low)
+             .arg(values_.high)
+             .arg(ground_.matters)
+             .arg(ground_.judged.first)
+             .arg(ground_.judged.last) +
+         caption_;
+}
+
+void GapPlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  paintGround(painter);
+  paintStepAxis(painter);
+  std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, plot.height() / withType(36)));
+  for (Tick& tick : ticks)
+    if (tick.value > 0) tick.label.prepend(QLatin1Char('+'));
+  paintLeftAxis(painter, valueAxis(), ticks, caption_);
+  const int zero = static_cast<int>(std::lround(valueAxis().toPixel(0)));
+  painter.setPen(mutedText(palette()));
+  painter.drawLine(plot.left(), zero, plot.right(), zero);
+}
+
+// Paints the judged steps and the band that is too small to matter, behind the grid.
+void GapPlot::paintGround(QPainter& painter) const {
+  const Colors& c = colors(palette());
+  const QRect plot = plotRect();
+  const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
+  if (!judged.empty()) {
+    const double left = xOf(static_cast<double>(judged.first)), right = xOf(static_cast<double>(judged.last));
+    painter.fillRect(QRectF(left, plot.top(), right - left, plot.height()), QColor(c.sunken));
+  }
+  if (!std::isfinite(ground_.matters)) return;
+  const double matters = static_cast<double>(ground_.matters);
+  const double top = valueAxis().toPixel(matters), bottom = valueAxis().toPixel(-matters);
+  painter.fillRect(QRectF(plot.left(), top, plot.width(), bottom - top), QColor(c.good_soft));
+  painter.setPen(QColor(c.good));
+  for (const double y : {top, bottom}) painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
+}
+
+void GapPlot::paintData(QPainter& painter) {
+  painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
+  for (std::size_t i = 0; i < curves_.size(); ++i) paintCurve(painter, curves_[i], series_[i].color);
+  const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
+  if (judged.empty()) return;
+  const int left = static_cast<int>(xOf(static_cast<double>(judged.first))) + kSpace4;
+  const QString words = "judged: the last half";
+  if (left + fontMetrics().horizontalAdvance(words) > xOf(static_cast<double>(judged.last))) return;
+  painter.setPen(mutedText(palette()));
+  QRect place(left, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
+  if (crossed(place)) {
+    QRect below = place;
+    below.moveBottom(plotRect().bottom() - 2);
+    if (!crossed(below)) place = below;
+  }
+  painter.drawText(place, Qt::AlignLeft, words);
+}
+
+// By a curve.
+bool GapPlot::crossed(const QRect& place) const {
+  const Axis axis = valueAxis();
+  return std::ranges::any_of(curves_, [&](const Curve& curve) {
+    for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
+      if (!std::isfinite(curve.values[bin])) continue;
+      const QPointF at(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
+      if (QRectF(place).contains(at)) return true;
+    }
+    return false;
+  });
+}
+
+void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const {
+  const Axis axis = valueAxis();
+  const QColor strong = seriesColor(color, dark());
+  std::vector<QLineF> spans;
+  std::vector<QPointF> raw, points;
+  for (std::size_t bin = 0; bin < curve.raw.size(); ++bin) {
+    const double x = xOf(centreOf(bin, curve.raw.size()));
+    const PyramidBin& slice = curve.raw[bin];
+    if (slice.finite == 0) continue;
+    const double top = axis.toPixel(slice.max), bottom = axis.toPixel(slice.min);
+    if (bottom - top > 1) spans.emplace_back(x, top, x, bottom);
+    raw.emplace_back(x, axis.toPixel(slice.mean()));
+  }
+  for (std::size_t bin = 0; bin < curve.values.size(); ++bin)
+    if (std::isfinite(curve.values[bin]))
+      points.emplace_back(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
+  painter.setPen(QPen(rawColor(strong), 0));
+  painter.drawLines(spans.data(), static_cast<int>(spans.size()));
+  drawCurve(painter, raw, false);
+  painter.setPen(QPen(strong, 0, seriesLine(color)));
+  drawCurve(painter, points, true);
+}
+
+void GapPlot::paintOverlay(QPainter& painter) {
+  paintEnds(painter);
+  TimeAxisPlot::paintOverlay(painter);
+}
+
+QRegion GapPlot::hoverRegion() const {
+  return TimeAxisPlot::hoverRegion() | QRect(QPoint(plotRect().right() + 2, 0), rect().bottomRight());
+}
+
+// The value at the bin of `step`, or the newest before it: a run may be a step behind.
+float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) const {
+  for (std::size_t bin = binAt(step) + 1; bin-- > 0;)
+    if (std::isfinite(values[bin])) return values[bin];
+  return kNoValue;
+}
+
+QString GapPlot::endText(std::size_t curve) const {
+  return series_[curve].letter + QLatin1Char(' ') +
+         signedGap(static_cast<double>(newestAt(curves_[curve].values, shownStep())));
+}
+
+// Paints names and values at the ends of the curves, moved apart where the ends are close.
+void GapPlot::paintEnds(QPainter& painter) const {
+  if (!ends_ || curves_.empty() || range().empty()) return;
+  const QFont usual = painter.font(), strong = semibold(usual);
+  const QFontMetrics metrics(strong);
+  const int line = metrics.height() - 2, left = plotRect().right() + kSpace8;
+  struct End {
+    std::size_t curve;
+    double y;
+  };
+  std::vector<End> ends;
+  for (std::size_t i = 0; i < curves_.size(); ++i) {
+    const float value = newestAt(curves_[i].values, range().last);
+    if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(static_cast<double>(value))});
+  }
+  std::ranges::stable_sort(ends, {}, &End::y);
+  double next = plotRect().top() + 2;
+  for (End& end : ends) next = (end.y = std::max(end.y, next)) + line;
+  double lowest = plotRect().bottom();
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) lowest = (end->y = std::min(end->y, lowest)) - line;
+  for (const End& end : ends) {
+    const GapSeries& series = series_[end.curve];
+    const int baseline = static_cast<int>(std::lround(end.y)) + metrics.ascent() / 2 - 1;
+    painter.setFont(strong);
+    painter.setPen(seriesColor(series.color, dark()));
+    painter.drawText(left, baseline, series.letter);
+    painter.setFont(usual);
+    painter.setPen(palette().text().color());
+    painter.drawText(left + metrics.horizontalAdvance(series.letter), baseline,
+                     endText(end.curve).mid(series.letter.size()));
+  }
+}
+
+QStringList GapPlot::readoutAt(QPoint position) const {
+  if (curves_.empty() || range().empty()) return {};
+  const std::int64_t step = stepAt(position.x());
+  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(step)))};
+  for (std::size_t i = 0; i < series_.size(); ++i) {
+    const double value = static_cast<double>(newestAt(curves_[i].values, step));
+    QString line = QString("%1 %2: gap %3").arg(series_[i].letter, series_[i].name, signedGap(value));
+    if (drawn_ != Gaps::each_step) line += QString(", smoothed");
+    if (!curves_[i].raw.empty() && curves_[i].raw[binAt(step)].finite > 0)
+      line += QString(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
+    lines << line;
+  }
+  if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())
+    lines << QString("one of the judged steps");
+  return lines;
+}
 
 LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
     : Panel(selection, "Loss gap", Provenance::measured_here, parent), runs_(runs), judged_(judged) {

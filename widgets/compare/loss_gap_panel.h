@@ -2,12 +2,75 @@
 #pragma once
 
 #include <QComboBox>
+#include <vector>
 
-#include "widgets/compare/gap_plot.h"
+#include "core/comparison/comparison.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/panel/panel.h"
+#include "widgets/plots/time_axis_plot.h"
 
 namespace moescope {
+
+struct GapSeries {
+  int place = 1;  // place of the run among the open runs
+  QString letter, name;
+  int color = 0;
+};
+
+// Gaps of runs to run A over steps, named at their ends with their values at the crosshair or the cursor; the band that
+// is too small to matter, and the steps that are judged.
+class GapPlot : public TimeAxisPlot {
+  Q_OBJECT
+
+ public:
+  explicit GapPlot(Selection* selection, QWidget* parent = nullptr);
+
+  struct Ground {
+    float matters = kNoValue;  // half the width of the band
+    StepRange judged;
+  };
+  // Which gaps are drawn as curves; both: the smoothed ones, and each step's faintly behind.
+  enum class Gaps { smoothed, both, each_step };
+  // Called in refill.
+  void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn);
+  void setCaption(const QString& caption) { caption_ = caption; }
+
+ protected:
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QRegion hoverRegion() const override;
+  void paintPrintedOverlay(QPainter& painter) override { paintEnds(painter); }
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  struct Curve {
+    std::vector<PyramidBin> raw;  // gaps behind the curve; empty: none
+    std::vector<float> values;    // gaps of the curve
+  };
+  int bins() const;
+  float newestAt(const std::vector<float>& values, std::int64_t step) const;
+  double centreOf(std::size_t bin, std::size_t bins) const;
+  std::size_t binAt(std::int64_t step) const;
+  std::int64_t shownStep() const;
+  Axis valueAxis() const { return axisUp(values_.low, values_.high); }
+  bool crossed(const QRect& place) const;
+  void chooseEnds();
+  void chooseValueRange();
+  QString endText(std::size_t curve) const;
+  void paintGround(QPainter& painter) const;
+  void paintCurve(QPainter& painter, const Curve& curve, int color) const;
+  void paintEnds(QPainter& painter) const;
+
+  std::vector<GapSeries> series_;
+  std::vector<Curve> curves_;
+  Ground ground_;
+  Gaps drawn_ = Gaps::smoothed;
+  bool ends_ = true;  // whether the ends have room for names
+  QString caption_;
+  ValueRange values_;
+};
 
 class LossGapPanel : public Panel {
   Q_OBJECT

@@ -1,7 +1,13 @@
 #include "widgets/microscaling/what_if_panel.h"
 
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
@@ -9,10 +15,299 @@
 namespace moescope {
 namespace {
 
+constexpr double kLightestDb = 45, kDarkestDb = 10;  // ends of the colour scale
+constexpr int kCellGap = 1;
+constexpr int kTallestRow = 36;  // tallest row with the usual font size
+
 constexpr std::size_t kMaxTriedElements = std::size_t{4}
                                           << 20;  // limit on elements, about 0.3 s; larger tensors are sampled
 
 }  // namespace
+
+WhatIfTable::WhatIfTable(QWidget* parent) : PlotFrame(parent) {
+  setAccessibleName("This tensor in every format");
+}
+
+void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
+  rows_ = std::move(rows);
+  markDirty();
+}
+
+void WhatIfTable::setSchemes(std::vector<WhatIfRow> schemes) {
+  schemes_ = std::move(schemes);
+  markDirty();
+}
+
+void WhatIfTable::setMetric(WhatIfMetric metric) {
+  metric_ = metric;
+  markDirty();
+}
+
+void WhatIfTable::setColumns(WhatIfColumns columns) {
+  columns_ = columns;
+  markDirty();
+}
+
+void WhatIfTable::setChoice(const OperandFormat& format, BlockAxis axis) {
+  choice_ = format;
+  axis_ = axis;
+  markDirty();
+}
+
+int WhatIfTable::columnCount() const {
+  return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
+}
+
+// The selected format, or its counterpart with power-of-two scales, since the table has no row for other scales.
+OperandFormat WhatIfTable::mxChoice() const {
+  return choice_.scheme == QuantScheme::mx ? choice_ : mx_format(ElementFormat::e4m3);
+}
+
+const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
+  OperandFormat format = mxChoice();
+  format.element = static_cast<ElementFormat>(cell.format);
+  if (columns_ == WhatIfColumns::block_sizes)
+    format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
+  else
+    format.rule = static_cast<ScaleRule>(cell.column);
+  const int index = what_if_index(format, axis_);
+  return rows_[static_cast<std::size_t>(std::max(0, index))];
+}
+
+double WhatIfTable::valueOf(const QuantSums& sums) const {
+  switch (metric_) {
+    case WhatIfMetric::sqnr:
+      return sums.sqnr_db();
+    case WhatIfMetric::underflow:
+      return sums.underflow_share();
+    case WhatIfMetric::clipped:
+      return sums.clipped_share();
+  }
+  return 0;
+}
+
+QString WhatIfTable::textOf(const QuantSums& sums) const {
+  const double value = valueOf(sums);
+  if (metric_ != WhatIfMetric::sqnr) return formatPercent(value);
+  return std::isnan(value)   ? QString("NaN")
+         : std::isinf(value) ? QString("exact")
+                             : withMinus(QString::number(value, 'f', 1));
+}
+
+// Position on the colour scale. The strong end is less SQNR or more loss; shares by their square root, so that 0.1 % is
+// visible beside 90 %.
+double WhatIfTable::position(double value) const {
+  return metric_ == WhatIfMetric::sqnr ? (kLightestDb - value) / (kLightestDb - kDarkestDb) : std::sqrt(value);
+}
+
+QRgb WhatIfTable::colorOf(const QuantSums& sums) const {
+  return matrixLut(dark())[scaleCode(position(valueOf(sums)))];
+}
+
+QMargins WhatIfTable::margins() const {
+  return {fontMetrics().horizontalAdvance("Block size") + kSpace12, fontMetrics().height() + kSpace4, 0, 0};
+}
+
+bool WhatIfTable::showsSchemes() const {
+  const int line = fontMetrics().height();
+  return !schemes_.empty() && plotRect().height() - (2 * line + kSpace16) >= kNumElementFormats * (line + 2);
+}
+
+int WhatIfTable::schemesHeight() const {
+  return showsSchemes() ? 2 * fontMetrics().height() + kSpace16 : 0;
+}
+
+QRect WhatIfTable::cellRect(int format, int column) const {
+  const QRect plot = plotRect();
+  const int width = std::max(8, plot.width() / columnCount());
+  const int height =
+      std::clamp((plot.height() - schemesHeight()) / kNumElementFormats, fontMetrics().height(), withType(kTallestRow));
+  return {plot.left() + column * width, plot.top() + format * height, width - kCellGap, height - kCellGap};
+}
+
+QRect WhatIfTable::schemeRect(int scheme) const {
+  const QRect plot = plotRect();
+  const int line = fontMetrics().height(), top = cellRect(kNumElementFormats, 0).top() + line + kSpace12;
+  const int width = std::max(8, (plot.right() + 1) / kWhatIfSchemes);
+  return {scheme * width, top, width - kCellGap, line + kSpace4};
+}
+
+const WhatIfRow& WhatIfTable::schemeRow(int scheme) const {
+  return schemes_[static_cast<std::size_t>(static_cast<int>(axis_) * kWhatIfSchemes + scheme)];
+}
+
+// The scheme at a position; nullptr: there is none.
+const WhatIfRow* WhatIfTable::schemeAt(QPoint position) const {
+  if (!showsSchemes()) return nullptr;
+  for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme)
+    if (schemeRect(scheme).contains(position)) return &schemeRow(scheme);
+  return nullptr;
+}
+
+void WhatIfTable::paintSchemes(QPainter& painter) const {
+  if (!showsSchemes()) return;
+  const QFont usual = painter.font();
+  const QRect first = schemeRect(0);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(0, first.top() - fontMetrics().height() - 2, width(), fontMetrics().height()),
+                   Qt::AlignLeft | Qt::AlignVCenter, "Scales that are not powers of two");
+  for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme) {
+    const WhatIfRow& row = schemeRow(scheme);
+    const QRect box = schemeRect(scheme), inner = box.adjusted(kSpace8, 0, -kSpace8, 0);
+    const QRgb color = colorOf(row.sums);
+    painter.fillRect(box, QColor(color));
+    painter.setPen(textOn(color));
+    painter.setFont(semibold(usual));
+    const QString value = textOf(row.sums);
+    const int taken = painter.fontMetrics().horizontalAdvance(value) + kSpace4;
+    painter.drawText(inner, Qt::AlignRight | Qt::AlignVCenter, value);
+    painter.setFont(usual);
+    const QString name = shortFormatLabel(row.format);
+    painter.drawText(
+        inner, Qt::AlignLeft | Qt::AlignVCenter,
+        fittingText({name, name.section(QLatin1Char(' '), -1)}, painter.fontMetrics(), inner.width() - taken));
+  }
+}
+
+bool WhatIfTable::find(QPoint position, Cell* cell) const {
+  if (rows_.empty()) return false;
+  for (int format = 0; format < kNumElementFormats; ++format)
+    for (int column = 0; column < columnCount(); ++column)
+      if (cellRect(format, column).contains(position)) {
+        *cell = {format, column};
+        return true;
+      }
+  return false;
+}
+
+WhatIfTable::Cell WhatIfTable::choiceCell() const {
+  int column = static_cast<int>(choice_.rule);
+  if (columns_ == WhatIfColumns::block_sizes) {
+    const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
+    column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
+  }
+  return {static_cast<int>(choice_.element), choice_.scheme == QuantScheme::mx ? column : -1};
+}
+
+int WhatIfTable::schemeOfChoice() const {
+  if (choice_.scheme == QuantScheme::mx) return -1;
+  for (int scheme = 0; scheme < kWhatIfSchemes && !schemes_.empty(); ++scheme)
+    if (schemeRow(scheme).format == choice_) return scheme;
+  return -1;
+}
+
+const QuantSums* WhatIfTable::sumsOf(ElementFormat element, BlockAxis axis) const {
+  OperandFormat format = mxChoice();
+  format.element = element;
+  const int index = what_if_index(format, axis);
+  return index < 0 || rows_.empty() ? nullptr : &rows_[static_cast<std::size_t>(index)].sums;
+}
+
+const QuantSums* WhatIfTable::chosenSums() const {
+  if (const int scheme = schemeOfChoice(); scheme >= 0) return &schemeRow(scheme).sums;
+  return choice_.scheme == QuantScheme::mx ? sumsOf(choice_.element, axis_) : nullptr;
+}
+
+void WhatIfTable::paintHeads(QPainter& painter) const {
+  const QFont usual = painter.font();
+  const QFontMetrics metrics(usual);
+  const bool sizes = columns_ == WhatIfColumns::block_sizes;
+  const auto above = [&](const QRect& cell, int left) {
+    return QRect(left, cell.top() - metrics.height() - 2, cell.right() + 1 - left, metrics.height());
+  };
+  painter.setPen(mutedText(palette()));
+  const QRect corner = cellRect(0, 0);
+  painter.drawText(above(corner.translated(-corner.width(), 0), 0), Qt::AlignLeft | Qt::AlignVCenter,
+                   sizes ? QString("Block size") : QString("Scale rule"));
+  for (int column = 0; column < columnCount(); ++column) {
+    const QRect cell = cellRect(0, column);
+    painter.drawText(above(cell, cell.left()), Qt::AlignCenter,
+                     sizes ? QString::number(kWhatIfBlocks[static_cast<std::size_t>(column)])
+                           : scaleRuleLabel(static_cast<ScaleRule>(column)));
+  }
+  painter.setPen(palette().text().color());
+  for (int format = 0; format < kNumElementFormats; ++format) {
+    const QRect cell = cellRect(format, 0);
+    const bool chosen = choice_.scheme == QuantScheme::mx && format == static_cast<int>(choice_.element);
+    painter.setFont(chosen ? semibold(usual) : usual);
+    painter.drawText(QRect(0, cell.top(), cell.left(), cell.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                     elementFormatLabel(static_cast<ElementFormat>(format)));
+  }
+  painter.setFont(usual);
+}
+
+void WhatIfTable::paintCell(QPainter& painter, const Cell& cell) const {
+  const QRect box = cellRect(cell.format, cell.column);
+  const QuantSums& sums = rowOf(cell).sums;
+  const QRgb color = colorOf(sums);
+  painter.fillRect(box, QColor(color));
+  painter.setPen(textOn(color));
+  const QString text = textOf(sums);
+  painter.drawText(box, Qt::AlignCenter,
+                   fittingText({text, text.section(QLatin1Char(' '), 0, 0)}, painter.fontMetrics(), box.width()));
+}
+
+void WhatIfTable::paintData(QPainter& painter) {
+  if (rows_.empty()) return;
+  paintHeads(painter);
+  for (int format = 0; format < kNumElementFormats; ++format)
+    for (int column = 0; column < columnCount(); ++column) paintCell(painter, {format, column});
+  paintSchemes(painter);
+}
+
+void WhatIfTable::paintOverlay(QPainter& painter) {
+  if (rows_.empty()) return PlotFrame::paintOverlay(painter);
+  const Cell current = choiceCell();
+  if (current.column >= 0) paintFrame(painter, cellRect(current.format, current.column).adjusted(1, 1, -1, -1));
+  if (const int scheme = schemeOfChoice(); scheme >= 0 && showsSchemes())
+    paintFrame(painter, schemeRect(scheme).adjusted(1, 1, -1, -1));
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList WhatIfTable::readout(const WhatIfRow& row) const {
+  return {QString("%1, %2").arg(operandFormatLabel(row.format), blockAxisLabel(row.axis)),
+          QString("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
+          QString("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
+          QString("clipped %1 of elements, %2 of blocks")
+              .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
+}
+
+void WhatIfTable::choose(const Cell& cell) {
+  const WhatIfRow& row = rowOf(cell);
+  const OperandFormat format = row.format;
+  const BlockAxis axis = row.axis;
+  setChoice(format, axis);
+  emit chosen(format, axis);
+  emit readoutChanged(readout(rowOf(cell)).join(QStringLiteral("   ")));
+}
+
+QStringList WhatIfTable::readoutAt(QPoint position) const {
+  Cell cell;
+  if (find(position, &cell)) return readout(rowOf(cell));
+  const WhatIfRow* scheme = schemeAt(position);
+  return scheme ? readout(*scheme) : QStringList();
+}
+
+void WhatIfTable::mousePressEvent(QMouseEvent* event) {
+  Cell cell;
+  if (event->button() != Qt::LeftButton) return;
+  if (find(event->pos(), &cell)) return choose(cell);
+  const WhatIfRow* scheme = schemeAt(event->pos());
+  if (!scheme) return;
+  const BlockAxis axis = scheme->axis;
+  const OperandFormat format = scheme->format;
+  setChoice(format, axis);
+  emit chosen(format, axis);
+}
+
+void WhatIfTable::keyPressEvent(QKeyEvent* event) {
+  if (rows_.empty()) return PlotFrame::keyPressEvent(event);
+  const QPoint arrow = arrowOf(event);
+  if (arrow.isNull()) return PlotFrame::keyPressEvent(event);
+  const Cell cell = choiceCell();
+  choose({std::clamp(cell.format + arrow.y(), 0, kNumElementFormats - 1),
+          std::clamp(std::max(0, cell.column) + arrow.x(), 0, columnCount() - 1)});
+}
 
 WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "What if", Provenance::measured_here, parent) {

@@ -4,14 +4,91 @@
 
 #include <QAction>
 #include <QComboBox>
+#include <vector>
 
 #include "core/numerics/block_anatomy.h"
+#include "core/numerics/what_if.h"
 #include "widgets/microscaling/tensor_source.h"
-#include "widgets/microscaling/what_if_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/plot_frame.h"
 
 namespace moescope {
+
+enum class WhatIfMetric { sqnr, underflow, clipped };
+enum class WhatIfColumns { block_sizes, scale_rules };
+
+// One tensor in many formats along the selected axis: a matrix of formats x block sizes (or x scale rules), and below
+// it a row of schemes whose scales are no powers of two. Cells have number and colour; the selected one has a frame.
+class WhatIfTable : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit WhatIfTable(QWidget* parent = nullptr);
+
+  void setRows(std::vector<WhatIfRow> rows);  // rows of what_if(); empty: not computed yet
+  const std::vector<WhatIfRow>& rows() const { return rows_; }
+  void setSchemes(std::vector<WhatIfRow> schemes);  // rows of what_if_schemes(); empty: not computed yet
+  const std::vector<WhatIfRow>& schemes() const { return schemes_; }
+  void setMetric(WhatIfMetric metric);
+  void setColumns(WhatIfColumns columns);
+  // Sets the selected format. Block sizes are compared at its rule, and rules at its block size.
+  void setChoice(const OperandFormat& format, BlockAxis axis);
+  const OperandFormat& choice() const { return choice_; }
+  BlockAxis axis() const { return axis_; }
+  // Figures of the selected format; nullptr: not computed.
+  const QuantSums* chosenSums() const;
+  // Figures of another element format or axis, otherwise as the selected MX format; nullptr: not computed.
+  const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
+  QRect cellRect(int format, int column) const;
+  int columnCount() const;
+  QRect schemeRect(int scheme) const;
+
+ signals:
+  void chosen(const OperandFormat& format, BlockAxis axis);
+
+ protected:
+  QMargins margins() const override;
+  QString staticKey() const override { return QString::number(static_cast<int>(metric_)); }
+  void paintStatic(QPainter&) override {}
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  struct Cell {
+    int format = 0, column = 0;
+    bool operator==(const Cell&) const = default;
+  };
+  bool showsSchemes() const;  // whether the schemes have room
+  int schemesHeight() const;
+  OperandFormat mxChoice() const;
+  const WhatIfRow& rowOf(const Cell& cell) const;
+  double valueOf(const QuantSums& sums) const;
+  QString textOf(const QuantSums& sums) const;
+  QRgb colorOf(const QuantSums& sums) const;
+  double position(double value) const;  // position on the colour scale, 0..1
+  bool find(QPoint position, Cell* cell) const;
+  Cell choiceCell() const;  // cell of the selected format; column -1: it has none
+  void choose(const Cell& cell);
+  int schemeOfChoice() const;  // index of the selected format among the schemes; -1: it is none of them
+  void paintHeads(QPainter& painter) const;
+  void paintCell(QPainter& painter, const Cell& cell) const;
+  QStringList readout(const WhatIfRow& row) const;
+  const WhatIfRow& schemeRow(int scheme) const;
+  const WhatIfRow* schemeAt(QPoint position) const;
+  void paintSchemes(QPainter& painter) const;
+
+  std::vector<WhatIfRow> rows_;
+  std::vector<WhatIfRow> schemes_;
+  WhatIfMetric metric_ = WhatIfMetric::sqnr;
+  WhatIfColumns columns_ = WhatIfColumns::block_sizes;
+  OperandFormat choice_ = mx_format(ElementFormat::e4m3);
+  BlockAxis axis_ = BlockAxis::row;
+};
 
 class WhatIfPanel : public Panel {
   Q_OBJECT

@@ -1,14 +1,51 @@
 // Load of every expert of the chosen layer over steps, on the scale of the expert load.
 #pragma once
 
+#include <vector>
+
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
+#include "widgets/plots/plot_frame.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/cluster_orders.h"
-#include "widgets/router/fullest_experts.h"
 #include "widgets/router/load_scale_button.h"
 
 namespace moescope {
+
+// The fullest experts of a layer at a step, as bars beside the map of the load, and how many get nothing.
+class FullestExperts : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Row {
+    int expert = 0;
+    double load = 0;  // 1: the fair share
+  };
+
+  explicit FullestExperts(QWidget* parent = nullptr);
+  void setRows(std::vector<Row> rows);  // the fullest first
+  void setWithoutTokens(int experts, int of);
+  int rowsThatFit() const;
+  QSize sizeHint() const override;
+
+ signals:
+  void expertChosen(int expert);
+
+ protected:
+  QMargins margins() const override { return {0, fontMetrics().height() + 4, 0, 0}; }
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+
+ private:
+  int rowHeight() const;
+  int rowAt(QPoint position) const;  // -1: none
+  void paintWithout(QPainter& painter, int top) const;
+
+  std::vector<Row> rows_;
+  int without_ = 0, of_ = 0;
+};
 
 class LoadOverTimePanel : public Panel {
   Q_OBJECT

@@ -14,7 +14,7 @@
 //                              Downloads of charts: W&B's columns "RUN - KEY", of which each run becomes one here; of
 //                              TensorBoard's "Wall time,Step,Value" the file's name has the tag. Tables with a value a
 //                              row have columns for its name (metric, tag, key, ...) and its value.
-// Rows may have any unambiguous order (table_order.h). Layers are indices among all layers; E is the highest expert
+// Rows may have any unambiguous order (table_loads.h). Layers are indices among all layers; E is the highest expert
 // plus one. A row that cannot be read is skipped and counted with its line number and the reason. Numbers must not have
 // grouped digits ("1,234"), which are ambiguous.
 #pragma once
