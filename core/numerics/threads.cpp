@@ -115,26 +115,26 @@ void set_num_threads(int threads) {
   requested_threads.store(std::max(threads, 0), std::memory_order_relaxed);
 }
 
-void run_tasks(int tasks, void (*call)(const void* body, int task), const void* body) {
+void parallel_for(int tasks, const std::function<void(int)>& body) {
   const int threads = inside_loop ? 1 : team_threads > 0 ? team_threads : num_threads();
   if (tasks <= 1 || threads == 1) {
-    for (int task = 0; task < tasks; ++task) call(body, task);
+    for (int task = 0; task < tasks; ++task) body(task);
     return;
   }
-  if (team_threads == 0) return start_team([&] { run_tasks(tasks, call, body); });
+  if (team_threads == 0) return start_team([&] { parallel_for(tasks, body); });
   std::vector<Share> shares(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i)
     shares[static_cast<std::size_t>(i)].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
   // As many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a few
   // times per loop rather than once per task.
   hand_over(&shares);
-#pragma omp taskloop grainsize(1) shared(shares)
+#pragma omp taskloop grainsize(1) shared(shares, body)
   for (int i = 0; i < threads; ++i) {
     take_over(&shares);
     inside_loop = true;
     const auto own = static_cast<std::size_t>(omp_get_thread_num());
     for (std::size_t other = 0; other < shares.size(); ++other)
-      shares[(own + other) % shares.size()].work_off([&](int task) { call(body, task); });
+      shares[(own + other) % shares.size()].work_off(body);
     inside_loop = false;
     hand_over(&shares);
   }

@@ -19,17 +19,10 @@ namespace moescope {
 int num_threads();
 void set_num_threads(int threads);  // 0: OpenMP's number; for the whole process
 
-// Runs call(body, task) for every task; see parallel_for.
-void run_tasks(int tasks, void (*call)(const void* body, int task), const void* body);
-
 // Calls body(task) for every task in [0, tasks), in any order, on the threads of the team; returns when all are done.
 // body must not throw. Runs on the calling thread inside another loop and while another thread of the process has the
 // team.
-template <class Body>
-void parallel_for(int tasks, const Body& body) {
-  run_tasks(
-      tasks, [](const void* b, int task) { (*static_cast<const Body*>(b))(task); }, &body);
-}
+void parallel_for(int tasks, const std::function<void(int task)>& body);
 
 // Calls body(first, last) for consecutive slices of at most `slice` of [0, count).
 template <class Body>
