@@ -3,10 +3,8 @@
 
 namespace moescope {
 
-// provenance_meaning() explains each in a sentence.
 enum class Provenance { measured_here, from_log, measured_elsewhere, counted, modelled, fitted, assumed, published };
 inline constexpr int kNumProvenances = 8;
-const char* provenance_name(Provenance provenance);     // "measured here", "from the log", "counted", ...
-const char* provenance_meaning(Provenance provenance);  // for legends
+const char* provenance_name(Provenance provenance);  // "measured here", "from the log", "counted", ...
 
 }  // namespace moescope

@@ -197,13 +197,13 @@ std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll w
 
 std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute) {
   const Payload gradient = payload == Payload::mxfp8 ? Payload::mxfp8 : Payload::bf16;
-  std::vector<AllToAllOp> ops{{"forward dispatch", true, payload}, {"forward combine", false, Payload::bf16}};
+  std::vector<AllToAllOp> ops{{"forward dispatch", payload}, {"forward combine", Payload::bf16}};
   if (recompute) {
-    ops.push_back({"recompute dispatch", true, payload});
-    ops.push_back({"recompute combine", false, Payload::bf16});
+    ops.push_back({"recompute dispatch", payload});
+    ops.push_back({"recompute combine", Payload::bf16});
   }
-  ops.push_back({"backward of combine", true, gradient});
-  ops.push_back({"backward of dispatch", false, Payload::bf16});
+  ops.push_back({"backward of combine", gradient});
+  ops.push_back({"backward of dispatch", Payload::bf16});
   return ops;
 }
 

@@ -63,11 +63,9 @@ LinkCopies total(std::span<const LinkCopies> ranks);
 // Token rows that arrive on each rank, [R]: the column sums of copies_RR or distinct_RR.
 std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way);
 
-// An all-to-all operation of one MoE layer and one microbatch. `as_dispatch` is true if tokens are sent to experts,
-// false if they return.
+// An all-to-all operation of one MoE layer and one microbatch.
 struct AllToAllOp {
   const char* name;
-  bool as_dispatch;
   Payload payload;
 };
 // Returns 4 operations, or 6 if full recompute repeats the forward pass. FP8 shrinks only the forward dispatch
