@@ -1,4 +1,5 @@
-// Model, gradients and optimizer state of one run, and one training step without telemetry.
+// Model, gradients and optimizer state of one run, and one training step without telemetry. Named after
+// fastai's Learner.
 //
 // Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
 // weights), QK-clip, rounding of what is stored in BF16.
