@@ -21,6 +21,9 @@
 
 namespace moescope {
 
+namespace {
+
+// "Runs A small, B small+mxfp8; 400 steps".
 QString runsLine(const Selection& selection) {
   QStringList names;
   int place = 0;
@@ -33,8 +36,6 @@ QString runsLine(const Selection& selection) {
   if (names.isEmpty()) return "No run is open";
   return QString("%1 %2; %3 steps").arg(names.size() > 1 ? "Runs" : "Run", names.join(", ")).arg(steps);
 }
-
-namespace {
 
 constexpr int kMargin = kSpace12;
 

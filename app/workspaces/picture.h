@@ -23,9 +23,6 @@ inline constexpr QSize kLeastPicture{560, 330};
 
 enum class PictureKind { svg, image };
 
-// "Runs A small, B small+mxfp8; 400 steps".
-QString runsLine(const Selection& selection);
-
 // Picture of an open panel. `size`: size of its plots; invalid: as on screen, at least kLeastPicture.
 PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKind kind, QSize size = {},
                             const QByteArray& id_prefix = {});

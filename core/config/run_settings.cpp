@@ -31,8 +31,8 @@ const std::vector<LogName>& log_names() {
   return names;
 }
 
-}  // namespace
-
+// Finds the setting of a log that corresponds to `setting`: router.bias_update_rate is bias_update_rate,
+// load_balance_coeff, ...
 std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting setting) {
   for (const LogName& each : log_names()) {
     if (each.setting != setting) continue;
@@ -41,6 +41,8 @@ std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting s
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 RunSettings::RunSettings(const RunConfig& config) : config_(config), complete_(true) {}
 

@@ -21,9 +21,6 @@ using LogSettings = std::map<std::string, std::string>;
 struct StatedSetting {
   std::string name, value;  // as in the log; from a config the name without its section
 };
-// Finds the setting of a log that corresponds to `setting`: router.bias_update_rate is bias_update_rate,
-// load_balance_coeff, ...
-std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting setting);
 
 class RunSettings {
  public:

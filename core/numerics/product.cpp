@@ -15,6 +15,11 @@
 namespace moescope {
 namespace {
 
+// True if every number is rounded by itself, without a scale or a random bit.
+bool is_nearest_bf16(const OperandFormat& format) {
+  return format.scheme == QuantScheme::bf16 && format.rounding == Rounding::nearest && format.hadamard == 0;
+}
+
 // Both operands of a product.
 template <class T>
 struct Factors {
@@ -405,10 +410,6 @@ Factors<T> weight_factors(const GradientProducts<T>& p, bool once, Threads threa
 }
 
 }  // namespace
-
-bool is_nearest_bf16(const OperandFormat& format) {
-  return format.scheme == QuantScheme::bf16 && format.rounding == Rounding::nearest && format.hadamard == 0;
-}
 
 bool quantize_alike(const OperandFormat& a, const OperandFormat& b) {
   return a == b && is_nearest_bf16(a);

@@ -60,8 +60,6 @@ struct GradientProducts {
 template <class T>
 void multiply(const GradientProducts<T>& products);
 
-// True if every number is rounded by itself, without a scale or a random bit.
-bool is_nearest_bf16(const OperandFormat& format);
 // True if both formats give equal numbers and figures for a matrix, whichever way the contracting dimension lies.
 bool quantize_alike(const OperandFormat& a, const OperandFormat& b);
 

@@ -88,12 +88,7 @@ bool is_complete_log(const std::string& path) {
   return false;
 }
 
-}  // namespace
-
-std::string log_of(const std::string& recording) {
-  return recording + "-wal";
-}
-
+// Throws std::runtime_error with the path if the file belongs to another application or has another format version.
 void require_recording(Connection& connection) {
   const std::int64_t id = connection.integer("PRAGMA application_id");
   if (id != kApplicationId) {
@@ -107,6 +102,12 @@ void require_recording(Connection& connection) {
     throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
                              ", but this MoEScope reads format " + std::to_string(kFormatVersion) +
                              ": open it with the version of MoEScope that wrote it");
+}
+
+}  // namespace
+
+std::string log_of(const std::string& recording) {
+  return recording + "-wal";
 }
 
 RecordingFile::RecordingFile(const std::string& path, const std::function<bool()>& go_on) : path_(path) {

@@ -60,7 +60,4 @@ inline constexpr const char* kLogTakenIn = "killed, log taken in";  // by a late
 
 std::string log_of(const std::string& recording);  // PATH-wal
 
-// Throws std::runtime_error with the path if the file belongs to another application or has another format version.
-void require_recording(Connection& connection);
-
 }  // namespace moescope

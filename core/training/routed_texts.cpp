@@ -87,6 +87,18 @@ int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t tur
   return static_cast<int>(std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin());
 }
 
+// Returns loss and routing of the first tokens (of at most 256 bytes) of one sequence of the batch, from the learner's
+// last forward pass. This rank must have that sequence.
+TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence) {
+  const std::size_t first = size(sequence) * size(batch.length);
+  const std::span<const std::int32_t> ids(batch.input.data() + first, std::min(kPassageBytes, size(batch.length)));
+  RoutedPassage passage(batch.tokenizer, ids, TextKind::batch);
+  add_routing(passage, learner, learner.model(), ids, first - learner.model().part().first_token(), size(batch.length));
+  if (batch.domain_names && batch.token_domain.empty())
+    passage.set_domain((*batch.domain_names)[size(batch.domain[size(sequence)])]);
+  return passage.take();
+}
+
 }  // namespace
 
 // Reads the tokens in sequences of `length`; the last one may be shorter.
@@ -177,16 +189,6 @@ std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, cons
   last_probe_ = config.probe;
   last_temperature_ = config.sample_temperature;
   return texts;
-}
-
-TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence) {
-  const std::size_t first = size(sequence) * size(batch.length);
-  const std::span<const std::int32_t> ids(batch.input.data() + first, std::min(kPassageBytes, size(batch.length)));
-  RoutedPassage passage(batch.tokenizer, ids, TextKind::batch);
-  add_routing(passage, learner, learner.model(), ids, first - learner.model().part().first_token(), size(batch.length));
-  if (batch.domain_names && batch.token_domain.empty())
-    passage.set_domain((*batch.domain_names)[size(batch.domain[size(sequence)])]);
-  return passage.take();
 }
 
 }  // namespace moescope

@@ -44,8 +44,4 @@ class RoutedTexts {
   double last_temperature_ = 0;
 };
 
-// Returns loss and routing of the first tokens (of at most 256 bytes) of one sequence of the batch, from the learner's
-// last forward pass. This rank must have that sequence.
-TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence);
-
 }  // namespace moescope

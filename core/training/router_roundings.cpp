@@ -65,6 +65,23 @@ bool counts_decide(const RouterConfig& config) {
          !config.fault_stale_bias;
 }
 
+// The row for counts: those of the learner's last forward pass, in its MoE layer `moe`.
+RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t moe) {
+  const Transformer<float>& model = learner.model();
+  const RouterActivations<float>& routed = model.moe()[moe].router;
+  const std::uint8_t* killed = model.killed(moe);
+  const std::vector<double> exact = bias_directions(routed.rows_per_expert, killed);
+  const std::vector<double> rounded =
+      directions_in_bf16(bf16_counts(model.part(), routed.sent(), learner.config.model.n_experts), killed);
+  std::size_t turned = 0;
+  for (std::size_t e = 0; e < exact.size(); ++e) turned += exact[e] != rounded[e];
+  RouterRoundingFrame row;
+  row.layer = learner.config.model.n_dense_layers + static_cast<int>(moe);
+  row.rounding = RouterRounding::counts;
+  row.changed = static_cast<float>(static_cast<double>(turned) / static_cast<double>(exact.size()));
+  return row;
+}
+
 }  // namespace
 
 std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router) {
@@ -81,22 +98,6 @@ std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router) {
     count_changes(router, exact.routed, rounded.routed, row);
   }
   return rows;
-}
-
-RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t moe) {
-  const Transformer<float>& model = learner.model();
-  const RouterActivations<float>& routed = model.moe()[moe].router;
-  const std::uint8_t* killed = model.killed(moe);
-  const std::vector<double> exact = bias_directions(routed.rows_per_expert, killed);
-  const std::vector<double> rounded =
-      directions_in_bf16(bf16_counts(model.part(), routed.sent(), learner.config.model.n_experts), killed);
-  std::size_t turned = 0;
-  for (std::size_t e = 0; e < exact.size(); ++e) turned += exact[e] != rounded[e];
-  RouterRoundingFrame row;
-  row.layer = learner.config.model.n_dense_layers + static_cast<int>(moe);
-  row.rounding = RouterRounding::counts;
-  row.changed = static_cast<float>(static_cast<double>(turned) / static_cast<double>(exact.size()));
-  return row;
 }
 
 std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner, const Transformer<float>& reference) {

@@ -27,9 +27,6 @@ struct RouterAlone {
 // Rows for none, operands, gate_output and bias.
 std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router);
 
-// The row for counts: those of the learner's last forward pass, in its MoE layer `moe`.
-RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t moe);
-
 // All rows of all MoE layers in which a router chooses, with the inputs of `reference`, an FP32 pass of the learner's
 // weights over the same batch. Layers that choose by a table, forced balance and replayed routing have none; counts
 // only where expert_bias follows them.

@@ -42,6 +42,12 @@ void adviseRandomAccess(std::span<const std::byte> bytes) {
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);  // a failure does no harm
 }
 
+QString shapeText(const std::vector<std::size_t>& shape) {
+  QStringList sizes;
+  for (const std::size_t size : shape) sizes << QString::number(size);
+  return shape.empty() ? QStringLiteral("scalar") : sizes.join(QStringLiteral(" x "));
+}
+
 }  // namespace
 
 void TensorSource::Lost::set(const char* why) {
@@ -272,12 +278,6 @@ TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) con
     sample.row_groups.push_back(sample.row_groups.back() + rows);
   }
   return sample;
-}
-
-QString shapeText(const std::vector<std::size_t>& shape) {
-  QStringList sizes;
-  for (const std::size_t size : shape) sizes << QString::number(size);
-  return shape.empty() ? QStringLiteral("scalar") : sizes.join(QStringLiteral(" x "));
 }
 
 }  // namespace moescope

@@ -104,6 +104,4 @@ class TensorSource {
   std::size_t index_ = 0;
 };
 
-QString shapeText(const std::vector<std::size_t>& shape);
-
 }  // namespace moescope

@@ -11,6 +11,16 @@ namespace {
 constexpr char16_t kOpenBox = 0x2423, kReturn = 0x21b5, kTab = 0x2192, kCarriage = 0x240d, kBullet = 0x25a1;
 constexpr char16_t kLeftGuillemet = 0x2039, kRightGuillemet = 0x203a;
 
+QString glyphs(std::string_view bytes) {
+  QString text;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const QString character = longCharacter(bytes, at);
+    text += character.isEmpty() ? byteGlyph(static_cast<std::uint8_t>(bytes[at])) : character;
+    at += character.isEmpty() ? 1 : utf8_bytes(bytes, at);
+  }
+  return text;
+}
+
 }  // namespace
 
 QString byteGlyph(std::uint8_t byte) {
@@ -50,16 +60,6 @@ QString longCharacter(std::string_view bytes, std::size_t at) {
   const QString text = QString::fromUtf8(bytes.data() + at, static_cast<qsizetype>(length));
   const auto points = text.toUcs4();
   return points.size() == 1 && QChar::isPrint(points[0]) ? text : QString();
-}
-
-QString glyphs(std::string_view bytes) {
-  QString text;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const QString character = longCharacter(bytes, at);
-    text += character.isEmpty() ? byteGlyph(static_cast<std::uint8_t>(bytes[at])) : character;
-    at += character.isEmpty() ? 1 : utf8_bytes(bytes, at);
-  }
-  return text;
 }
 
 QString tokenName(std::string_view token) {

@@ -14,7 +14,6 @@ QString byteGlyph(std::uint8_t byte);  // one character; white space and control
 QString byteName(std::uint8_t byte);   // "'a'", "space", "line feed", "0xff"
 // The character of several bytes (UTF-8) that begins at `at`; empty: none does, or it cannot be seen.
 QString longCharacter(std::string_view bytes, std::size_t at);
-QString glyphs(std::string_view bytes);
 // "'the'" of a token of several bytes, otherwise byteName().
 QString tokenName(std::string_view token);
 // Glyphs of the text around a token, `reach` bytes on both sides; the token itself in guillemets.

@@ -31,6 +31,24 @@ std::vector<TextRow> table_of(std::span<const Outcome> outcomes) {
   return rows;
 }
 
+std::string outcomes_json(std::span<const Outcome> outcomes) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Outcome& o : outcomes) {
+    nlohmann::ordered_json row = {
+        {"candidate", o.name}, {"differs_in", o.differs}, {"group", o.group}, {"verdict", verdict_words(o)}};
+    if (!o.waits) row["steps"] = o.figures.steps;
+    if (const StepRange judged = o.conclusion.steps; !judged.empty()) row["judged_steps"] = {judged.first, judged.last};
+    for (const OutcomeFigure& column : outcome_figures())
+      row[column.key] = number_or_null(static_cast<double>(column.value(o)));
+    row["underflow_at"] = underflow_place(o);
+    row["sqnr_worst_at"] = sqnr_place(o);
+    row["judged_loss"] = judged_loss(o);
+    row["conclusion"] = o.conclusion.text;
+    rows.push_back(std::move(row));
+  }
+  return rows.dump(2) + '\n';
+}
+
 }  // namespace
 
 std::string outcomes_report(std::span<const Outcome> outcomes) {
@@ -54,24 +72,6 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
   if (!has_twin) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
   return text + ", with 95 % intervals by the noise twins; " + to_string(ConfigValue(100 * kMatters)) +
          " % of run A's loss counts as a difference that matters.\n";
-}
-
-std::string outcomes_json(std::span<const Outcome> outcomes) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Outcome& o : outcomes) {
-    nlohmann::ordered_json row = {
-        {"candidate", o.name}, {"differs_in", o.differs}, {"group", o.group}, {"verdict", verdict_words(o)}};
-    if (!o.waits) row["steps"] = o.figures.steps;
-    if (const StepRange judged = o.conclusion.steps; !judged.empty()) row["judged_steps"] = {judged.first, judged.last};
-    for (const OutcomeFigure& column : outcome_figures())
-      row[column.key] = number_or_null(static_cast<double>(column.value(o)));
-    row["underflow_at"] = underflow_place(o);
-    row["sqnr_worst_at"] = sqnr_place(o);
-    row["judged_loss"] = judged_loss(o);
-    row["conclusion"] = o.conclusion.text;
-    rows.push_back(std::move(row));
-  }
-  return rows.dump(2) + '\n';
 }
 
 void check_table_name(const std::string& path) {

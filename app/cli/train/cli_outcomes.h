@@ -11,7 +11,6 @@ namespace moescope {
 
 // The table and, below it, a sentence for each candidate that trained.
 std::string outcomes_report(std::span<const Outcome> outcomes);
-std::string outcomes_json(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.
 void check_table_name(const std::string& path);

@@ -32,16 +32,16 @@ std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint32_t sum = ~0u;
   for (const char c : bytes) sum = kCrcTable[(sum ^ static_cast<unsigned char>(c)) & 0xff] ^ sum >> 8;
   return ~sum;
-}
-
-std::uint32_t masked_crc32c(std::string_view bytes) {
-  return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
 }
 
 bool begins_with_record(std::string_view bytes) {

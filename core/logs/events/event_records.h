@@ -11,7 +11,6 @@
 namespace moescope {
 
 std::uint32_t crc32c(std::string_view bytes);  // Castagnoli's polynomial, reflected 0x82f63b78
-std::uint32_t masked_crc32c(std::string_view bytes);
 
 inline constexpr std::size_t kRecordHeaderBytes = 12;
 // True if the bytes begin with the header of a record.
