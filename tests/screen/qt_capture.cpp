@@ -1,5 +1,5 @@
 // From a cell of the quantization-error matrix to the bits of a block of the tensor behind it, with real events on a
-// real model in training. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
+// real model in training.
 #include <QApplication>
 #include <QComboBox>
 #include <QPushButton>
@@ -86,12 +86,6 @@ struct OpenWindow {
     QTest::mouseClick(view, Qt::LeftButton, {}, view->cellRect(row, column).center().toPoint());
   }
   void waitForCapture() { QTRY_VERIFY_WITH_TIMEOUT(bar().contains(QStringLiteral(" values")), kWaitMs); }
-  void picture(const QString& name) {
-    const QString directory = qEnvironmentVariable("MOESCOPE_PICTURES");
-    if (directory.isEmpty()) return;
-    QTest::qWait(600);  // the strip and the figures by expert come from beside
-    window.grab().save(directory + QLatin1Char('/') + name + QStringLiteral(".png"));
-  }
 };
 
 QComboBox* comboOf(QWidget* panel, const char* name) {
@@ -144,7 +138,6 @@ class CaptureTest : public QObject {
     for (std::size_t i = 0; i < 32; ++i)
       QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
     QCOMPARE(block.format.element, ElementFormat::e4m3);
-    w.picture(QStringLiteral("capture_dgrad"));
   }
 
   // The rows of an expert are counted from its first; of a whole row the largest magnitude is shown.
@@ -198,7 +191,6 @@ class CaptureTest : public QObject {
     QVERIFY(w.tensors()->showsBlockOf(static_cast<std::size_t>(element.row), static_cast<std::size_t>(element.column)));
     const BlockAnatomy& block = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
     QVERIFY(std::ranges::any_of(block.elements, [](const ElementAnatomy& e) { return std::isnan(e.value); }));
-    w.picture(QStringLiteral("capture_nan"));
   }
 
   void aRunningModelIsCapturedInItsStepAndAgainByKey() {
@@ -239,7 +231,6 @@ class CaptureTest : public QObject {
     const QuantSums sums = quantizer_sums(*captured);
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-3);
-    w.picture(QStringLiteral("capture_wgrad"));
   }
 
   void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
@@ -264,8 +255,6 @@ class CaptureTest : public QObject {
              captured->values[captured->expert_rows[expert] * captured->cols + 3]);
     emit stats->expertChosen(-1);
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
-    w.tensors()->findChild<QTabWidget*>()->setCurrentIndex(1);
-    w.picture(QStringLiteral("capture_experts"));
   }
 
   // NVFP4 as the run quantizes it: every expert is a tensor with a scale of its own.
@@ -305,7 +294,6 @@ class CaptureTest : public QObject {
     const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
-    w.picture(QStringLiteral("capture_nvfp4"));
     // From the strip back to MX and again to NVFP4.
     auto* table = w.tensors()->findChild<WhatIfTable*>();
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(0, 2).center());
@@ -341,7 +329,6 @@ class CaptureTest : public QObject {
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
       }
-      w.picture(operand == OperandRole::w ? QStringLiteral("capture_fp8_w") : QStringLiteral("capture_fp8_x"));
     }
   }
 
@@ -389,7 +376,6 @@ class CaptureTest : public QObject {
     w.window.workspaces()->bringUp(QStringLiteral("overview"));
     w.click(place);
     QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
-    w.picture(QStringLiteral("capture_payload"));
   }
 
   void everyClassHasItsMatrixAndItsScales() {
@@ -413,7 +399,6 @@ class CaptureTest : public QObject {
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
     auto* scales = w.window.workspaces()->microscaling()->findChild<BlockScaleHistogramPanel*>();
     QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
-    w.picture(QStringLiteral("overview_attention"));
     choose(GemmClass::head);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);
@@ -421,7 +406,6 @@ class CaptureTest : public QObject {
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.model.vocab));
     QVERIFY(w.tensors()->captured()->expert_rows.empty());
-    w.picture(QStringLiteral("capture_head"));
   }
 };
 

@@ -164,20 +164,27 @@ class StateBefore {
   QTemporaryDir folder_;
 };
 
-// Trains its runs to step 4, then others, of which a third step speaks.
-QString lessonOfTwoStarts(const QTemporaryDir& folder) {
-  QFile file(folder.filePath("mine.toml"));
-  if (!file.open(QIODevice::WriteOnly)) qFatal("no lesson");
-  const QByteArray train =
-      "[[step.do]]\nrun_until = 4\n[[step.check]]\ntext = \"x\"\nfigure = \"ce_loss\"\nabove = 0\n";
-  file.write("title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n");
-  file.write("[[step]]\ntitle = \"x\"\ntext = \"x\"\n" + train);
-  file.write(
-      "[[step]]\ntitle = \"y\"\ntext = \"y\"\n[[step.do]]\ntext = \"Start\"\n[step.do.start]\npreset = \"nano\"\n"
-      "name = \"other\"\nset = { seed = 7 }\n" +
-      train);
-  file.write("[[step]]\ntitle = \"z\"\ntext = \"z\"\n[[step.do]]\nrun_until = 6\n");
+// Writes a lesson into the folder; returns its path.
+QString lessonFile(const QTemporaryDir& folder, const QByteArray& toml) {
+  QFile file(folder.filePath("lesson.toml"));
+  if (!file.open(QIODevice::WriteOnly) || file.write(toml) != toml.size()) qFatal("no lesson was written");
   return file.fileName();
+}
+
+const QByteArray kNano = "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n";
+const QByteArray kStep = "[[step]]\ntitle = \"x\"\ntext = \"x\"\n";
+// A task that trains to `step`, and is done once a loss is there.
+QByteArray trainTo(int step) {
+  return "[[step.do]]\nrun_until = " + QByteArray::number(step) +
+         "\n[[step.check]]\ntext = \"x\"\nfigure = \"ce_loss\"\nabove = 0\n";
+}
+
+// Trains its run to step 4, then another run; the third step is about the other run.
+QString lessonOfTwoStarts(const QTemporaryDir& folder) {
+  return lessonFile(folder, kNano + kStep + trainTo(4) + kStep +
+                                "[[step.do]]\ntext = \"Start\"\n[step.do.start]\npreset = \"nano\"\n"
+                                "name = \"other\"\nset = { seed = 7 }\n" +
+                                trainTo(4) + kStep + "[[step.do]]\nrun_until = 6\n");
 }
 
 }  // namespace
@@ -217,7 +224,6 @@ class LessonTest : public QObject {
                      wanted.color(QPalette::Active, QPalette::WindowText),
                  qPrintable(part->metaObject()->className() + (' ' + part->objectName())));
       }
-      for (const LessonFigureRow& row : open.figures()) QVERIFY(!row.name.isEmpty());
       QWidget* dock = open.window.findChild<QDockWidget*>("dock_lesson");
       const QColor behind = dock->grab().toImage().pixelColor(dock->width() / 2, dock->height() - 12);
       QCOMPARE(behind, wanted.color(QPalette::Base));
@@ -237,18 +243,13 @@ class LessonTest : public QObject {
 
   void aSettingForAllRunsIsMadeInEveryRun() {
     QTemporaryDir folder;
-    QFile file(folder.filePath("mine.toml"));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write(
-        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[runs.run]]\nname = \"twin\"\n"
-        "set = { router.top_k = 1 }\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
-        "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n");
-    file.close();
     OpenWindow open;
-    open.open(qPrintable(file.fileName()));
-    open.window.findChild<LiveSettings*>()->change(0, &RouterConfig::bias_update_rate,
-                                                   0.25);  // by hand, in one of them
-    QTest::qWait(500);                                     // the guide looks four times a second
+    open.open(
+        qPrintable(lessonFile(folder, kNano + "[[runs.run]]\nname = \"twin\"\nset = { router.top_k = 1 }\n" + kStep +
+                                          "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n")));
+    // By hand, in one of them.
+    open.window.findChild<LiveSettings*>()->change(0, &RouterConfig::bias_update_rate, 0.25);
+    QTest::qWait(500);  // the guide looks four times a second
     QVERIFY(!open.tasks()[0]->done());
     const int before = open.window.findChild<QUndoStack*>()->count();
     open.takeStep();
@@ -283,18 +284,11 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.window.workspaces()->bringUp("Overview");
     Workspace* overview = open.window.workspaces()->current();
-    QDockWidget* closed = nullptr;
-    for (QDockWidget* dock : overview->docks())
-      if (dock->objectName() == "dock_quant_error") closed = dock;
+    auto* closed = open.window.findChild<QDockWidget*>("dock_quant_error");
     closed->close();
     QTemporaryDir folder;
-    QFile file(folder.filePath("mine.toml"));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write(
-        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
-        "workspace = \"Overview\"\npanels = [\"dock_all_to_all\"]\n");
-    file.close();
-    open.open(qPrintable(file.fileName()));
+    open.open(
+        qPrintable(lessonFile(folder, kNano + kStep + "workspace = \"Overview\"\npanels = [\"dock_all_to_all\"]\n")));
     QTRY_VERIFY(!open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_all_to_all")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
@@ -599,7 +593,7 @@ class LessonTest : public QObject {
     QVERIFY(!open.next()->isEnabled());
     QVERIFY(open.next()->isVisible());
     open.takeStep();
-    for (QPushButton* button : {open.next(), open.pane()->findChild<QPushButton*>("lesson_reveal")})
+    for (QPushButton* button : {open.next(), open.reveal()})
       QVERIFY(open.pane()->rect().contains(button->mapTo(open.pane(), button->rect().center())));
     open.next()->click();
     QCOMPARE(open.step(), 1);
@@ -677,14 +671,7 @@ class LessonTest : public QObject {
   void resettingAStepTakesItsRunsBack() {
     QTemporaryDir folder;
     OpenWindow open;
-    QFile file(folder.filePath("two.toml"));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    const QByteArray check = "[[step.check]]\ntext = \"x\"\nfigure = \"ce_loss\"\nabove = 0\n";
-    file.write("title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n");
-    for (const char* until : {"4", "9"})
-      file.write(QByteArray("[[step]]\ntitle = \"x\"\ntext = \"x\"\n[[step.do]]\nrun_until = ") + until + "\n" + check);
-    file.close();
-    open.open(qPrintable(file.fileName()));
+    open.open(qPrintable(lessonFile(folder, kNano + kStep + trainTo(4) + kStep + trainTo(9))));
     open.takeStep();
     open.guide()->next();
     open.takeStep();
@@ -699,15 +686,11 @@ class LessonTest : public QObject {
 
   void aBrokenFileIsRefusedWithItsLine() {
     QTemporaryDir folder;
-    QFile file(folder.filePath("broken.toml"));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("title = \"x\"\nteaches = \"x\"\nnonsense = 1\n");
-    file.close();
     OpenWindow open;
     QSignalSpy failed(&open.window, &MainWindow::failed);
-    open.window.lessons()->start(file.fileName());
+    open.window.lessons()->start(lessonFile(folder, "title = \"x\"\nteaches = \"x\"\nnonsense = 1\n"));
     QCOMPARE(failed.count(), 1);
-    QVERIFY(failed[0][0].toString().contains("broken.toml:3: nonsense: no such key"));
+    QVERIFY(failed[0][0].toString().contains("lesson.toml:3: nonsense: no such key"));
     QVERIFY(!open.guide()->active());
   }
 };

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,58 +12,18 @@
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/engine/queue_file.h"
-#include "core/training/engine/run_groups.h"
-#include "core/training/engine/run_queue.h"
 #include "tests/support/live_steps.h"
+#include "tests/support/test_folder.h"
 
 namespace moescope {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-
-RunConfig one_layer(const char* name = "tiny") {
-  RunConfig config;
-  config.name = name;
-  config.model = {.vocab = 256,
-                  .dim = 32,
-                  .n_layers = 2,
-                  .n_dense_layers = 1,
-                  .dense_inter = 64,
-                  .n_heads = 2,
-                  .q_lora_rank = 0,
-                  .kv_lora_rank = 16,
-                  .qk_nope_head_dim = 8,
-                  .qk_rope_head_dim = 8,
-                  .v_head_dim = 16,
-                  .rope_theta = 1e4,
-                  .norm_eps = 1e-5,
-                  .n_experts = 4,
-                  .moe_inter = 32,
-                  .n_shared = 1};
-  config.data = {.path = "", .batch = 2, .seq = 16};
-  config.parallel = {.ranks = 2, .ranks_per_node = 2};
-  config.optimizer.warmup_steps = 2;
-  return config;
-}
-
-std::vector<float> all_losses(const History& history) {
-  std::vector<float> values;
-  for (std::int64_t step = history.steps().first; step <= history.steps().last; ++step)
-    values.push_back(history.value_at(Metric::ce_loss, kWholeRun, step));
-  return values;
-}
 
 class LiveFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::temp_directory_path() / ("moescope_lab_" + std::to_string(::getpid()));
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-  std::string path(const char* name) const { return (root_ / name).string(); }
-  fs::path root_;
+  std::string path(const char* name) const { return folder_ / name; }
+  TestFolder folder_{"live_runs"};
 };
 
 TEST(LiveRuns, StartsPausedAndRunsUntil) {
@@ -532,206 +491,6 @@ TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
   EXPECT_EQ(std::ranges::count(markers, "change", &Marker::kind), 80);
   EXPECT_GE(std::ranges::count(markers, kNoteKind, &Marker::kind), 1) << "one a step: the last one stays";
   EXPECT_EQ(live.status().error, "");
-}
-
-TEST(CandidateGroups, BeginWithRunAAndHoldEveryCandidateOnce) {
-  std::vector<RunConfig> runs = {one_layer("a")};
-  for (int i = 0; i < 16; ++i) runs.push_back(one_layer(("c" + std::to_string(i)).c_str()));
-  const auto groups = candidate_groups(runs, "/r/a.moescope");
-  ASSERT_EQ(groups.size(), 6u);
-  std::vector<std::string> names;
-  for (const auto& group : groups) {
-    EXPECT_LE(group.runs.size(), static_cast<std::size_t>(kMaxRuns));
-    EXPECT_EQ(group.runs.front().name, "a");
-    for (std::size_t i = 1; i < group.runs.size(); ++i) names.push_back(group.runs[i].name);
-  }
-  EXPECT_EQ(groups[1].recording, "/r/a-2.moescope");
-  ASSERT_EQ(names.size(), 16u);
-  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], runs[i + 1].name);
-}
-
-TEST(CandidateGroups, BaselineOfOtherBitsIsRefused) {
-  Baseline baseline;
-  TelemetryFrame frame;
-  frame.ce_loss = 2;
-  frame.grad_norm = 1;
-  baseline.check(frame);
-  EXPECT_NO_THROW(baseline.check(frame)) << "the next group";
-  frame.grad_norm = std::nextafter(1.0f, 2.0f);
-  EXPECT_THROW(baseline.check(frame), std::runtime_error);
-  frame.step = 2;
-  EXPECT_THROW(baseline.check(frame), std::runtime_error) << "step 1 is missing";
-}
-
-// Run A and candidates of other learning rates.
-std::vector<RunConfig> run_with_candidates(int candidates) {
-  std::vector<RunConfig> runs(1, one_layer("a"));
-  for (int i = 1; i <= candidates; ++i) {
-    runs.push_back(runs.front());
-    runs.back().name = "lr" + std::to_string(i);
-    runs.back().optimizer.lr *= 1 + 0.5 * i;
-  }
-  return runs;
-}
-
-bool ended(const RunQueue& queue) {
-  return eventually([&] { return !queue.status().running; });
-}
-
-TEST_F(LiveFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
-  const std::vector<RunConfig> runs = run_with_candidates(5);
-  RunQueue queue(candidate_groups(runs, path("sweep.moescope")), 60, path("sweep.moescope"));
-  queue.start();
-  ASSERT_TRUE(ended(queue)) << queue.status().error;
-  EXPECT_TRUE(queue.status().done) << queue.status().error;
-  EXPECT_EQ(queue.status().share, 1);
-  const auto groups = queue.groups();
-  ASSERT_EQ(groups.size(), 2u);
-
-  LiveRuns together({runs[0], runs[4], runs[5]}, "");  // those of the second group
-  run_to(together, 60);
-  const auto histories = together.histories();
-  ASSERT_EQ(groups[1].histories.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(all_losses(*groups[1].histories[i]), all_losses(*histories[i]));
-
-  const auto found = group_outcomes(groups);
-  ASSERT_EQ(found.size(), 6u);
-  EXPECT_EQ(found.front().name, "a");
-  for (const Outcome& outcome : std::span(found).subspan(1)) {
-    EXPECT_FALSE(outcome.waits);
-    EXPECT_FALSE(is_missing(outcome.conclusion.gap)) << outcome.name;
-    EXPECT_EQ(outcome.figures.steps, 60);
-  }
-  for (int g = 1; g <= 2; ++g) {
-    const RecordingReader recording(path_of_group(path("sweep.moescope"), g));
-    ASSERT_EQ(recording.runs().size(), groups[static_cast<std::size_t>(g - 1)].runs.size());
-    EXPECT_EQ(all_losses(*recording.load(0)), all_losses(*histories.front())) << "run A of group " << g;
-  }
-}
-
-TEST(RunQueue, CancelKeepsFinishedGroupsAndStartContinues) {
-  RunQueue queue(candidate_groups(run_with_candidates(7)), 40);
-  queue.start();
-  ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
-  EXPECT_GT(queue.status().share, 4.0 / 10);
-  queue.cancel();
-  ASSERT_TRUE(ended(queue));
-  EXPECT_FALSE(queue.status().done);
-  EXPECT_TRUE(queue.status().error.empty()) << queue.status().error;
-  EXPECT_EQ(queue.status().group, 1);
-  const auto kept = queue.groups();
-  ASSERT_EQ(kept[0].histories.size(), 4u);
-  EXPECT_TRUE(kept[1].histories.empty()) << "half a group does not compare";
-  int waiting = 0;
-  for (const Outcome& outcome : group_outcomes(kept)) waiting += outcome.waits ? 1 : 0;
-  EXPECT_EQ(waiting, 4);
-
-  queue.start();
-  ASSERT_TRUE(ended(queue));
-  EXPECT_TRUE(queue.status().done) << queue.status().error;
-  EXPECT_EQ(queue.groups()[0].histories[1], kept[0].histories[1]) << "not trained again";
-  for (const Outcome& outcome : group_outcomes(queue.groups())) EXPECT_FALSE(outcome.waits);
-}
-
-TEST_F(LiveFiles, QueueIsTakenUpByAnotherStart) {
-  const std::vector<RunConfig> runs = run_with_candidates(7);
-  const std::string recording = path("sweep.moescope");
-  {
-    RunQueue queue(candidate_groups(runs, recording), 40, recording);
-    queue.start();
-    ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
-  }
-  EXPECT_EQ(queue_file_beside(path("sweep-2.moescope")), path("sweep.queue"));
-  EXPECT_EQ(load_queue(path("sweep.queue")).finished, 1);
-  const auto trained = fs::last_write_time(path("sweep-1.moescope"));
-
-  const auto queue = RunQueue::take_up(recording);
-  EXPECT_FALSE(queue->status().done);
-  EXPECT_EQ(queue->status().group, 1);
-  EXPECT_DOUBLE_EQ(queue->status().share, 4.0 / 10);
-  EXPECT_EQ(queue->groups()[0].histories.size(), 4u);
-  EXPECT_TRUE(queue->groups()[1].histories.empty()) << "half a group does not compare";
-  queue->start();
-  ASSERT_TRUE(ended(*queue));
-  EXPECT_TRUE(queue->status().done) << queue->status().error;
-  EXPECT_EQ(fs::last_write_time(path("sweep-1.moescope")), trained) << "not trained again";
-
-  RunQueue whole(candidate_groups(runs), 40);
-  whole.start();
-  ASSERT_TRUE(ended(whole));
-  for (std::size_t g = 0; g < 3; ++g)
-    for (std::size_t i = 0; i < whole.groups()[g].runs.size(); ++i)
-      EXPECT_EQ(all_losses(*queue->groups()[g].histories[i]), all_losses(*whole.groups()[g].histories[i]));
-  EXPECT_TRUE(RunQueue::take_up(recording)->status().done);
-  EXPECT_EQ(RunQueue::take_up(recording, [](double) { return false; }), nullptr);
-}
-
-TEST_F(LiveFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
-  const std::string recording = path("sweep.moescope");
-  {
-    RunQueue queue(candidate_groups(run_with_candidates(4), recording), 5, recording);
-    queue.start();
-    ASSERT_TRUE(ended(queue));
-  }
-  const auto refusal = [&] {
-    try {
-      RunQueue::take_up(recording);
-    } catch (const std::runtime_error& problem) {
-      return std::string(problem.what());
-    }
-    return std::string("none");
-  };
-  const QueueState state = load_queue(path("sweep.queue"));
-  EXPECT_EQ(refusal(), "none");
-  QueueState other = state;
-  other.runs[4].router.top_k = 1;
-  save_queue(path("sweep.queue"), other);
-  EXPECT_NE(refusal().find("sweep-2.moescope is of another comparison: in lr4 router.top_k is 2, not 1"),
-            std::string::npos)
-      << refusal();
-  other = state;
-  other.steps = 4;
-  save_queue(path("sweep.queue"), other);
-  EXPECT_NE(refusal().find("holds 5 steps, more than the 4 to train"), std::string::npos) << refusal();
-  other = state;
-  other.runs[2].name = other.runs[1].name;
-  save_queue(path("sweep.queue"), other);
-  EXPECT_NE(refusal().find("two of its runs are named lr1"), std::string::npos) << refusal();
-  fs::remove(path("sweep.queue"));
-  EXPECT_NE(refusal().find("sweep.queue"), std::string::npos) << refusal();
-  EXPECT_EQ(queue_file_beside(path("sweep-2.moescope")), "");
-  for (const char* json : {"", "[]", "{}", R"({"moescope_queue": 2, "steps": 4, "finished_groups": 0, "runs": []})",
-                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": [3, 4]})",
-                           R"({"moescope_queue": 1, "steps": 0, "finished_groups": 0, "runs": []})",
-                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": ["name = 'a'"]})"})
-    EXPECT_THROW(parse_queue(json), std::runtime_error) << json;
-}
-
-TEST(RunQueue, BaselineOfOtherBitsEndsItInWords) {
-  std::vector<RunGroup> groups = candidate_groups(run_with_candidates(4));
-  groups[1].runs.front().seed += 1;
-  RunQueue queue(groups, 5);
-  queue.start();
-  ASSERT_TRUE(ended(queue));
-  EXPECT_FALSE(queue.status().done);
-  EXPECT_EQ(queue.status().finished, 1);
-  const std::string error = queue.status().error;
-  EXPECT_NE(error.find("group 2: run A differs from that of another group at step 0"), std::string::npos) << error;
-  EXPECT_NE(error.find("cannot be compared"), std::string::npos) << error;
-}
-
-TEST(RunQueue, CandidateWhoseLossIsLostEndsAlone) {
-  std::vector<RunConfig> runs = run_with_candidates(4);
-  runs[1].optimizer.lr = 1;
-  runs[1].optimizer.weight_decay = 10;
-  runs[1].optimizer.schedule = Schedule::constant;
-  RunQueue queue(candidate_groups(runs), 100);
-  queue.start();
-  ASSERT_TRUE(ended(queue));
-  EXPECT_TRUE(queue.status().done) << queue.status().error;
-  const auto groups = queue.groups();
-  EXPECT_LT(groups[0].histories[1]->steps().last, 99);
-  EXPECT_EQ(groups[0].histories[2]->steps().last, 99);
 }
 
 }  // namespace

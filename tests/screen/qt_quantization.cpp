@@ -1,0 +1,129 @@
+// Panels of quantization figures of a run: errors, scales, costs of operands.
+#include <QTableView>
+#include <QTest>
+#include <set>
+
+#include "tests/support/shown_panel.h"
+#include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/plots/time_heat_map.h"
+
+using namespace moescope;
+
+class QuantizationTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() { useTestLook(); }
+
+  void init() {
+    run_ = std::make_unique<SyntheticRun>(SyntheticShape{});
+    run_->append(20);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
+  // A byte and a power of two are what MX stores; NVFP4 and FP8 are counted by the power of two below the scale.
+  void onlyScalesOfMxHaveAByte() {
+    for (const auto& [format, text] :
+         {std::pair("mxfp8_e4m3_floor", "scale 2⁻² (byte 125)"), std::pair("nvfp4", "scales from 2⁻² to under 2⁻¹"),
+          std::pair("fp8_e4m3_1x128", "scales from 2⁻² to under 2⁻¹"),
+          std::pair("e2m1", "scales from 2⁻² to under 2⁻¹")}) {
+      QuantFrame quant;
+      quant.layer = 1;
+      quant.format = format;
+      quant.sqnr_db = 20;
+      quant.e8m0_blocks[125] = 2048;
+      TelemetryFrame frame;
+      frame.quants = {quant};
+      RunInfo info;
+      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      const auto history = std::make_shared<History>(info);
+      history->append(std::make_shared<const TelemetryFrame>(frame));
+      Selection selection;
+      selection.setHistories({history});
+      selection.setTensor(quant);
+      BlockScaleHistogramPanel panel(&selection);
+      const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
+      QCOMPARE(said.first(), QStringLiteral("step 0, ") + QString::fromUtf8(text));
+      QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
+              said.last().contains(QStringLiteral("2048 blocks")));
+      QVERIFY2(panel.csv().contains(QStringLiteral(",%1,125,-2,2048").arg(QLatin1String(format))),
+               qPrintable(panel.csv()));
+    }
+  }
+
+  void clickOnTheErrorMatrixChoosesTheTensorOfTheScales() {
+    QuantizationErrorPanel panel(selection_.get());
+    show(&panel, {800, 300});
+    // Columns: w1 forward x w, w1 dgrad dy w, w1 wgrad x dy, then w3, then w2.
+    QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<MatrixPlot*>()->cellRect(2, 6 + 5).center().toPoint());
+    QCOMPARE(selection_->layer(), 3);
+    QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, OperandRole::dy, Direction::wgrad}));
+  }
+
+  // The answer names the lowest cell, which alone has a frame until a tensor is chosen.
+  void theErrorMatrixSaysWhatTheFormatCosts() {
+    QuantizationErrorPanel panel(selection_.get());
+    show(&panel, {800, 300});
+    const auto& quants = selection_->quantFrame()->quants;
+    const QuantFrame* least = nullptr;
+    for (const QuantFrame& quant : quants)
+      if (quant.gemm_class() == GemmClass::experts && (!least || quant.sqnr_db < least->sqnr_db)) least = &quant;
+    QVERIFY(least);
+    const QString said = panel.answerText();
+    QVERIFY2(said.startsWith(QStringLiteral("What does the format cost? Signal ")), qPrintable(said));
+    const QString name = QStringLiteral("; least %1 in layer %2, %3 %4")
+                             .arg(formatValue(static_cast<double>(least->sqnr_db), 3))
+                             .arg(least->layer)
+                             .arg(QLatin1String(gemm_name(least->gemm)), QLatin1String(operand_name(least->operand)));
+    QVERIFY2(said.contains(name), qPrintable(said + name));
+    Selection none;
+    QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
+  }
+
+  // Cells without room for a number have a legend above them; others need none.
+  void aMatrixOfManyLayersHasALegend() {
+    const auto legend_pixels = [](QuantizationErrorPanel* panel) {
+      const QImage picture = panel->grab().toImage();
+      const Lut lut = matrixLut(isDark(panel->palette()));
+      const std::set<QRgb> strong(lut.begin() + 200, lut.end());
+      int pixels = 0;
+      for (int y = 0; y < panel->bodyRect().top(); ++y)
+        for (int x = 0; x < picture.width(); ++x) pixels += strong.contains(picture.pixel(x, y));
+      return pixels;
+    };
+    SyntheticRun many({.layers = 59});
+    many.append(3);
+    Selection of_many;
+    of_many.setHistories({many.history()});
+    QuantizationErrorPanel panel(selection_.get()), tall(&of_many);
+    show(&panel, {800, 300});
+    show(&tall, {800, 300});
+    QCOMPARE(tall.findChild<MatrixPlot*>()->rows(), 58);
+    QCOMPARE(legend_pixels(&panel), 0);
+    QVERIFY(legend_pixels(&tall) > 0);
+  }
+
+  // No row is cut in half at the lower edge, however high the panel is.
+  void operandCostsEndsInAWholeRow() {
+    OperandCostsPanel panel(selection_.get());
+    for (const int height : {300, 307, 313, 321}) {
+      show(&panel, {600, height});
+      const auto* table = panel.findChild<QTableView*>();
+      QVERIFY(table->model()->rowCount() * table->rowHeight(0) > table->viewport()->height());
+      QCOMPARE(table->viewport()->height() % table->rowHeight(0), 0);
+    }
+  }
+
+ private:
+  std::unique_ptr<SyntheticRun> run_;
+  std::unique_ptr<Selection> selection_;
+};
+
+QTEST_MAIN(QuantizationTest)
+#include "qt_quantization.moc"
