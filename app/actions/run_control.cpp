@@ -40,7 +40,6 @@ RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
     if (LiveRuns* live = session_->live()) live->set_max_steps_per_s(limit);
   });
   connect(session_, &RunSession::opened, this, &RunControl::onOpened);
-  connect(session_, &RunSession::growingEnded, this, [this] { growing_ended_ = true; });
   connect(replay_, &Replay::changed, this, &RunControl::showReplay);
   connect(selection_, &Selection::timeChanged, this, &RunControl::showReplay);
 }
@@ -83,7 +82,6 @@ void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
 }
 
 void RunControl::onOpened() {
-  growing_ended_ = false;
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
   LiveRuns* live = session_->live();

@@ -66,7 +66,6 @@ class RunControl : public Actions {
   std::string comparison_;         // the built-in comparison that was started last; empty: another run
   std::string asked_end_instead_;  // the built-in comparison whose end the user replaced
   bool end_is_of_run_ = false;     // the end belongs to the run; false: the user set it for any run
-  bool growing_ended_ = false;     // the followed log or the attached training has ended
 };
 
 }  // namespace moescope
