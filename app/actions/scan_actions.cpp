@@ -40,11 +40,10 @@ ScanActions::ScanActions(const Context& context)
     timer_.stop();
     scan_.reset();
     checkpoint_.reset();
-    for (OperandCostsPanel* panel : panels_) panel->showMeasured(nullptr);
-    showTwins(recordedTwins());
-    showExperts(recordedFigures(kExpertsMarker, expert_scan_in));
-    showSimilarity(recordedFigures(kSimilarityMarker, similarity_in));
+    truncations_ = truncations();
+    showRecorded();
   });
+  connect(selection_, &Selection::dataChanged, this, &ScanActions::forgetAfterRewind);
   for (OperandCostsPanel* panel : panels_) {
     connect(panel, &OperandCostsPanel::measurementRequested, this, &ScanActions::ask);
     connect(panel, &OperandCostsPanel::twinsRequested, this, &ScanActions::startTwins);
@@ -93,6 +92,27 @@ std::shared_ptr<const Measured<Figures>> ScanActions::recordedFigures(
     if (figures) measured.by_step[marker.step] = std::move(*figures);
   }
   return measured.by_step.empty() ? nullptr : std::make_shared<const Measured<Figures>>(std::move(measured));
+}
+
+void ScanActions::showRecorded() {
+  for (OperandCostsPanel* panel : panels_) panel->showMeasured(nullptr);
+  showTwins(recordedTwins());
+  showExperts(recordedFigures(kExpertsMarker, expert_scan_in));
+  showSimilarity(recordedFigures(kSimilarityMarker, similarity_in));
+}
+
+std::uint64_t ScanActions::truncations() const {
+  std::uint64_t sum = 0;
+  for (const HistoryPtr& history : session_->histories()) sum += history->truncations();
+  return sum;
+}
+
+// A rewind deletes the later steps and what was measured of them.
+void ScanActions::forgetAfterRewind() {
+  const std::uint64_t now = truncations();
+  if (std::exchange(truncations_, now) >= now) return;
+  if (scan_ || checkpoint_) stop("Cancelled: the run was rewound.");
+  showRecorded();
 }
 
 void ScanActions::showTwins(const std::shared_ptr<const MeasuredTwins>& measured) {
@@ -221,7 +241,7 @@ void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>(
 
 // Writes what was measured into the recording of the run.
 void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
-  if (session_->isLive()) return;
+  if (session_->isLive()) return session_->live()->pin({session_->runAt(place_), step, kind, data});
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(place_)];
   try {
     const auto recorded = session_->recordedRun(place_);

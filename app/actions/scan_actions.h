@@ -49,6 +49,9 @@ class ScanActions : public Actions {
   template <typename Figures>
   void startOnExperts(int run, std::vector<std::int64_t> steps, MeasureFigures<Figures> measure_figures,
                       std::function<void(std::int64_t step, const Figures& figures)> add);
+  void showRecorded();
+  std::uint64_t truncations() const;  // of the open runs; rises with every rewind
+  void forgetAfterRewind();
   void keep(const char* kind, std::int64_t step, const std::string& data);
   void showTwins(const std::shared_ptr<const MeasuredTwins>& measured);
   void showExperts(std::shared_ptr<const MeasuredExperts> measured);
@@ -80,6 +83,7 @@ class ScanActions : public Actions {
   std::unique_ptr<CheckpointScan> checkpoint_;
   Found found_;
   int taken_ = 0;  // scans of checkpoint_ that were shown
+  std::uint64_t truncations_ = 0;
   std::shared_ptr<const MeasuredExperts> measured_experts_;
   std::shared_ptr<const MeasuredSimilarity> measured_similarity_;
 };

@@ -145,7 +145,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
   const int place = selection_->run();
   try {
     if (session_->isLive()) {
-      session_->live()->pin_note(session_->runAt(place), step, words);
+      session_->live()->pin({session_->runAt(place), step, kNoteKind, words});
     } else {
       const auto recorded = session_->recordedRun(place);
       if (!recorded) throw std::runtime_error(kOnlyRecordings);

@@ -257,6 +257,10 @@ class CheckpointTest : public QObject {
     QCOMPARE(rows_of_last(), alone);
     w.window.selection()->setStep(1);
     QVERIFY2(special->caption().contains("weights in FP32 before step 1"), qPrintable(special->caption()));
+    // A rewind deletes what was measured of later steps.
+    session->live()->rewind(0);
+    QTRY_VERIFY(!special->csv().contains("\n1,1,"));
+    QVERIFY2(special->csv().contains("\n0,1,"), qPrintable(special->csv()));
   }
 
   // Two folders at once: the first is run A. The weights of one expert differ.

@@ -10,7 +10,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/frame/change_marker.h"
-#include "core/recording/notes.h"
 #include "core/training/engine/live_state.h"
 #include "core/training/engine/live_thread.h"
 #include "core/training/engine/run_groups.h"
@@ -233,8 +232,8 @@ void LiveRuns::change(const LiveChange& change) {
   state_->ask();
 }
 
-void LiveRuns::pin_note(int run, std::int64_t step, std::string text) {
-  state_->sink.publish(Marker{run, step, kNoteKind, std::move(text)});
+void LiveRuns::pin(Marker marker) {
+  state_->sink.publish(std::move(marker));
 }
 
 void LiveRuns::save_checkpoint(std::string directory) {

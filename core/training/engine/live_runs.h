@@ -75,8 +75,9 @@ class LiveRuns {
   // std::invalid_argument without any change if there is no such checkpoint, kMaxRuns runs are open, or a change is
   // invalid.
   int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
-  // Pins a note to any step of a run, in its recording as well; an empty text deletes the step's note (notes.h).
-  void pin_note(int run, std::int64_t step, std::string text);
+  // Adds a note to any step of a run (an empty text deletes the step's note, notes.h), or data of a run
+  // (data_markers.h), in its recording as well. A rewind to an earlier step deletes both.
+  void pin(Marker marker);
   // Returns the run's settings with all accepted changes. Throws std::invalid_argument if there is no such run.
   RunConfig config(int run) const;
   // Writes DIRECTORY/<step>/<run name>.safetensors between two steps. A failure sets status().warning and adds a

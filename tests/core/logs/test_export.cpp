@@ -81,7 +81,7 @@ class Export : public testing::Test {
     live.flush();
     while (live.status().running) usleep(2000);
     live.change({0, &RouterConfig::bias_update_rate, 0.01});
-    for (const int run : {0, 1}) live.pin_note(run, 12, "a \"quoted\" note");
+    for (const int run : {0, 1}) live.pin({run, 12, kNoteKind, "a \"quoted\" note"});
     live.run_until(kSteps);
     while (live.status().running) usleep(2000);
     live.flush();

@@ -98,10 +98,10 @@ TEST_F(Notes, OfAModelInTrainingAreInHistoryAndRecording) {
   LiveRuns live({small_run()}, path("r.moescope"));
   live.run_until(4);
   while (live.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  live.pin_note(0, 1, "first");
-  live.pin_note(0, 3, "gone");
-  live.pin_note(0, 1, "second");
-  live.pin_note(0, 3, "");
+  live.pin({0, 1, kNoteKind, "first"});
+  live.pin({0, 3, kNoteKind, "gone"});
+  live.pin({0, 1, kNoteKind, "second"});
+  live.pin({0, 3, kNoteKind, ""});
   live.flush();
   EXPECT_EQ(note_at(*live.histories()[0], 1), "second");
   EXPECT_EQ(note_at(*live.histories()[0], 3), "");

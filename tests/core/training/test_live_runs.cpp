@@ -419,7 +419,7 @@ TEST_F(LiveFiles, RecordingHoldsWhatTheHistoryHolds) {
   {
     LiveRuns live({one_layer()}, path("r.moescope"));
     run_to(live, 5);
-    live.pin_note(0, 4, "n");
+    live.pin({0, 4, kNoteKind, "n"});
     live.flush();
     losses = all_losses(*live.histories()[0]);
     EXPECT_EQ(all_losses(*RecordingReader(path("r.moescope")).load(0)), losses) << "after flush(), while open";
@@ -476,7 +476,7 @@ TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
     askers.emplace_back([&live, who] {
       for (int i = 0; i < 20; ++i) {
         live.change({0, &OptimizerConfig::lr, 1e-3 * (1 + who)});
-        live.pin_note(0, i, "n");
+        live.pin({0, i, kNoteKind, "n"});
         live.status();
         live.config(0);
         live.histories()[0]->sequence();

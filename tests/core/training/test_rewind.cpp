@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/config/config_check.h"
+#include "core/frame/expert_scan.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
 #include "tests/support/live_steps.h"
@@ -89,6 +90,18 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   for (const Marker& marker : live.histories()[0]->markers()) texts.push_back(marker.text);
   EXPECT_EQ(texts.front(), "rewound from step 10 to the checkpoint here") << "what was done later is forgotten";
   EXPECT_EQ(texts.size(), 3u);
+}
+
+TEST(Rewind, DataOfLaterStepsAreDeleted) {
+  LiveRuns live({two_layers()}, "");
+  run_to(live, 10);
+  for (const std::int64_t step : {4, 8}) live.pin({0, step, kExpertsMarker, "{}"});
+  live.rewind(4);
+  live.flush();
+  std::vector<std::int64_t> kept;
+  for (const Marker& marker : live.histories()[0]->markers())
+    if (marker.kind == kExpertsMarker) kept.push_back(marker.step);
+  EXPECT_EQ(kept, std::vector<std::int64_t>{4});
 }
 
 TEST(Rewind, ToTheBeginningWhileItRuns) {
