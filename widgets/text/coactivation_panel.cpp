@@ -316,7 +316,7 @@ Panel::Answer CoactivationPanel::answerOfSimilarity() const {
   if (measure_->busy()) return {{}, {measure_->progress()}};
   if (!measure_->refused().isEmpty()) return {{}, {measure_->refused()}, true};
   if (!similarity()) return hasModel(*selection_) ? Answer{{}, {"Not measured yet"}} : Answer();
-  return {"Which experts do the same?", similarityAnswers(*similarity())};
+  return {"Which experts are most similar?", similarityAnswers(*similarity())};
 }
 
 Panel::Answer CoactivationPanel::answer() const {

@@ -133,12 +133,12 @@ QStringList similarityAnswers(const LayerSimilarity& layer) {
     }
   if (first == second) return {};
   const FigureOfPieces& most = layer.of(first, second);
-  const QString pair = QString("Experts %1 and %2 of layer %3").arg(first).arg(second).arg(layer.layer());
+  const QString pair = QString("Experts %1 and %2").arg(first).arg(second);
   const double pairs = layer.experts() * (layer.experts() - 1) / 2.0;
-  return {QString("%1: cosine %2; mean over all pairs %3")
+  return {QString("%1: cosine %2; mean of all pairs %3")
               .arg(pair, cosineText(most), inPrint(QString::number(sum / pairs, 'f', 3))),
           QString("%1: cosine %2").arg(pair, cosineText(most)),
-          QString("%1 and %2: %3").arg(first).arg(second).arg(inPrint(QString::number(most.mean, 'f', 2)))};
+          QString("%1 and %2: cosine %3").arg(first).arg(second).arg(inPrint(QString::number(most.mean, 'f', 2)))};
 }
 
 QStringList pruningAnswers(const ExpertScan& scan) {
