@@ -32,7 +32,16 @@ QString quantizationMissing(const History& run) {
 }
 
 QString textsMissing(const History& run, TextKind kind) {
-  return run.text_steps(kind).empty() ? QString("texts with their routing") : QString();
+  if (!run.text_steps(kind).empty()) return {};
+  switch (kind) {
+    case TextKind::probe:
+      return "probe text";
+    case TextKind::sample:
+      return "samples of the model";
+    case TextKind::batch:
+      break;
+  }
+  return "texts with their routing";
 }
 
 }  // namespace moescope

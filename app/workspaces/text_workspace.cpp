@@ -24,7 +24,7 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   setEssential({tokens_, coactivation_, specialisation_});
   arrange();
   foldWithout(tokens_, [](const History& run) {
-    return textsMissing(run, TextKind::batch).isEmpty() ? QString() : textsMissing(run, TextKind::probe);
+    return textsMissing(run, TextKind::probe).isEmpty() ? QString() : textsMissing(run, TextKind::batch);
   });
   foldWithout(sample_, [](const History& run) { return textsMissing(run, TextKind::sample); });
   foldWithout(stability_, [](const History& run) { return textsMissing(run, TextKind::probe); });

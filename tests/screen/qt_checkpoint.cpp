@@ -22,6 +22,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/router_workspace.h"
+#include "app/workspaces/overview.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/export_model.h"
@@ -37,6 +38,7 @@
 #include "widgets/compare/verdict_strip.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/overview/health_banner.h"
+#include "widgets/overview/loss_panel.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/text/coactivation_panel.h"
@@ -108,6 +110,8 @@ class CheckpointTest : public QObject {
     QCOMPARE(history.info().n_experts, nano().model.n_experts);
     QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the rests of three texts
     QVERIFY(!w.window.session()->isLive());
+    const QString losses = w.window.workspaces()->overview()->findChild<LossPanel*>()->csv();
+    QVERIFY2(losses.contains("training") && !losses.contains("smoothed"), qPrintable(losses));
   }
 
   // Which experts take a domain, whether the router is healthy on one domain alone, and which operand suffers most in

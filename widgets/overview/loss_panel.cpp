@@ -185,19 +185,21 @@ void LossPanel::refill() {
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
+  // Batches of text are in no order that a mean over neighbours would follow.
+  const double smoothing = run_origin(history->info()) == RunOrigin::checkpoint ? 0 : this->smoothing();
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : QString("training");
     series.push_back(
-        {histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)), smoothing()});
+        {histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)), smoothing});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
   // Names both curves: the pale one has a value for each step.
-  const QString bold = QString(" (bold: smoothed over %1 steps)").arg(std::lround(1 / (1 - smoothing())));
-  plot_->setCaption(metricCaption(shownMetric()) + (smoothing() > 0 ? bold : QString()));
+  const QString bold = QString(" (bold: smoothed over %1 steps)").arg(std::lround(1 / (1 - smoothing)));
+  plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));
 }

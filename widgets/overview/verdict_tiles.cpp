@@ -14,6 +14,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/step_count.h"
 
 namespace moescope {
 namespace {
@@ -263,8 +264,10 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
     if (!is_missing(share))
       content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
   } else if (silent == 0) {
-    content.context << (last < 0 ? QString("none in this run")
-                                 : QString("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
+    content.context
+        << (last < 0
+                ? QString("none in this run")
+                : QString("none since %1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(last + 1))));
   }
   if (silent > 0)
     content.context << (layers == 1 ? QString("all in layer %1").arg(most->layer)
@@ -315,9 +318,9 @@ void VerdictTiles::openCard(Which tile) {
     const History* history = selection_->history();
     if (!history) return QString();
     const VerdictTile* shown = tiles_[tile];
-    return QString("<p>Over the last %1 steps together: <b>%2</b>, %3.</p>")
-               .arg(kWindowSteps)
-               .arg((shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
+    return QString("<p>Over the last %1 together: <b>%2</b>, %3.</p>")
+               .arg(stepCount(*selection_, kWindowSteps),
+                    (shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
                     shown->content().context.value(0)) +
            figureCard(explain_figure(*history, target(tile)));
   });
