@@ -2,6 +2,7 @@
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTest>
+#include <algorithm>
 #include <random>
 
 #include "tests/support/controls.h"
@@ -305,6 +306,20 @@ class TextTest : public QObject {
     QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
                       panel.findChild<MatrixPlot*>()->cellRect(1, 3).center().toPoint());
     QCOMPARE(selection.expert(), 3);
+  }
+
+  // A run that does not grow is painted once.
+  void theAnswerIsThereAtTheFirstPaint() {
+    Selection selection;
+    SpecialisationPanel panel(&selection);
+    selection.setHistories({madeRun()});
+    selection.refresh();
+    selection.setLayer(1);
+    panel.resize(700, 400);
+    panel.grab();
+    const auto parts = panel.findChildren<QWidget*>();
+    QVERIFY(std::ranges::any_of(
+        parts, [](const QWidget* part) { return part->accessibleName().startsWith("Do experts specialise? "); }));
   }
 
   void coactivationStandsInTeams() {

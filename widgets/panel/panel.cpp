@@ -538,7 +538,9 @@ void Panel::addBody(QWidget* body, int stretch) {
     giveFocusTo(plot);
     plot->setAccessibleName(title_);
   }
-  status_line_->raise();  // painted last, since plots determine its text while painting
+  // Painted last, since plots determine their texts while painting.
+  header_->raise();
+  if (answer_line_) answer_line_->raise();
 }
 
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
