@@ -117,9 +117,9 @@ void FolderRunsDialog::showChecked() {
   if (only_models)
     return note_->setText(
         "Asks for texts to run through the model. Two models are run on the same texts, the first as run A.");
-  note_->setText(n > kMaxRuns
-                     ? QString("%1 are chosen; at most %2 runs open side by side.").arg(n).arg(kMaxRuns)
-                     : QString("Choose up to %1 runs to open them side by side; the first one is run A.").arg(kMaxRuns));
+  note_->setText(
+      n > kMaxRuns ? QString("%1 are chosen; at most %2 runs open side by side.").arg(n).arg(kMaxRuns)
+                   : QString("Choose up to %1 runs to open them side by side; the first one is run A.").arg(kMaxRuns));
 }
 
 }  // namespace moescope

@@ -313,8 +313,9 @@ void check_batch(const RunConfig& c, Rules& found) {
   const DataConfig& d = c.data;
   if (d.documents > std::min(d.batch, d.seq))
     found.push_back({{&DataConfig::documents, &DataConfig::batch, &DataConfig::seq},
-                     "documents is " + std::to_string(d.documents) + ", but a packed sequence has a document of each of " +
-                         "as many sequences: choose 1 to " + std::to_string(std::min(d.batch, d.seq))});
+                     "documents is " + std::to_string(d.documents) +
+                         ", but a packed sequence has a document of each of " + "as many sequences: choose 1 to " +
+                         std::to_string(std::min(d.batch, d.seq))});
   if (d.batch % d.microbatches != 0)
     found.push_back({{&DataConfig::microbatches, &DataConfig::batch},
                      "microbatches is " + std::to_string(d.microbatches) + ", but the batch of " +

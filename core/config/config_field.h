@@ -86,7 +86,8 @@ auto& section_of(auto& config) {
 class Setting {
  public:
   template <class Section, class T>
-  requires(kSectionName<T>.empty()) Setting(T Section::*member) {
+    requires(kSectionName<T>.empty())
+  Setting(T Section::*member) {
     static const RunConfig config;
     field_ = &field_of_member(config, &(section_of<Section>(config).*member));
   }

@@ -38,7 +38,7 @@ class RunSettings {
   }
   template <class Section>
   bool holds(bool Section::*member) const {
-    return value(member) == true;
+    return value(member).value_or(false);
   }
   // Returns texts without quotes and numbers as written in the config or the log; nullopt if unknown.
   std::optional<StatedSetting> stated(Setting setting) const;

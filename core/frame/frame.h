@@ -219,7 +219,8 @@ struct TelemetryFrame {
   float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats per byte
   float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
   // The run's probabilities p of the next tokens against those q of an FP32 pass with the same weights and batch
-  // (core/numerics/statistics/divergence.h), at the steps of the gradients; of a checkpoint beside another q is that one's.
+  // (core/numerics/statistics/divergence.h), at the steps of the gradients; of a checkpoint beside another q is that
+  // one's.
   float fp32_kl = kNoValue;                 // sum over the vocabulary of q ln(q / p), mean over tokens
   float fp32_k1 = kNoValue;                 // mean of -d, d = ln p - ln q of the next token
   float fp32_k3 = kNoValue;                 // mean of exp(d) - 1 - d

@@ -14,8 +14,8 @@
 namespace moescope {
 
 // Arrays that are recorded together and have their own cadence. The part `routers` includes the all-to-all volumes and
-// the wire; `gradients` includes the flips against FP32 and the roundings of the router. The last three are texts; a frame has at most one text of a
-// kind.
+// the wire; `gradients` includes the flips against FP32 and the roundings of the router. The last three are texts; a
+// frame has at most one text of a kind.
 enum class FramePart { routers, quants, flips, gradients, specialisation, probe, sample, batch };
 inline constexpr std::size_t kNumFrameParts = 8;
 FramePart text_part(TextKind kind);

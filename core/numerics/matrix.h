@@ -28,8 +28,8 @@ struct Matrix {
   Matrix(T* elements, std::integral auto n_rows, std::integral auto n_cols)
       : Matrix(elements, n_rows, n_cols, n_cols) {}
   template <class U>
-  requires std::same_as<const U, T> Matrix(const Matrix<U>& other)
-      : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
+    requires std::same_as<const U, T>
+  Matrix(const Matrix<U>& other) : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
 
   Index size() const { return rows * cols; }
   bool empty() const { return rows == 0 || cols == 0; }

@@ -133,8 +133,7 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
     take_over(&shares);
     inside_loop = true;
     const auto own = static_cast<std::size_t>(omp_get_thread_num());
-    for (std::size_t other = 0; other < shares.size(); ++other)
-      shares[(own + other) % shares.size()].work_off(body);
+    for (std::size_t other = 0; other < shares.size(); ++other) shares[(own + other) % shares.size()].work_off(body);
     inside_loop = false;
     hand_over(&shares);
   }

@@ -1,7 +1,7 @@
 // The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
 //
-// The file's application_id is kApplicationId and its user_version kFormatVersion. Files of another version are refused.
-// A change of a table raises the version if MoEScope has been released with the present one.
+// The file's application_id is kApplicationId and its user_version kFormatVersion. Files of another version are
+// refused. A change of a table raises the version if MoEScope has been released with the present one.
 //
 // core/frame/describe.h lists the columns of the figures; sqlite3 FILE .schema prints the schema with a note beside
 // each column.

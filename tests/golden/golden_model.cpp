@@ -1,9 +1,9 @@
 // Checks the model against reference data: golden_model DIR.
 //
-// Reads every SET.json (settings) in DIR, SET.input.safetensors (weights, initial bias, tokens) and the expected results
-// in SET.expected.safetensors and, if it exists, SET.mxfp8.safetensors. Prints the largest error of each kind beside its
-// limit, for our float model and for the same code in double. Exits with 1 if a limit is exceeded, with 2 on bad
-// input. Tensors that the files do not hold are not checked. Layout and meaning: golden/model/README.md.
+// Reads every SET.json (settings) in DIR, SET.input.safetensors (weights, initial bias, tokens) and the expected
+// results in SET.expected.safetensors and, if it exists, SET.mxfp8.safetensors. Prints the largest error of each kind
+// beside its limit, for our float model and for the same code in double. Exits with 1 if a limit is exceeded, with 2 on
+// bad input. Tensors that the files do not hold are not checked. Layout and meaning: golden/model/README.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

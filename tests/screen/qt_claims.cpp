@@ -1,6 +1,6 @@
 // The window with published claims: every row of the table, tried or not, and what the intervals mean.
-#include <QTextBrowser>
 #include <QTest>
+#include <QTextBrowser>
 
 #include "app/lessons/claims_window.h"
 

@@ -9,6 +9,7 @@
 #include "tests/support/controls.h"
 #include "tests/support/made_tensors.h"
 #include "tests/support/test_look.h"
+#include "widgets/look/tokens.h"
 #include "widgets/microscaling/block/block_bars.h"
 #include "widgets/microscaling/block/block_cards.h"
 #include "widgets/microscaling/block/block_presets.h"
@@ -18,7 +19,6 @@
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
-#include "widgets/look/tokens.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 

@@ -24,7 +24,8 @@ void ShareBars::setBars(std::vector<Bar> bars) {
 void ShareBars::paintStatic(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   const QRect line(4, 1, width() - 8, fontMetrics().height());
-  painter.drawText(line, Qt::AlignLeft, fittingText({title_, title_.section(QLatin1Char(':'), 0, 0)}, fontMetrics(), line.width()));
+  painter.drawText(line, Qt::AlignLeft,
+                   fittingText({title_, title_.section(QLatin1Char(':'), 0, 0)}, fontMetrics(), line.width()));
 }
 
 void ShareBars::paintData(QPainter& painter) {
@@ -45,7 +46,8 @@ void ShareBars::paintData(QPainter& painter) {
     painter.drawText(QRect(6, y, names + 2, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                      elidedWords(bar.name, metrics, names + 1));
     const int length = std::max(1, static_cast<int>(bar.share / longest * room));
-    painter.fillRect(QRect(left, y + 3, length, metrics.height() - 6), QColor(&bar == bars_.data() ? colors(palette()).strong_bar : colors(palette()).plain_bar));
+    painter.fillRect(QRect(left, y + 3, length, metrics.height() - 6),
+                     QColor(&bar == bars_.data() ? colors(palette()).strong_bar : colors(palette()).plain_bar));
     painter.drawText(QRect(left + length + 5, y, figures + 4, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                      bar.figure);
     y += metrics.height();

@@ -10,10 +10,10 @@
 //
 // JSON: a response, a list of responses, or one per line; "routed_experts" may be at any depth, also as nested lists. A
 // sequence becomes a step. Layers count from 0, and dense layers are zeros in the file: if all K experts of a token are
-// equal, the layer has no router or the token is padding, and the token is skipped; with K = 1 a layer of zeros is. The number of experts is stated,
-// else the highest chosen expert plus one. If a row has an expert twice, the numbers are not experts or
-// have another shape. routed_shape.h finds the shape of a flat array and the slots without experts. Sources: vLLM PRs
-// 28284 and 38939, SGLang PR 12162, verl's DataProto.
+// equal, the layer has no router or the token is padding, and the token is skipped; with K = 1 a layer of zeros is. The
+// number of experts is stated, else the highest chosen expert plus one. If a row has an expert twice, the numbers are
+// not experts or have another shape. routed_shape.h finds the shape of a flat array and the slots without experts.
+// Sources: vLLM PRs 28284 and 38939, SGLang PR 12162, verl's DataProto.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The forward pass of a checkpoint beside its golden data (tests/golden/golden_checkpoints.cpp): files that are not what
-// config.json asks for, formats, windows and sinks, the cache, threads.
+// The forward pass of a checkpoint beside its golden data (tests/golden/golden_checkpoints.cpp): files that are not
+// what config.json asks for, formats, windows and sinks, the cache, threads.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -73,7 +73,7 @@ class RouterParts : public testing::Test {
   RouterConfig config_;
   int microbatches_ = 1;
   std::vector<std::uint8_t> padding_;
-  std::vector<double> gate_ = drawn("gate", kPartExperts*kPartDim), h_ = drawn("h", kPartTokens*kPartDim),
+  std::vector<double> gate_ = drawn("gate", kPartExperts* kPartDim), h_ = drawn("h", kPartTokens* kPartDim),
                       bias_ = std::vector<double>(kPartExperts, 0.0);
   Arena<double> arena_;
   RouterActivations<double> a_;
