@@ -34,7 +34,10 @@ const RouterFrame* first_router(const TelemetryFrame* frame) {
 class Checking {
  public:
   Checking(const History& history, std::span<const Finding> findings)
-      : history_(history), findings_(findings), steps_(history.count() > 0 ? counted_steps(history) : 0) {}
+      : history_(history),
+        findings_(findings),
+        steps_(history.count() > 0 ? counted_steps(history) : 0),
+        is_checkpoint_(run_origin(history.info()) == RunOrigin::checkpoint) {}
   Checks all() {
     losses();
     loads();
@@ -54,7 +57,8 @@ class Checking {
   // Passes the check if at least this many steps were read.
   void after(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
     if (steps_ >= steps) return passed(kinds, std::move(words));
-    if (!is_found(kinds)) needs(what, counted(steps, "step", "steps") + "; so far there are " + grouped(steps_));
+    const std::string needed = is_checkpoint_ ? counted(steps, "batch", "batches") : counted(steps, "step", "steps");
+    if (!is_found(kinds)) needs(what, needed + "; so far there are " + grouped(steps_));
   }
   void needs(const std::string& what, const std::string& needed) {
     checks_.not_checked.push_back(what + ": needs " + needed + ".");
@@ -63,6 +67,7 @@ class Checking {
   void loads();
   void experts();
   void layers();
+  void jumps();
   void oscillation(const RouterFrame& router);
   void scores(const RouterFrame& router);
   void number_formats();
@@ -70,14 +75,16 @@ class Checking {
   const History& history_;
   std::span<const Finding> findings_;
   std::int64_t steps_;
+  bool is_checkpoint_;  // whose steps are batches of text, among which nothing changes
   Checks checks_;
 };
 
 void Checking::losses() {
   if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
   passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
-  after(kWindowSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
-        "The loss has no spike, and no rise that stays.");
+  if (!is_checkpoint_)
+    after(kWindowSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
+          "The loss has no spike, and no rise that stays.");
   if (has_values(history_, Metric::aux_loss) || has_values(history_, Metric::z_loss))
     passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
 }
@@ -92,7 +99,10 @@ void Checking::loads() {
   } else {
     experts();
     layers();
-    oscillation(*router);
+    if (!is_checkpoint_) {
+      oscillation(*router);
+      jumps();
+    }
   }
   if (router) scores(*router);
   if (run_origin(info) == RunOrigin::log) needs("settings that were changed by hand", "a recording of this program");
@@ -130,8 +140,12 @@ void Checking::layers() {
           "No neighbouring experts that share a rank had " + decimal(kUnevenRank) + " times an even load for " +
               grouped(kUnevenRankSteps) + " steps.");
   after(kUnevenBatchSteps, {uneven_batches}, "uneven batches", "Batches are not far more uneven than their mean.");
+}
+
+void Checking::jumps() {
+  using enum FindingKind;
   after(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
-  if (info.moe_layers.size() > 1)
+  if (history_.info().moe_layers.size() > 1)
     after(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers", "No two layers have exchanged their loads.");
 }
 

@@ -113,6 +113,23 @@ TEST(Findings, SayWhatALogDoesNotHave) {
   EXPECT_EQ(checks.not_checked.front(), "loss: needs the loss, which no step has.");
 }
 
+TEST(Findings, NothingChangesBetweenTheBatchesOfACheckpoint) {
+  MadeUp run;
+  run.steps(20, MadeUp::even(), MadeUp::even());
+  RunInfo info = run.history()->info();
+  info.config_toml.clear();
+  info.kernels = "OpenBLAS";
+  History history(info);
+  for (int step = 0; step < 20; ++step) history.append(run.history()->frame_at(step));
+  for (const std::string& line : checks_of(history, {}).not_checked) {
+    EXPECT_EQ(line.find("steps"), std::string::npos) << line;
+    for (const char* change : {"spikes", "jumps", "exchanged", "oscillation"})
+      EXPECT_EQ(line.find(change), std::string::npos) << line;
+  }
+  const std::vector<std::string> lacks = checks_of(history, {}).not_checked;
+  EXPECT_NE(std::ranges::find(lacks, "dead experts: needs 200 batches; so far there are 20."), lacks.end());
+}
+
 TEST(Findings, ABiasThatRings) {
   RunConfig config = load_preset("nano").config;
   config.router.bias_update_rate = 0.1;
