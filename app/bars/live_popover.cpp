@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QKeyEvent>
 #include <QLabel>
+#include <QVBoxLayout>
 
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"

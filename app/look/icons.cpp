@@ -65,11 +65,13 @@ bool isFilled(Picture which) {
   return which == Picture::play || which == Picture::pause || which == Picture::step;
 }
 
+using Points = QList<QPointF>;  // two points in braces could also be a rectangle
+
 QPainterPath shape(Picture which) {
   QPainterPath path;
   switch (which) {
     case Picture::menu:
-      return lines({QPolygonF({{2, 4}, {14, 4}}), QPolygonF({{2, 8}, {14, 8}}), QPolygonF({{2, 12}, {14, 12}})});
+      return lines({Points{{2, 4}, {14, 4}}, Points{{2, 8}, {14, 8}}, Points{{2, 12}, {14, 12}}});
     case Picture::play:
       return triangle(4, 2, 9.5, 12);
     case Picture::pause:
@@ -87,9 +89,9 @@ QPainterPath shape(Picture which) {
     case Picture::settings:
       return sliders();
     case Picture::plus:
-      return lines({QPolygonF({{8, 2.5}, {8, 13.5}}), QPolygonF({{2.5, 8}, {13.5, 8}})});
+      return lines({Points{{8, 2.5}, {8, 13.5}}, Points{{2.5, 8}, {13.5, 8}}});
     case Picture::close:
-      return lines({QPolygonF({{3.5, 3.5}, {12.5, 12.5}}), QPolygonF({{12.5, 3.5}, {3.5, 12.5}})});
+      return lines({Points{{3.5, 3.5}, {12.5, 12.5}}, Points{{12.5, 3.5}, {3.5, 12.5}}});
     case Picture::search:
       return glass();
     case Picture::folder:

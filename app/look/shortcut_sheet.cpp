@@ -47,7 +47,7 @@ void take(QAction* action, ShortcutGroup& group, QSet<QAction*>& taken) {
   if (keys.isEmpty() || taken.contains(action) || effectOf(*action).isEmpty()) return;
   QStringList names;
   for (const QKeySequence& key : keys) names << key.toString(QKeySequence::NativeText);
-  group.entries << QPair(names.join(", "), effectOf(*action));
+  group.entries << qMakePair(names.join(", "), effectOf(*action));
   taken << action;
 }
 

@@ -261,8 +261,10 @@ std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& o
   const auto threads = std::min(usable_processors(), kMaxThreads);
   if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
   std::vector<std::unique_ptr<Connection>> connections(threads);
-  for (auto& connection : connections)
-    if (!(connection = file.another_connection())) return nullptr;
+  for (auto& connection : connections) {
+    connection = file.another_connection();
+    if (!connection) return nullptr;
+  }
   std::vector<std::int64_t> ids;
   Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
   rows.bind(of.info.run);

@@ -77,7 +77,8 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
     for (const RouterFrame& router : frame.routers) {
       const bool whole = router.volume.ranks == wire.ranks && router.volume.copies_RR.size() == counted.size() &&
                          router.volume.distinct_RR.size() == counted.size();
-      if (!(known = known && whole)) break;
+      known = known && whole;
+      if (!known) break;
       const auto bytes = wire_bytes(router.volume, wire.over_nodes, row);
       for (std::size_t i = 0; i < counted.size(); ++i) counted[i] += bytes[i];
     }

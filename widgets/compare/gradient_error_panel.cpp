@@ -69,7 +69,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
   matrix_->figure = [this](int row, int column) {
-    return FigureTarget{.key = metric(),
+    return FigureTarget{.key = shownMetric(),
                         .layer = layers_[static_cast<std::size_t>(row)],
                         .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
                         .step = selection_->step()};
@@ -140,15 +140,15 @@ void GradientErrorPanel::followOrigin() {
 
 // "KL from A, nats".
 QString GradientErrorPanel::predictionCaption() const {
-  if (metric() == Metric::fp32_kl && ofCheckpoints()) return QString("KL from A, nats/token");
-  return metricCaption(metric());
+  if (shownMetric() == Metric::fp32_kl && ofCheckpoints()) return QString("KL from A, nats/token");
+  return metricCaption(shownMetric());
 }
 
 bool GradientErrorPanel::ofPredictions() const {
   return figure_->currentIndex() >= kGradientFigureChoices;
 }
 
-Metric GradientErrorPanel::metric() const {
+Metric GradientErrorPanel::shownMetric() const {
   if (ofPredictions())
     return kPredictionFigures[static_cast<std::size_t>(figure_->currentIndex() - kGradientFigureChoices)].metric;
   if (pinned()) return cosine() ? Metric::pinned_gradient_cosine : Metric::pinned_gradient_snr_db;
@@ -310,7 +310,7 @@ void GradientErrorPanel::refillLines() {
   std::vector<LineSeries> series;
   for (int run = ofCheckpoints() ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
-  lines_->setPercent(ofPredictions() ? metricIsShare(metric()) : !cosine());
+  lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
   lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the length"));
   lines_->setSeries(std::move(series));
 }
@@ -318,18 +318,18 @@ void GradientErrorPanel::refillLines() {
 LineSeries GradientErrorPanel::seriesOf(int run) const {
   const auto& history = selection_->histories()[static_cast<std::size_t>(run)];
   LineSeries series{history,
-                    metric(),
+                    shownMetric(),
                     kWholeRun,
                     selection_->histories().size() > 1 ? runLabel(*selection_, run) : QString("whole model"),
                     runColor(*selection_, run),
                     0};
   if (cosine() || ofPredictions()) return series;
-  series.fetch = [history, metric = metric()](StepRange range, int bins) {
+  series.fetch = [history, metric = shownMetric()](StepRange range, int bins) {
     const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;
     if (measured) range = {measured->step, measured->step};  // the newest measurement, as in the answer
     return errorsOf(history->series(metric, kWholeRun, range, bins));
   };
-  series.figure = [metric = metric()](std::int64_t step) { return FigureTarget{.key = metric, .step = step}; };
+  series.figure = [metric = shownMetric()](std::int64_t step) { return FigureTarget{.key = metric, .step = step}; };
   return series;
 }
 

@@ -35,7 +35,7 @@ class GradientErrorPanel : public Panel {
   void showLayers(bool layers);  // shows layers x tensors of the active run in place of the whole models of all runs
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool pinned() const { return pinned_->isChecked(); }  // against an FP32 pass with the run's experts
-  Metric metric() const;                                // as chosen
+  Metric shownMetric() const;                           // as chosen
   // Whether the figure is one of the predictions, which have no layers.
   bool ofPredictions() const;
   bool ofCheckpoints() const;  // whether the runs are checkpoints on the same texts

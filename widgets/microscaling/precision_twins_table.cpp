@@ -1,6 +1,7 @@
 #include "widgets/microscaling/precision_twins_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/comparison/verdict.h"
@@ -63,7 +64,7 @@ bool toldApart(const FigureOfPieces& behind) {
 std::vector<Recipe> forwardRecipes() {
   std::vector<Recipe> found;
   const auto same = [](Recipe a, Recipe b) {
-    return std::ranges::all_of(std::initializer_list{OperandRole::x, OperandRole::w}, [&](OperandRole operand) {
+    return std::ranges::all_of(std::array{OperandRole::x, OperandRole::w}, [&](OperandRole operand) {
       return recipe_format(a, Direction::forward, operand) == recipe_format(b, Direction::forward, operand);
     });
   };

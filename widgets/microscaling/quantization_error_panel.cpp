@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kTickDb = 5, kLeastSpanDb = 10;  // steps of the ticks and least range of the colour scale, in dB
 constexpr double kToldShare = 0.01;               // share of lost values above which the answer names them
-constexpr int kGroupGap = 4;                      // pixels between two weights
+constexpr double kGroupGap = 4;                   // pixels between two weights
 constexpr double kSmallLabel = 0.85;              // of columns that are narrow for their names
 
 QString percentOrNothing(float share) {

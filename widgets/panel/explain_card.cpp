@@ -165,7 +165,7 @@ namespace {
 // Paints an icon in a box of 16 x 16.
 void paintCardIcon(QPainter& painter, int icon) {
   if (icon == 0) {  // a pin
-    painter.drawPolyline(QPolygonF({{5, 2.5}, {11, 2.5}}));
+    painter.drawLine(QPointF(5, 2.5), QPointF(11, 2.5));
     painter.drawPolyline(QPolygonF({{6, 2.5}, {6, 7}, {4, 9.5}, {12, 9.5}, {10, 7}, {10, 2.5}}));
     painter.drawLine(QPointF(8, 9.5), QPointF(8, 14));
   } else if (icon == 1) {  // two sheets

@@ -123,7 +123,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   QColor faint = mutedText(palette());
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
-  const auto named = [this](const QString& name, const std::vector<std::uint32_t>& counts) {
+  const auto named = [](const QString& name, const std::vector<std::uint32_t>& counts) {
     return QString("%1, median %2").arg(name, half_octave_median(counts));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};

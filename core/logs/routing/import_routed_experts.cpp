@@ -182,7 +182,7 @@ void Responses::take_json(JsonValue value, int depth) {
 // Reads the experts of a row and counts its empty slots.
 class RoutedRowReader {
  public:
-  RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
+  RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(empty), top_k_(top_k) {}
   // Returns the largest number of experts in a row.
   std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
     std::size_t most = 1;

@@ -47,7 +47,8 @@ double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t t
     ++rows;
     highest = std::max(highest, *std::ranges::max_element(row));
   });
-  const double layers = static_cast<double>(top_k / smaller), k = static_cast<double>(smaller);
+  const auto whole_layers = top_k / smaller;
+  const double layers = static_cast<double>(whole_layers), k = static_cast<double>(smaller);
   return rows * layers * (layers - 1) / 2 * k * k / (highest + 1);
 }
 

@@ -156,7 +156,7 @@ void BlockCards::paintEvent(QPaintEvent*) {
     paintCard(painter, place, cards_[static_cast<std::size_t>(i)]);
     if (i + 1 == count) break;
     painter.save();
-    painter.translate(place.right() + 1 + arrow / 2, high / 2);
+    painter.translate(QPoint(place.right() + 1 + arrow / 2, high / 2));
     painter.rotate(-90);
     drawChevron(painter, QRect(-arrow / 2, -arrow / 2, arrow, arrow), palette().color(QPalette::Text));
     painter.restore();
