@@ -17,7 +17,9 @@ namespace moescope {
 // GCC 12 warns of variables that its own intrinsics leave undefined.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,prfchw")]]
 #define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16,prfchw")]]
