@@ -44,10 +44,9 @@ QString lessonList() {
 QString description() {
   return QString(
              "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
-             "formats do.\nWithout arguments it trains the preset \"small\" and offers three ways to begin. Every run "
-             "of the window is recorded in "
-             "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
-             "you want to keep).")
+             "formats do.\nWithout arguments it begins with a page that offers a lesson, files to open, a comparison "
+             "and a training. Every run of the window is recorded in %1;\nthe newest %2 recordings are kept there, at "
+             "most %3 GB together; older ones are removed (move what you want to keep).")
       .arg(recordingsFolder())
       .arg(kKeptRecordings)
       .arg(kKeptBytes / 1e9);
