@@ -155,6 +155,7 @@ void read_grouped(ConfigKeys& keys, CheckpointConfig& c) {
     keys.fail("num_key_value_heads", "does not divide num_attention_heads, " + std::to_string(c.heads));
   c.grouped.head_dim = keys.count({"head_dim"}, 2, kMostWidth, std::max(2, c.dim / c.heads));
   if (c.grouped.head_dim % 2) keys.fail("head_dim", "is odd: RoPE turns pairs");
+  c.grouped.norm_eps = c.norm_eps;
 }
 
 void read_experts(ConfigKeys& keys, CheckpointConfig& c, std::initializer_list<const char*> width) {
@@ -214,6 +215,7 @@ void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
   latent.value = keys.count({"v_head_dim"}, 1, kMostWidth);
   if (latent.rope % 2) keys.fail("qk_rope_head_dim", "is odd: RoPE turns pairs");
   latent.interleaved = keys.flag("rope_interleave").value_or(true);
+  latent.norm_eps = kLatentNormEps;
   c.latent = latent;
   keys.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads"});
 }

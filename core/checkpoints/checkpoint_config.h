@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/model/layers/grouped_attention.h"
+#include "core/model/layers/latent_attention.h"
 
 namespace moescope {
 
@@ -42,20 +44,8 @@ struct RopeSettings {
   double low_freq_factor = 1, high_freq_factor = 1;
 };
 
-// Multi-head latent attention (core/model/layers/attention.h).
-struct LatentShape {
-  int q_rank = 0;  // 0 for plain queries
-  int kv_rank = 0, nope = 0, rope = 0, value = 0;
-  bool interleaved = true;  // pairs of the rotation are neighbours; otherwise half a head apart
-};
-
-// Attention whose queries share keys and values in groups.
-struct GroupedShape {
-  enum class QueryKeyNorm : std::uint8_t { none, head, whole } norm = QueryKeyNorm::none;  // RMS norm of q and k
-  int kv_heads = 0, head_dim = 0;
-  double clip = 0;     // limit of |q|, |k| and |v|; 0: no limit
-  bool sinks = false;  // a learnt score for each head in the softmax, without a value
-};
+// Eps of the norms of latent rows in transformers, whatever config.json says.
+inline constexpr double kLatentNormEps = 1e-6;
 
 struct CheckpointLayer {
   std::optional<bool> moe;  // nullopt: decided by its tensors
@@ -89,7 +79,7 @@ struct CheckpointConfig {
   int shared_width = 0;      // 0: no shared experts
   bool shared_gate = false;  // the shared experts' output is multiplied by sigmoid(h w_g)
   CheckpointRouter router;
-  bool clamped_unit = false;  // the unit of gpt-oss in place of SwiGLU (stored_experts.h)
+  bool clamped_unit = false;  // the unit of gpt-oss in place of SwiGLU (core/model/layers/swiglu.h)
   double unit_limit = 7;      // clamp of that unit
   bool tied_embedding = false;
   double embedding_multiplier = 1, residual_multiplier = 1, logits_divisor = 1;

@@ -8,11 +8,11 @@
 
 #include "core/checkpoints/float_matrix.h"
 #include "core/checkpoints/layer_reader.h"
+#include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/tensor_names.h"
 #include "core/checkpoints/weight_reader.h"
 #include "core/io/text_escape.h"
-#include "core/model/layers/rms_norm.h"
-#include "core/numerics/kernels/row_math.h"
+#include "core/model/decoder.h"
 #include "core/numerics/threads.h"
 #include "core/tensors/open_tensors.h"
 
@@ -21,22 +21,9 @@ namespace {
 
 constexpr Index kLogitRows = 256;  // of logits that are held at a time
 
-void norm(ConstMatrix<float> x, const std::vector<float>& weight, double eps, Matrix<float> y) {
-  std::vector<float> inv(static_cast<std::size_t>(x.rows));
-  rms_norm_forward<float>(x, weight.data(), eps, y, inv.data());
-}
-
 void scale(double factor, const Matrix<float>& x) {
   if (factor == 1) return;
   for (Index i = 0; i < x.size(); ++i) x.data[i] *= static_cast<float>(factor);
-}
-
-// x += factor y
-void add(double factor, const Matrix<float>& y, const Matrix<float>& x) {
-  parallel_slices(static_cast<std::size_t>(x.rows), 32, [&](std::size_t first, std::size_t last) {
-    for (auto r = static_cast<Index>(first); r < static_cast<Index>(last); ++r)
-      add_scaled(static_cast<float>(factor), y.row(r), static_cast<std::size_t>(x.cols), x.row(r));
-  });
 }
 
 // Where the sequences of a pass lie, and the positions of their tokens. `before`: of their first ones.
@@ -67,12 +54,12 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
   WeightReader weights(file_, lost_, arithmetic);
   embedding_ = weights.matrix(kEmbeddingName, config_.vocab, config_.dim);
   for (std::size_t i = 0; i < config_.layers.size(); ++i)
-    layers_.push_back(read_layer(config_, i, weights, roundings_[i]));
+    read_layer(config_, i, weights, roundings_[i], layers_.emplace_back());
   norm_ = weights.vector(kFinalNormName, config_.dim);
   const OperandRounding* of_head = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
   weights.set_rounding(of_head);
   if (config_.tied_embedding)
-    head_ = {.weight = embedding_, .arithmetic = arithmetic, .rounding = of_head};
+    head_ = StoredLinear(embedding_, arithmetic, of_head);
   else
     head_ = weights.linear(kHeadName, config_.vocab, config_.dim, false, "architectures");
   parameters_ = weights.parameters();
@@ -121,86 +108,103 @@ void CheckpointModel::require_pages() const {
                              ": was truncated while it was open (another program wrote it); open it again");
 }
 
-void CheckpointModel::embed(std::span<const std::int32_t> ids, Matrix<float> x) const {
-  for (std::size_t t = 0; t < ids.size(); ++t) {
-    if (ids[t] < 0 || ids[t] >= config_.vocab)
-      throw std::runtime_error("token " + std::to_string(t) + " is " + std::to_string(ids[t]) + "; allowed: 0 to " +
-                               std::to_string(config_.vocab - 1));
-    embedding_.read_outputs(ids[t], 1, x.row(static_cast<Index>(t)));
+// A forward pass over the tokens of sequences.
+class CheckpointModel::Pass final : public Decoder<float> {
+ public:
+  Pass(const CheckpointModel& model, std::span<const std::int32_t> ids, std::span<const Index> lengths,
+       PassWatch& watch, KeyValueCache* cache)
+      : Decoder(static_cast<int>(model.layers_.size()), model.config_.norm_eps),
+        model_(model),
+        ids_(ids),
+        watch_(watch),
+        cache_(cache),
+        sequences_(lengths, cache ? cache->tokens : 0),
+        ropes_{rope(0, lengths), rope(1, lengths)},
+        x_(std::ssize(ids), model.config_.dim),
+        h_(std::ssize(ids), model.config_.dim),
+        h_inv_(ids.size()) {}
+  using Decoder::forward_pass;
+  using Decoder::head_pass;
+  using Decoder::layer_pass;
+
+  void embed() override {
+    const CheckpointConfig& config = model_.config_;
+    for (std::size_t t = 0; t < ids_.size(); ++t) {
+      if (ids_[t] < 0 || ids_[t] >= config.vocab)
+        throw std::runtime_error("token " + std::to_string(t) + " is " + std::to_string(ids_[t]) + "; allowed: 0 to " +
+                                 std::to_string(config.vocab - 1));
+      model_.embedding_.read_outputs(ids_[t], 1, x_->row(static_cast<Index>(t)));
+    }
+    scale(config.embedding_multiplier, *x_);
   }
-  scale(config_.embedding_multiplier, x);
-}
 
-void CheckpointModel::feed_forward(std::size_t layer, ConstMatrix<float> h, Matrix<float> y, PassWatch& watch) const {
-  const Layer& l = layers_[layer];
-  if (!l.has_experts()) return feed_forward_forward(l.dense, {}, h, y);
-  watch.expert_input(static_cast<int>(layer), h);
-  const RoutedTokens routed = route(config_.router, l.moe, h);
-  watch.routed(static_cast<int>(layer), routed);
-  std::vector<float> norms;
-  experts_forward(l.moe, routed, h, y, watch.wants_outputs() ? &norms : nullptr);
-  if (watch.wants_outputs()) watch.outputs(static_cast<int>(layer), routed, norms);
-}
-
-void CheckpointModel::layer_pass(std::size_t layer, const AttentionCall& call, const Rows& rows,
-                                 PassWatch& watch) const {
-  const Layer& l = layers_[layer];
-  norm(rows.x, l.attention_norm, config_.norm_eps, rows.h);
-  l.attention->forward(call, rows.h, rows.y);
-  add(config_.residual_multiplier, rows.y, rows.x);
-  norm(rows.x, l.ffn_norm, config_.norm_eps, rows.h);
-  feed_forward(layer, rows.h, rows.y, watch);
-  add(config_.residual_multiplier, rows.y, rows.x);
-  require_pages();
-}
-
-void CheckpointModel::head_pass(const Rows& rows, PassWatch& watch) const {
-  norm(rows.x, norm_, config_.norm_eps, rows.h);
-  watch.hidden(static_cast<int>(layers_.size()), rows.h);
-  const Index tokens = rows.x.rows;
-  const FloatMatrix logits(std::min(tokens, kLogitRows), config_.vocab);
-  for (Index first = 0; first < tokens; first += kLogitRows) {
-    const Matrix<float> part = logits->row_block(0, std::min(kLogitRows, tokens - first));
-    linear_forward(rows.h.row_block(first, part.rows), head_, part);
-    scale(1 / config_.logits_divisor, part);
-    require_pages();
-    watch.logits(first, part);
+ private:
+  Rope<float> rope(std::size_t kind, std::span<const Index> lengths) const {
+    const CheckpointConfig& config = model_.config_;
+    return rope_of(config.rope[kind], rotated_dim(config), cache_ ? cache_->tokens : 0, std::ranges::max(lengths));
   }
-}
+  const Layer& layer(int index) const { return model_.layers_[static_cast<std::size_t>(index)]; }
 
-void CheckpointModel::pass(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
-                           KeyValueCache* cache) const {
-  const Index tokens = std::ssize(ids), before = cache ? cache->tokens : 0;
-  const SequenceRows sequences(lengths, before);
-  const FloatMatrix x(tokens, config_.dim), h(tokens, config_.dim), y(tokens, config_.dim);
-  const Rows rows{*x, *h, *y};
-  const Index longest = std::ranges::max(lengths);
-  const Rope<float> ropes[] = {rope_of(config_.rope[0], rotated_dim(config_), before, longest),
-                               rope_of(config_.rope[1], rotated_dim(config_), before, longest)};
-  embed(ids, *x);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    watch.hidden(static_cast<int>(i), *x);
-    layer_pass(i,
-               {.begins = sequences.begins,
-                .positions = sequences.positions,
-                .rope = ropes[config_.layers[i].sliding ? 1 : 0],
-                .cache = cache ? &cache->layers[i] : nullptr},
-               rows, watch);
+  Rows begin(int index, Part part) override {
+    if (part == Part::attention) watch_.hidden(index, *x_);
+    const std::vector<float>& gain = part == Part::head        ? model_.norm_
+                                     : part == Part::attention ? layer(index).attention_norm
+                                                               : layer(index).ffn_norm;
+    return {*x_, gain.data(), *h_, h_inv_.data(), *x_};
   }
-  head_pass(rows, watch);
-  if (cache) cache->tokens += tokens;
-}
+
+  void attention(int index, const Rows& rows) override {
+    const bool sliding = model_.config_.layers[static_cast<std::size_t>(index)].sliding;
+    layer(index).kind->forward({.begins = sequences_.begins,
+                                .positions = sequences_.positions,
+                                .rope = ropes_[sliding ? 1 : 0],
+                                .cache = cache_ ? &cache_->layers[static_cast<std::size_t>(index)] : nullptr},
+                               rows.h, rows.y);
+  }
+
+  void feed_forward(int index, const Rows& rows) override {
+    const Layer& l = layer(index);
+    if (!l.has_experts()) return feed_forward_forward(l.dense, rows.h, rows.y, true);
+    watch_.expert_input(index, rows.h);
+    const RoutedTokens routed = route(model_.config_.router, l.moe, rows.h);
+    watch_.routed(index, routed);
+    std::vector<float> norms;
+    experts_forward(l.moe, routed, rows.h, rows.y, watch_.wants_outputs() ? &norms : nullptr);
+    if (watch_.wants_outputs()) watch_.outputs(index, routed, norms);
+  }
+
+  void head(const Rows& rows) override {
+    watch_.hidden(static_cast<int>(model_.layers_.size()), rows.h);
+    const Index tokens = rows.h.rows;
+    const FloatMatrix logits(std::min(tokens, kLogitRows), model_.config_.vocab);
+    for (Index first = 0; first < tokens; first += kLogitRows) {
+      const Matrix<float> part = logits->row_block(0, std::min(kLogitRows, tokens - first));
+      model_.head_.forward(rows.h.row_block(first, part.rows), part);
+      scale(1 / model_.config_.logits_divisor, part);
+      model_.require_pages();
+      watch_.logits(first, part);
+    }
+  }
+
+  void finish(const Matrix<float>&) override { model_.require_pages(); }
+
+  const CheckpointModel& model_;
+  std::span<const std::int32_t> ids_;
+  PassWatch& watch_;
+  KeyValueCache* cache_;
+  SequenceRows sequences_;
+  Rope<float> ropes_[2];  // for full and for sliding attention
+  FloatMatrix x_, h_;
+  std::vector<float> h_inv_;
+};
 
 double CheckpointModel::measured_seconds_per_token() const {
   static constexpr Index kTokens = 256;
-  const FloatMatrix x(kTokens, config_.dim), h(kTokens, config_.dim), y(kTokens, config_.dim);
-  const Rows rows{*x, *h, *y};
-  const Rope<float> rope = rope_of(config_.rope[0], rotated_dim(config_), 0, kTokens);
-  const SequenceRows sequences(std::span(&kTokens, 1), 0);
   std::vector<std::int32_t> ids;
   for (Index t = 0; t < kTokens; ++t) ids.push_back(static_cast<std::int32_t>(t * 7919 % config_.vocab));
-  embed(ids, *x);
   PassWatch nobody;
+  Pass pass(*this, ids, std::span(&kTokens, 1), nobody, nullptr);
+  pass.embed();
   // Twice: the first time pages come from the disk.
   const auto timed = [](const auto& work) {
     work();
@@ -213,21 +217,20 @@ double CheckpointModel::measured_seconds_per_token() const {
     const auto of_kind = [&](const Layer& layer) { return layer.has_experts() == experts; };
     const auto one = std::ranges::find_if(layers_, of_kind);
     if (one == layers_.end()) continue;
-    const auto index = static_cast<std::size_t>(one - layers_.begin());
-    const AttentionCall call{.begins = sequences.begins, .positions = sequences.positions, .rope = rope};
     with_team([&] {
-      seconds += timed([&] { layer_pass(index, call, rows, nobody); }) *
+      seconds += timed([&] { pass.layer_pass(static_cast<int>(one - layers_.begin())); }) *
                  static_cast<double>(std::ranges::count_if(layers_, of_kind));
     });
   }
-  with_team([&] { seconds += timed([&] { head_pass(rows, nobody); }); });
+  with_team([&] { seconds += timed([&] { pass.head_pass(); }); });
   return seconds / static_cast<double>(kTokens);
 }
 
 void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
                               KeyValueCache* cache) const {
   if (cache) cache->layers.resize(layers_.size());
-  with_team([&] { pass(ids, lengths, watch, cache); });
+  with_team([&] { Pass(*this, ids, lengths, watch, cache).forward_pass(); });
+  if (cache) cache->tokens += std::ssize(ids);
 }
 
 void CheckpointModel::forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,

@@ -1,19 +1,20 @@
 // A model of a checkpoint: its weights, mapped, and the forward pass that transformers computes, in FP32.
 //
 //   x = embedding;  per layer: x += attention(rms(x)), x += ffn(rms(x));  logits = head rms(x)
-// Legend: T tokens, of sequences that lie one below the other, D dim, V vocabulary. The layers' norms, gated unit,
+// Legend: T tokens, of sequences that lie one below the other, D dim, V vocabulary. The pass, attention, feed-forwards,
 // choice of experts and dispatch are those of training (core/model).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/checkpoints/attention_kind.h"
 #include "core/checkpoints/checkpoint_config.h"
+#include "core/checkpoints/stored_attention.h"
 #include "core/checkpoints/stored_experts.h"
 #include "core/numerics/gemm_operand.h"
 #include "core/tensors/tensor_file.h"
@@ -40,7 +41,7 @@ class PassWatch {
 // Tokens so far of one sequence, for writing on.
 struct KeyValueCache {
   Index tokens = 0;
-  std::vector<KeyValues> layers;
+  std::vector<KeyValues<float>> layers;
 };
 
 class CheckpointModel {
@@ -81,12 +82,13 @@ class CheckpointModel {
 
   struct Layer {
     std::vector<float> attention_norm, ffn_norm;
-    std::unique_ptr<AttentionKind> attention;
-    StoredFeedForward dense;  // empty: it has experts
+    StoredAttention attention;
+    std::unique_ptr<AttentionKind<float>> kind;  // refers to `attention`
+    StoredFeedForward dense;                     // empty: it has experts
     StoredExperts moe;
     bool has_experts() const { return dense.empty(); }
   };
-  const std::vector<Layer>& layers() const { return layers_; }
+  const std::deque<Layer>& layers() const { return layers_; }
   const StoredMatrix& embedding() const { return embedding_; }    // [V, D]
   const std::vector<float>& final_norm() const { return norm_; }  // [D], before the head
   const StoredLinear& head() const { return head_; }              // [V, D]
@@ -94,22 +96,13 @@ class CheckpointModel {
   void require_pages() const;
 
  private:
-  void embed(std::span<const std::int32_t> ids, Matrix<float> x) const;
-  void feed_forward(std::size_t layer, ConstMatrix<float> h, Matrix<float> y, PassWatch& watch) const;
-  // [T, D] each: the residual stream, normed input and output of a half of a layer.
-  struct Rows {
-    Matrix<float> x, h, y;
-  };
-  void layer_pass(std::size_t layer, const AttentionCall& call, const Rows& rows, PassWatch& watch) const;
-  void head_pass(const Rows& rows, PassWatch& watch) const;
-  void pass(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
-            KeyValueCache* cache) const;
+  class Pass;
 
   CheckpointConfig config_;
   TensorFile file_;
   LostPages lost_;
   StoredMatrix embedding_;
-  std::vector<Layer> layers_;
+  std::deque<Layer> layers_;  // elements never move
   std::vector<float> norm_;
   StoredLinear head_;
   std::vector<Roundings> roundings_;  // of each layer, and of the head; linear layers refer to them

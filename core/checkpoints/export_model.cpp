@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/checkpoints/attention_kind.h"
+#include "core/checkpoints/checkpoint_config.h"
 #include "core/config/config_toml.h"
 #include "core/io/input_file.h"
 #include "core/io/whole_file.h"

@@ -1,7 +1,8 @@
-// A matrix that owns its memory.
+// A matrix that owns its memory, which begins with any values.
 #pragma once
 
-#include <vector>
+#include <cstddef>
+#include <memory>
 
 #include "core/numerics/matrix.h"
 
@@ -10,7 +11,8 @@ namespace moescope {
 class FloatMatrix {
  public:
   FloatMatrix(Index rows, Index cols)
-      : memory_(static_cast<std::size_t>(rows * cols)), view_(memory_.data(), rows, cols) {}
+      : memory_(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(rows * cols))),
+        view_(memory_.get(), rows, cols) {}
   FloatMatrix(const FloatMatrix&) = delete;
   FloatMatrix& operator=(const FloatMatrix&) = delete;
 
@@ -18,7 +20,7 @@ class FloatMatrix {
   const Matrix<float>* operator->() const { return &view_; }
 
  private:
-  std::vector<float> memory_;
+  std::unique_ptr<float[]> memory_;
   Matrix<float> view_;
 };
 

@@ -1,9 +1,11 @@
 #include "core/checkpoints/layer_reader.h"
 
 #include <cmath>
-#include <stdexcept>
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/tensor_names.h"
 
 namespace moescope {
@@ -29,43 +31,53 @@ class LayerReader {
         weights_(weights),
         roundings_(roundings) {}
 
-  CheckpointModel::Layer read() {
-    CheckpointModel::Layer layer;
+  void read(CheckpointModel::Layer& layer) {
     layer.attention_norm = weights_.vector(prefix_ + "input_layernorm.weight", c_.dim);
     layer.ffn_norm = weights_.vector(prefix_ + "post_attention_layernorm.weight", c_.dim);
     begin(GemmClass::attention);
     layer.attention = c_.latent ? latent_attention() : grouped_attention();
+    layer.attention.output.added_factor = added_factor();
+    layer.kind = kind_of(layer.attention);
     if (shape_.moe.value_or(weights_.has(prefix_ + names_.router + ".weight")))
       layer.moe = experts();
     else
       layer.dense = feed_forward("mlp", GemmClass::dense_ffn, c_.dense_width, c_.mlp_bias);
-    return layer;
   }
 
  private:
   void begin(GemmClass gemm_class) { weights_.set_rounding(&roundings_[static_cast<std::size_t>(gemm_class)]); }
   std::string attention_name(const char* name) const { return prefix_ + "self_attn." + name; }
 
-  AttendShape attend_shape() const {
-    AttendShape shape{.heads = c_.heads,
-                      .key_heads = c_.kv_heads(),
-                      .query_dim = c_.query_dim(),
-                      .value_dim = c_.value_dim(),
-                      .scale = 1,
-                      .window = shape_.window};
+  float added_factor() const { return static_cast<float>(c_.residual_multiplier); }
+
+  AttentionShape attention_shape() const {
     const double scale = c_.attention_scale != 0 ? c_.attention_scale : 1 / std::sqrt(double{1} * c_.query_dim());
-    shape.scale = static_cast<float>(c_.latent ? scale * rope_score_factor(c_.rope_of(shape_)) : scale);
-    return shape;
+    return {.heads = c_.heads,
+            .key_heads = c_.kv_heads(),
+            .query_dim = c_.query_dim(),
+            .value_dim = c_.value_dim(),
+            .scale = c_.latent ? scale * rope_score_factor(c_.rope_of(shape_)) : scale,
+            .window = shape_.window};
+  }
+
+  std::unique_ptr<AttentionKind<float>> kind_of(const StoredAttention& w) const {
+    if (c_.latent)
+      return std::make_unique<LatentAttention<float>>(
+          attention_shape(), *c_.latent,
+          LatentLayers<float>{&w.q, &w.q_a, &w.q_b, &w.kv_a, &w.kv_b, &w.output, w.q_norm.data(), w.kv_norm.data()});
+    return std::make_unique<GroupedAttention>(
+        attention_shape(), c_.grouped,
+        GroupedLayers{&w.q, &w.k, &w.v, &w.output, w.q_norm, w.k_norm, w.sinks.empty() ? nullptr : w.sinks.data()});
   }
 
   StoredLinear attention_linear(const char* name, Index outputs, Index inputs, std::optional<bool> bias) {
     return weights_.linear(attention_name(name), outputs, inputs, bias, "attention_bias");
   }
 
-  std::unique_ptr<AttentionKind> latent_attention() {
+  StoredAttention latent_attention() {
     const LatentShape& l = *c_.latent;
     const Index heads = c_.heads, query = c_.query_dim();
-    LatentWeights w;
+    StoredAttention w;
     if (l.q_rank > 0) {
       w.q_a = attention_linear("q_a_proj", l.q_rank, c_.dim, c_.attention_bias);
       w.q_norm = weights_.vector(attention_name("q_a_layernorm.weight"), l.q_rank);
@@ -76,41 +88,40 @@ class LayerReader {
     w.kv_a = attention_linear("kv_a_proj_with_mqa", l.kv_rank + l.rope, c_.dim, c_.attention_bias);
     w.kv_norm = weights_.vector(attention_name("kv_a_layernorm.weight"), l.kv_rank);
     w.kv_b = attention_linear("kv_b_proj", heads * (l.nope + l.value), l.kv_rank, false);
-    return std::make_unique<LatentAttention>(
-        attend_shape(), attention_linear("o_proj", c_.dim, heads * l.value, c_.attention_bias), std::move(w), l);
+    w.output = attention_linear("o_proj", c_.dim, heads * l.value, c_.attention_bias);
+    return w;
   }
 
-  std::unique_ptr<AttentionKind> grouped_attention() {
+  StoredAttention grouped_attention() {
     const GroupedShape& g = c_.grouped;
     const Index queries = Index{c_.heads} * g.head_dim, keys = Index{g.kv_heads} * g.head_dim;
-    GroupedWeights w{attention_linear("q_proj", queries, c_.dim, c_.qkv_bias),
-                     attention_linear("k_proj", keys, c_.dim, c_.qkv_bias),
-                     attention_linear("v_proj", keys, c_.dim, c_.qkv_bias),
-                     {},
-                     {}};
+    StoredAttention w;
+    w.q = attention_linear("q_proj", queries, c_.dim, c_.qkv_bias);
+    w.k = attention_linear("k_proj", keys, c_.dim, c_.qkv_bias);
+    w.v = attention_linear("v_proj", keys, c_.dim, c_.qkv_bias);
     if (g.norm != QueryKeyNorm::none) {
       const bool whole = g.norm == QueryKeyNorm::whole;
       w.q_norm = weights_.vector(attention_name("q_norm.weight"), whole ? queries : g.head_dim);
       w.k_norm = weights_.vector(attention_name("k_norm.weight"), whole ? keys : g.head_dim);
     }
-    std::vector<float> sinks;
-    if (g.sinks) sinks = weights_.vector(attention_name("sinks"), c_.heads);
-    return std::make_unique<GroupedAttention>(attend_shape(), std::move(sinks),
-                                              attention_linear("o_proj", c_.dim, queries, c_.attention_bias),
-                                              std::move(w), c_.norm_eps, g.clip);
+    if (g.sinks) w.sinks = weights_.vector(attention_name("sinks"), c_.heads);
+    w.output = attention_linear("o_proj", c_.dim, queries, c_.attention_bias);
+    return w;
   }
 
   StoredFeedForward feed_forward(const std::string& name, GemmClass gemm_class, Index width, std::optional<bool> bias) {
     begin(gemm_class);
     const std::string at = prefix_ + name;
-    return {weights_.linear(at + ".gate_proj", width, c_.dim, bias, "mlp_bias"),
-            weights_.linear(at + ".up_proj", width, c_.dim, bias, "mlp_bias"),
-            weights_.linear(at + ".down_proj", c_.dim, width, bias, "mlp_bias")};
+    StoredFeedForward w{weights_.linear(at + ".gate_proj", width, c_.dim, bias, "mlp_bias"),
+                        weights_.linear(at + ".up_proj", width, c_.dim, bias, "mlp_bias"),
+                        weights_.linear(at + ".down_proj", c_.dim, width, bias, "mlp_bias")};
+    w.down.added_factor = added_factor();
+    return w;
   }
 
   StoredExperts experts() {
     StoredExperts w;
-    w.unit = {c_.clamped_unit, static_cast<float>(c_.unit_limit)};
+    w.added_factor = added_factor();
     w.router.weight = weights_.matrix(prefix_ + names_.router + ".weight", c_.experts, c_.dim);
     if (c_.router.logit_bias) w.router.bias = weights_.vector(prefix_ + names_.router + ".bias", c_.experts);
     if (c_.router.choice_bias) w.choice_bias = weights_.vector(prefix_ + names_.router_bias, c_.experts);
@@ -121,6 +132,8 @@ class LayerReader {
     if (c_.shared_gate) w.shared_gate.weight = weights_.matrix(prefix_ + names_.shared_gate + ".weight", 1, c_.dim);
     return w;
   }
+
+  std::optional<double> clamp() const { return c_.clamped_unit ? std::optional(c_.unit_limit) : std::nullopt; }
 
   std::vector<StoredFeedForward> routed_experts() {
     const ExpertNames* first = names_.experts[0];
@@ -136,7 +149,7 @@ class LayerReader {
       experts.push_back(
           {weights_.linear(prefix_ + of_expert(names.gate, e), c_.expert_width, c_.dim, false, "hidden_act"),
            weights_.linear(prefix_ + of_expert(names.up, e), c_.expert_width, c_.dim, false, "hidden_act"),
-           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "hidden_act")});
+           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "hidden_act"), clamp()});
     return experts;
   }
 
@@ -156,7 +169,7 @@ class LayerReader {
       for (std::size_t e = 0; e < gates.size(); ++e) gates[e].bias = gate_bias[e], downs[e].bias = down_bias[e];
     }
     std::vector<StoredFeedForward> experts;
-    for (std::size_t e = 0; e < gates.size(); ++e) experts.push_back({gates[e], {}, downs[e]});
+    for (std::size_t e = 0; e < gates.size(); ++e) experts.push_back({gates[e], {}, downs[e], clamp()});
     return experts;
   }
 
@@ -170,9 +183,9 @@ class LayerReader {
 
 }  // namespace
 
-CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
-                                  const CheckpointModel::Roundings& roundings) {
-  return LayerReader(config, layer, weights, roundings).read();
+void read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
+                const CheckpointModel::Roundings& roundings, CheckpointModel::Layer& to) {
+  LayerReader(config, layer, weights, roundings).read(to);
 }
 
 }  // namespace moescope

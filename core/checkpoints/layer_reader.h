@@ -6,8 +6,9 @@
 
 namespace moescope {
 
-// `roundings`: of the layer's linear layers, by class.
-CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
-                                  const CheckpointModel::Roundings& roundings);
+// Fills `to`, which refers to its own members and must not move afterwards. `roundings`: of the layer's linear layers,
+// by class.
+void read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
+                const CheckpointModel::Roundings& roundings, CheckpointModel::Layer& to);
 
 }  // namespace moescope

@@ -6,9 +6,10 @@
 #include <span>
 
 #include "core/checkpoints/float_matrix.h"
-#include "core/model/layers/swiglu.h"
+#include "core/model/layers/feed_forward.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"
+#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"
@@ -16,29 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kRows = 32;  // rows of a task
 constexpr std::size_t kRoutedTokens = 64;
-
-void clamped_row(const float* h13, Index width, float limit, float* a) {
-  constexpr float kAlpha = 1.702f;
-  thread_local std::vector<float> gate;
-  gate.resize(static_cast<std::size_t>(width));
-  for (Index i = 0; i < width; ++i) {
-    gate[static_cast<std::size_t>(i)] = std::min(h13[2 * i], limit);
-    a[i] = kAlpha * gate[static_cast<std::size_t>(i)];
-  }
-  sigmoid_row(a, gate.size(), a);
-  for (Index i = 0; i < width; ++i)
-    a[i] = (std::clamp(h13[2 * i + 1], -limit, limit) + 1) * (gate[static_cast<std::size_t>(i)] * a[i]);
-}
-
-void gated_unit(const GatedUnit& unit, const Matrix<float>& h13, const Matrix<float>& a) {
-  parallel_slices(static_cast<std::size_t>(a.rows), kRows, [&](std::size_t begin, std::size_t end) {
-    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
-    if (!unit.clamped) return swiglu_forward(h13.row_block(first, count), a.row_block(first, count));
-    for (Index r = first; r < first + count; ++r) clamped_row(h13.row(r), a.cols, unit.limit, a.row(r));
-  });
-}
 
 // Excludes experts outside of the groups whose best experts have the highest scores.
 void mask_groups_by_best(const RouterConfig& config, std::span<const float> scores, std::vector<std::uint8_t>& masked) {
@@ -75,15 +54,17 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
   mixing_weights(config, scores, ids, routed.mix.data() + t * top_k);
 }
 
-// Computes y_TD *= sigmoid(h w_g).
-void gate_rows(const StoredLinear& gate, ConstMatrix<float> h, const Matrix<float>& y) {
-  const FloatMatrix logit(h.rows, 1);
-  linear_forward(h, gate, *logit);
-  for (Index t = 0; t < h.rows; ++t) {
-    float share = 0;
-    sigmoid_row(logit->row(t), 1, &share);
-    for (Index i = 0; i < y.cols; ++i) y.at(t, i) *= share;
-  }
+// y_TD += factor sigmoid(h w_g) shared(h).
+void add_shared(const StoredExperts& w, ConstMatrix<float> h, const Matrix<float>& y) {
+  if (w.shared_gate.empty()) return feed_forward_forward(w.shared, h, y, true);
+  const FloatMatrix shared(h.rows, h.cols), gate(h.rows, 1);
+  feed_forward_forward(w.shared, h, *shared);
+  w.shared_gate.forward(h, *gate);
+  parallel_slices(static_cast<std::size_t>(h.rows), kRoutedTokens, [&](std::size_t first, std::size_t last) {
+    sigmoid_row(gate->row(static_cast<Index>(first)), last - first, gate->row(static_cast<Index>(first)));
+    for (auto t = static_cast<Index>(first); t < static_cast<Index>(last); ++t)
+      add_scaled(w.added_factor * gate->at(t, 0), shared->row(t), static_cast<std::size_t>(h.cols), y.row(t));
+  });
 }
 
 // Lengths of the rows of the slots, by choice: [T, K].
@@ -103,17 +84,13 @@ std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& exper
 
 }  // namespace
 
-void feed_forward_forward(const StoredFeedForward& w, const GatedUnit& unit, ConstMatrix<float> h, Matrix<float> y) {
-  const Index width = w.down.inputs();
-  const FloatMatrix h13(h.rows, 2 * width), a(h.rows, width);
-  if (w.up.empty()) {
-    linear_forward(h, w.gate, *h13);
-  } else {
-    linear_forward(h, w.gate, h13->col_block(0, width));
-    linear_forward(h, w.up, h13->col_block(width, width));
-  }
-  gated_unit(unit, *h13, *a);
-  linear_forward(*a, w.down, y);
+void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matrix<float> y, bool accumulate) {
+  thread_local AlignedBuffer<float> memory;
+  Arena<float> arena;
+  FeedForwardActivations<float> a;
+  a.plan(arena, h.rows, w.down.inputs());
+  arena.commit(memory);
+  feed_forward_forward<float>({&w.gate, w.up.empty() ? nullptr : &w.up, &w.down, false, w.clamp}, h, a, y, accumulate);
 }
 
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h) {
@@ -126,7 +103,7 @@ RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, Const
   routed.ids.resize(tokens * size(routed.top_k));
   routed.mix.resize(routed.ids.size());
   routed.margin.resize(tokens);
-  linear_forward(h, w.router, {routed.logits.data(), h.rows, w.router.outputs()});
+  w.router.forward(h, {routed.logits.data(), h.rows, w.router.outputs()});
   parallel_slices(tokens, kRoutedTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const float* logits = routed.logits.data() + t * experts;
@@ -145,8 +122,10 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
                      std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
-  const FloatMatrix x(plan.slots(), h.cols), expert_y(plan.slots(), h.cols);
-  dispatch_forward<float>(plan, h, *x);
+  thread_local AlignedBuffer<float> memory;  // the layers of a pass use the same
+  float* rows = memory.of(static_cast<std::size_t>(2 * plan.slots() * h.cols));
+  const Matrix<float> x(rows, plan.slots(), h.cols), expert_y(rows + x.size(), plan.slots(), h.cols);
+  dispatch_forward<float>(plan, h, x);
   std::vector<int> busy;
   for (int e = 0; e < plan.experts(); ++e)
     if (plan.tokens_of(e) > 0) busy.push_back(e);
@@ -155,15 +134,14 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
   parallel_for(static_cast<int>(busy.size()), [&](int task) {
     const int e = busy[size(task)];
     const Index first = plan.expert_offset[size(e)], count = plan.tokens_of(e);
-    feed_forward_forward(w.experts[size(e)], w.unit, x->row_block(first, count), expert_y->row_block(first, count));
+    feed_forward_forward(w.experts[size(e)], x.row_block(first, count), expert_y.row_block(first, count));
   });
-  if (output_norms) *output_norms = norms_of(plan, *expert_y);
-  FloatMatrix shared(w.shared.empty() ? 0 : h.rows, h.cols);
-  if (!w.shared.empty()) {
-    feed_forward_forward(w.shared, w.unit, h, *shared);
-    if (!w.shared_gate.empty()) gate_rows(w.shared_gate, h, *shared);
-  }
-  combine_forward<float>(plan, w.shared.empty() ? Matrix<float>{} : *shared, routed.mix.data(), *expert_y, y);
+  if (output_norms) *output_norms = norms_of(plan, expert_y);
+  std::vector<float> mix = routed.mix;
+  if (w.added_factor != 1)
+    for (float& weight : mix) weight *= w.added_factor;
+  combine_forward<float>(plan, y, mix.data(), expert_y, y);
+  if (!w.shared.empty()) add_shared(w, h, y);
 }
 
 }  // namespace moescope

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_config.h"
@@ -11,21 +12,15 @@
 
 namespace moescope {
 
-// Between the two linear layers: SwiGLU (core/model/layers/swiglu.h); or, of gpt-oss, with h1 at most `limit` and |h3|
-// likewise, a = h1 sigmoid(1.702 h1) (h3 + 1).
-struct GatedUnit {
-  bool clamped = false;
-  float limit = 7;
-};
-
 struct StoredFeedForward {
   StoredLinear gate, up;  // [F, D] both; or all in `gate`, [2F, D]: first gate then up, or with a clamped unit in turns
   StoredLinear down;      // [D, F]
+  std::optional<double> clamp = {};  // see FeedForwardLayers
   bool empty() const { return down.empty(); }
 };
 
-// y_TD = feed_forward(h_TD).
-void feed_forward_forward(const StoredFeedForward& w, const GatedUnit& unit, ConstMatrix<float> h, Matrix<float> y);
+// y_TD = feed_forward(h_TD), added to y if `accumulate`.
+void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matrix<float> y, bool accumulate = false);
 
 struct StoredExperts {
   StoredLinear router;                     // [E, D]
@@ -34,7 +29,7 @@ struct StoredExperts {
   std::vector<StoredFeedForward> experts;
   StoredFeedForward shared;  // empty: none
   StoredLinear shared_gate;  // [1, D]; empty: none
-  GatedUnit unit;
+  float added_factor = 1;    // of the outputs, where they are added to the residual stream
 };
 
 // How the tokens of a pass were routed in one layer.
@@ -47,7 +42,7 @@ struct RoutedTokens {
 };
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h);
 
-// y_TD = the experts' outputs, mixed, and those of the shared ones. `output_norms`, unless nullptr, gets the length of
+// y_TD += the experts' outputs, mixed, and those of the shared ones. `output_norms`, unless nullptr, gets the length of
 // each chosen expert's output, [T, K].
 void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y,
                      std::vector<float>* output_norms = nullptr);

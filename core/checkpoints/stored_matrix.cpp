@@ -162,23 +162,31 @@ bool read_elements(const TensorView& tensor, std::size_t first, std::size_t coun
   return true;
 }
 
-// Of a task of linear_forward: what it reads stays in its cache; where there are many rows to multiply it with, sgemm
-// packs these once for more outputs.
+// Of a task of StoredLinear::forward: what it reads stays in its cache; where there are many rows to multiply it with,
+// sgemm packs these once for more outputs.
 Index outputs_of_task(Index rows, Index inputs) {
   constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
   const Index elements = rows <= kFewRows ? kFewElements : kManyElements;
   return std::max(kLeast, elements / std::max<Index>(1, inputs) / kLeast * kLeast);
 }
 
-// y = x W^T of some outputs, as FP32 or as BF16 numbers.
+// Where a product goes: y = factor x W^T, or y += factor x W^T.
+struct Onto {
+  float factor = 1;
+  bool adds = false;
+  float beta() const { return adds ? 1 : 0; }
+};
+
+// For some outputs, as FP32 or as BF16 numbers.
 template <class N>
-void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const Matrix<float>& y) {
+void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const Onto& onto,
+                      const Matrix<float>& y) {
   N* piece = thread_scratch<N>(static_cast<std::size_t>(y.cols * w.inputs()));
   w.read_outputs(first, y.cols, piece);
   if (w.across())
-    gemm(Trans::no, Trans::no, 1.0f, x, Matrix<N>(piece, w.inputs(), y.cols), 0.0f, y);
+    gemm(Trans::no, Trans::no, onto.factor, x, Matrix<N>(piece, w.inputs(), y.cols), onto.beta(), y);
   else
-    gemm(Trans::no, Trans::yes, 1.0f, x, Matrix<N>(piece, y.cols, w.inputs()), 0.0f, y);
+    gemm(Trans::no, Trans::yes, onto.factor, x, Matrix<N>(piece, y.cols, w.inputs()), onto.beta(), y);
 }
 
 // The same of few rows, for which sgemm would copy the weights once more. W does not lie across.
@@ -204,10 +212,10 @@ std::vector<N> rounded(ConstMatrix<float> x) {
   return values;
 }
 
-void add_bias(const StoredLinear& w, Index first, const Matrix<float>& y) {
+void add_bias(const StoredLinear& w, Index first, const Onto& onto, const Matrix<float>& y) {
   if (w.bias.empty()) return;
   for (Index r = 0; r < y.rows; ++r)
-    add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
+    add_scaled(onto.factor, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
 }
 
 bool takes_dots(Index rows, const StoredLinear& w) {
@@ -215,21 +223,31 @@ bool takes_dots(Index rows, const StoredLinear& w) {
   return rows <= kFew && !w.weight.across();
 }
 
+void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Onto& onto,
+                     const Matrix<float>& y) {
+  if (!onto.adds) return dot_outputs(x, w, first, y);
+  thread_local std::vector<float> memory;
+  memory.resize(static_cast<std::size_t>(y.size()));
+  const Matrix<float> dots(memory.data(), y.rows, y.cols);
+  dot_outputs(x, w, first, dots);
+  for (Index r = 0; r < y.rows; ++r) add_scaled(onto.factor, dots.row(r), static_cast<std::size_t>(y.cols), y.row(r));
+}
+
 template <class N>
-void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Matrix<float>& y) {
+void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Onto& onto, const Matrix<float>& y) {
   const auto step = static_cast<std::size_t>(outputs_of_task(x.rows, w.inputs()));
   parallel_slices(static_cast<std::size_t>(w.outputs()), step, [&](std::size_t begin, std::size_t end) {
     const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
     const Matrix<float> to = y.col_block(first, count);
     if constexpr (std::is_same_v<N, float>) {
       if (takes_dots(x.rows, w))
-        dot_outputs(x, w, first, to);
+        add_dot_outputs(x, w, first, onto, to);
       else
-        multiply_outputs(x, w.weight, first, to);
+        multiply_outputs(x, w.weight, first, onto, to);
     } else {
-      multiply_outputs(x, w.weight, first, to);
+      multiply_outputs(x, w.weight, first, onto, to);
     }
-    add_bias(w, first, to);
+    add_bias(w, first, onto, to);
   });
 }
 
@@ -261,7 +279,7 @@ float amax_of(const StoredLinear& w) {
   return amax;
 }
 
-void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const Matrix<float>& y) {
+void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const Onto& onto, const Matrix<float>& y) {
   std::vector<float> rounded_x(static_cast<std::size_t>(x.size()));
   const Matrix<float> qx(rounded_x.data(), x.rows, x.cols);
   quantize_operand(Operand<float>{.matrix = x, .format = w.rounding->x, .axis = BlockAxis::row}, qx, Threads::all);
@@ -273,8 +291,8 @@ void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const Matrix<f
     std::vector<float> rounded_w(static_cast<std::size_t>(piece.matrix.size()));
     const Matrix<float> qw(rounded_w.data(), piece.matrix.rows, piece.matrix.cols), to = y.col_block(first, count);
     quantize_operand(piece, qw);
-    gemm(Trans::no, w.weight.across() ? Trans::no : Trans::yes, 1.0f, qx, qw, 0.0f, to);
-    add_bias(w, first, to);
+    gemm(Trans::no, w.weight.across() ? Trans::no : Trans::yes, onto.factor, qx, qw, onto.beta(), to);
+    add_bias(w, first, onto, to);
   });
 }
 
@@ -332,15 +350,16 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
   return true;
 }
 
-void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y) {
-  if (w.rounding && w.rounding->rounds()) return rounded_forward(x, w, y);
-  if (w.arithmetic == Arithmetic::fp32) return multiply_all<float>(x, w, y);
-  if (has_matrix_unit() && !takes_dots(x.rows, w)) {
+void StoredLinear::forward(ConstMatrix<float> x, Matrix<float> y, bool accumulate) const {
+  const Onto onto{accumulate ? added_factor : 1, accumulate};
+  if (rounding && rounding->rounds()) return rounded_forward(x, *this, onto, y);
+  if (arithmetic == Arithmetic::fp32) return multiply_all<float>(x, *this, onto, y);
+  if (has_matrix_unit() && !takes_dots(x.rows, *this)) {
     const std::vector<Bf16> numbers = rounded<Bf16>(x);
-    return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, w, y);
+    return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, *this, onto, y);
   }
   const std::vector<float> numbers = rounded<float>(x);
-  multiply_all<float>({numbers.data(), x.rows, x.cols}, w, y);
+  multiply_all<float>({numbers.data(), x.rows, x.cols}, *this, onto, y);
 }
 
 }  // namespace moescope

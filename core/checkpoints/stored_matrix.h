@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/model/layers/linear.h"
 #include "core/numerics/float_formats.h"
 #include "core/numerics/matrix.h"
 #include "core/numerics/number_format.h"
@@ -61,19 +63,24 @@ struct OperandRounding {
   bool rounds() const { return x.scheme != QuantScheme::fp32 || w.scheme != QuantScheme::fp32; }
 };
 
-// y = x W^T + b.
-struct StoredLinear {
+// A linear layer whose weight is stored. Products are cut into tasks by outputs, whose sizes follow from the shapes
+// alone.
+struct StoredLinear final : LinearLayer<float> {
+  StoredLinear() = default;
+  explicit StoredLinear(StoredMatrix w, Arithmetic products = Arithmetic::fp32,
+                        const OperandRounding* operands = nullptr)
+      : weight(std::move(w)), arithmetic(products), rounding(operands) {}
+
   StoredMatrix weight;
-  std::vector<float> bias = {};  // [outputs]; empty: none
+  std::vector<float> bias;  // [outputs]; empty: none
   Arithmetic arithmetic = Arithmetic::fp32;
   const OperandRounding* rounding = nullptr;  // nullptr: never any
+  float added_factor = 1;                     // of outputs that are added to others
 
   bool empty() const { return weight.empty(); }
   Index outputs() const { return weight.outputs(); }
   Index inputs() const { return weight.inputs(); }
+  void forward(ConstMatrix<float> x, Matrix<float> y, bool accumulate = false) const override;
 };
-
-// y_TO = x_TI W_OI^T + b. In tasks by outputs, whose sizes follow from the shapes alone.
-void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y);
 
 }  // namespace moescope

@@ -88,7 +88,7 @@ class WeightCopy {
       const LayerView<float>& to = to_.layers[i];
       copy(from.attention_norm, to.attention_norm);
       copy(from.ffn_norm, to.ffn_norm);
-      copy_attention(dynamic_cast<const LatentAttention&>(*from.attention), to);
+      copy_attention(from.attention, to);
       if (from.has_experts())
         copy_experts(from.moe, to, expert_bias[moe++]);
       else
@@ -119,8 +119,7 @@ class WeightCopy {
       for (Index i = 0; i < to.cols; ++i) to.at(row, i) *= latent_scale_;
   }
 
-  void copy_attention(const LatentAttention& from, const LayerView<float>& to) const {
-    const LatentWeights& w = from.weights();
+  void copy_attention(const StoredAttention& w, const LayerView<float>& to) const {
     if (w.q.empty()) {
       copy_normed(w.q_a, to.wq_a, to.wq_a.rows);
       copy(w.q_norm, to.q_norm);
@@ -131,7 +130,7 @@ class WeightCopy {
     copy_normed(w.kv_a, to.wkv_a, std::ssize(w.kv_norm));
     copy(w.kv_norm, to.kv_norm);
     copy(w.kv_b, to.wkv_b);
-    copy(from.output(), to.wo);
+    copy(w.output, to.wo);
   }
 
   void copy_experts(const StoredExperts& from, const LayerView<float>& to, std::vector<float>& bias) const {

@@ -41,7 +41,7 @@ std::vector<StoredLinear> WeightReader::stack(const std::string& name, Index cou
       find(name, across ? std::vector<Index>{count, inputs, outputs} : std::vector<Index>{count, outputs, inputs});
   std::vector<StoredLinear> matrices;
   for (Index i = 0; i < count; ++i)
-    matrices.push_back({.weight = {tensor, i, across, lost_}, .arithmetic = arithmetic_, .rounding = rounding_});
+    matrices.emplace_back(StoredMatrix(tensor, i, across, lost_), arithmetic_, rounding_);
   return matrices;
 }
 
@@ -55,8 +55,7 @@ std::vector<std::vector<float>> WeightReader::stacked_vectors(const std::string&
 
 StoredLinear WeightReader::linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
                                   const char* key) {
-  StoredLinear linear{
-      .weight = matrix(name + ".weight", outputs, inputs), .arithmetic = arithmetic_, .rounding = rounding_};
+  StoredLinear linear(matrix(name + ".weight", outputs, inputs), arithmetic_, rounding_);
   const TensorView* stored = file_.find(name + ".bias");
   if (stored && bias == false) fail(*stored, std::string("is there, but '") + key + "' of config.json says none is");
   if (bias.value_or(stored != nullptr)) linear.bias = vector(name + ".bias", outputs);

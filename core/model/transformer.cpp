@@ -37,21 +37,24 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
 }
 
 template <class T>
+void Transformer<T>::HalfRows::plan(Arena<T>& arena, Index tokens, Index dim) {
+  arena.plan(x, tokens, dim);
+  arena.plan(h, tokens, dim);
+  arena.plan(h_inv, tokens);
+}
+
+template <class T>
 void Transformer<T>::plan_memory() {
   const ModelConfig& m = config_.model;
   const Index n = tokens();
   for (Block& block : blocks_) {
-    memory_.plan(block.x, n, m.dim);
-    memory_.plan(block.middle, n, m.dim);
-    memory_.plan(block.h, n, m.dim);
-    memory_.plan(block.h_inv, n);
-    block.attention.plan(memory_, m, part_.sequences, part_.length);
+    block.attention_rows.plan(memory_, n, m.dim);
+    block.ffn_rows.plan(memory_, n, m.dim);
+    attention_.plan(memory_, block.attention);
   }
   for (auto& dense : dense_) dense.plan(memory_, n, m.dense_inter);
   for (auto& moe : moe_) moe.plan_memory(memory_, config_, part_);
-  memory_.plan(last_x_, n, m.dim);
-  memory_.plan(last_h_, n, m.dim);
-  memory_.plan(last_inv_, n);
+  head_rows_.plan(memory_, n, m.dim);
   memory_.plan(logits_, n, m.vocab);
   memory_.plan(dlogits_, n, m.vocab);
   memory_.plan(token_loss_, n);
@@ -63,6 +66,68 @@ void Transformer<T>::plan_memory() {
   moe_ws_.plan_memory(memory_, config_, part_);
   memory_.commit();
 }
+
+// The forward pass over a batch.
+template <class T>
+class Transformer<T>::Pass final : public Decoder<T> {
+ public:
+  Pass(Transformer& model, const Batch& batch, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock)
+      : Decoder<T>(model.config_.model.n_layers, model.config_.model.norm_eps),
+        model_(model),
+        batch_(batch),
+        expert_bias_(expert_bias),
+        clock_(clock) {}
+  // Returns the mean cross-entropy.
+  double run() {
+    clock_.enter(Phase::other);
+    this->forward_pass();
+    clock_.enter(Phase::other);
+    return ce_;
+  }
+
+ private:
+  using typename Decoder<T>::Part;
+  using typename Decoder<T>::Rows;
+
+  void embed() override { model_.embed(batch_); }
+  Rows begin(int layer, Part part) override {
+    const bool dense = layer < model_.config_.model.n_dense_layers;
+    const bool rounds = model_.precision_[layer].bf16_activations;
+    if (part == Part::head) {
+      clock_.enter(Phase::head);
+      const HalfRows& rows = model_.head_rows_;
+      return {rows.x, model_.weights().norm, rows.h, rows.h_inv, {}, rounds};
+    }
+    const LayerView<T>& w = model_.weights().layers[layer];
+    const HalfRows &first = model_.blocks_[layer].attention_rows, &second = model_.blocks_[layer].ffn_rows;
+    if (part == Part::attention) {
+      clock_.enter(Phase::attention);
+      return {first.x, w.attention_norm, first.h, first.h_inv, second.x, rounds};
+    }
+    clock_.enter(dense ? Phase::dense_ffn : Phase::router);
+    return {second.x, w.ffn_norm, second.h, second.h_inv, model_.block_output(layer), rounds};
+  }
+  void attention(int layer, const Rows& rows) override {
+    parallel_copy<T>(rows.x.data, rows.x.size(), rows.y.data);
+    model_.attention_.forward(model_.weights().layers[layer], rows.h, model_.blocks_[layer].attention, rows.y,
+                              model_.precision_of(layer));
+  }
+  void feed_forward(int layer, const Rows& rows) override {
+    const int moe = model_.moe_index(layer);
+    if (moe >= 0) return model_.moe_forward(layer, expert_bias_[moe].data(), clock_);
+    parallel_copy<T>(rows.x.data, rows.x.size(), rows.y.data);
+    feed_forward_forward<T>(model_.weights().layers[layer].dense, rows.h, model_.dense_[layer], rows.y,
+                            model_.dense_precision(layer));
+  }
+  void head(const Rows&) override { ce_ = model_.head_forward(batch_); }
+  void finish(const Matrix<T>& y) override { model_.store_residual(y); }
+
+  Transformer& model_;
+  const Batch& batch_;
+  const std::vector<std::vector<T>>& expert_bias_;
+  PhaseClock& clock_;
+  double ce_ = 0;
+};
 
 template <class T>
 Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias,
@@ -80,41 +145,17 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   round_gains();
   if (quant_statistics)
     for (LayerSums& sums : quant_sums_) sums = {};
-  clock.enter(Phase::other);
-  embed(batch);
-  for (int layer = 0; layer < config_.model.n_layers; ++layer) {
-    Block& block = blocks_[layer];
-    clock.enter(Phase::attention);
-    attention_.forward(weights().layers[layer], block.x, block.attention, block.middle, precision_of(layer));
-    store_residual(block.middle);
-    feed_forward_half(layer, expert_bias, clock);
-    store_residual(block_output(layer));
-  }
-  clock.enter(Phase::head);
-  Losses losses{.ce = head_forward(batch)};
+  Losses losses{.ce = Pass(*this, batch, expert_bias, clock).run()};
   for (const auto& moe : moe_) {
     losses.aux += moe.router.aux_loss;
     losses.z += moe.router.z_loss;
   }
-  clock.enter(Phase::other);
   return losses;
 }
 
 template <class T>
-void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock) {
-  const ModelConfig& m = config_.model;
-  const LayerView<T>& w = weights().layers[layer];
-  Block& block = blocks_[layer];
-  const Matrix<T> y = block_output(layer);
-  const bool dense = layer < m.n_dense_layers;
-  clock.enter(dense ? Phase::dense_ffn : Phase::router);
-  rms_norm_forward<T>(block.middle, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
-  if (precision_[layer].bf16_activations) round_all_to_bf16(block.h);
-  if (dense) {
-    parallel_copy<T>(block.middle.data, block.middle.size(), y.data);
-    feed_forward_forward<T>(w.dense, block.h, dense_[layer], y, dense_precision(layer));
-    return;
-  }
+void Transformer<T>::moe_forward(int layer, const T* expert_bias, PhaseClock& clock) {
+  const HalfRows& rows = blocks_[layer].ffn_rows;
   const std::size_t i = moe_index(layer);
   const RoutingLimits limits{killed(i),
                              hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
@@ -123,8 +164,8 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
                              replayed_ ? (*replayed_)[i].data() : nullptr,
                              config_.router.count_padding ? nullptr : padding_,
                              microbatches()};
-  moe_layer_.forward({w, moe_[i], moe_ws_, precision_of(layer), clock}, block.h, block.middle, expert_bias[i].data(), y,
-                     limits);
+  moe_layer_.forward({weights().layers[layer], moe_[i], moe_ws_, precision_of(layer), clock}, rows.h, rows.x,
+                     expert_bias, block_output(layer), limits);
 }
 
 template <class T>
@@ -136,9 +177,10 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
     feed_forward_half_backward(layer, clock);
     store_residual(dx_);
     clock.enter(Phase::attention);
-    const Block& block = blocks_[layer];
-    attention_.backward(weights().layers[layer], parameters_.gradient_view.layers[layer], block.x, block.attention,
-                        attention_ws_, dx_, precision_of(layer));
+    const LayerView<T>&w = weights().layers[layer], &g = parameters_.gradient_view.layers[layer];
+    const HalfRows& rows = blocks_[layer].attention_rows;
+    attention_.backward(w, rows.h, dx_, blocks_[layer].attention, {g, attention_ws_, dh_}, precision_of(layer));
+    rms_norm_backward<T>(dh_, {rows.x, w.attention_norm, rows.h_inv}, dx_, true, norm_gradient(g.attention_norm));
     store_residual(dx_);
   }
   clock.enter(Phase::other);
@@ -149,29 +191,29 @@ template <class T>
 void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
   const LayerView<T>& w = weights().layers[layer];
   const LayerView<T>& g = parameters_.gradient_view.layers[layer];
-  const Block& block = blocks_[layer];
+  const HalfRows& rows = blocks_[layer].ffn_rows;
   if (layer < config_.model.n_dense_layers) {
     clock.enter(Phase::dense_ffn);
-    feed_forward_backward<T>(w.dense, block.h, dx_, dense_[layer], {g.dense, dense_scratch_, dh_, false},
+    feed_forward_backward<T>(w.dense, rows.h, dx_, dense_[layer], {g.dense, dense_scratch_, dh_, false},
                              dense_precision(layer));
   } else {
-    moe_layer_.backward({w, moe_[moe_index(layer)], moe_ws_, precision_of(layer), clock}, g, block.h, dx_, dh_);
+    moe_layer_.backward({w, moe_[moe_index(layer)], moe_ws_, precision_of(layer), clock}, g, rows.h, dx_, dh_);
   }
-  rms_norm_backward<T>(dh_, {block.middle, w.ffn_norm, block.h_inv}, dx_, true, norm_gradient(g.ffn_norm));
+  rms_norm_backward<T>(dh_, {rows.x, w.ffn_norm, rows.h_inv}, dx_, true, norm_gradient(g.ffn_norm));
 }
 
 template <class T>
 std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of(int layer) const {
   const Block& block = blocks_[layer];
   const AttentionActivations<T>& a = block.attention;
-  std::vector<NamedRows> rows = {{block.x, "residual stream before attention"},
-                                 {a.h, "attention_norm"},
+  std::vector<NamedRows> rows = {{block.attention_rows.x, "residual stream before attention"},
+                                 {block.attention_rows.h, "attention_norm"},
                                  {a.q, "wq x"},
                                  {a.kva, "wkv_a x"},
                                  {a.kv, "wkv_b x"},
                                  {a.o, "attention"},
-                                 {block.middle, "residual stream after attention"},
-                                 {block.h, "ffn_norm"}};
+                                 {block.ffn_rows.x, "residual stream after attention"},
+                                 {block.ffn_rows.h, "ffn_norm"}};
   if (layer < config_.model.n_dense_layers) {
     rows.emplace_back(dense_[layer].h13, "w1 and w3 x");
     rows.emplace_back(dense_[layer].a, "SwiGLU");
@@ -181,7 +223,7 @@ std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of(int laye
 
 template <class T>
 std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of_head() const {
-  return {{last_x_, "residual stream before the head"}, {last_h_, "norm of the head"}, {logits_, "output x"}};
+  return {{head_rows_.x, "residual stream before the head"}, {head_rows_.h, "norm of the head"}, {logits_, "output x"}};
 }
 
 template <class T>
@@ -243,10 +285,7 @@ void Transformer<T>::embed_backward(const Batch& batch) {
 
 template <class T>
 double Transformer<T>::head_forward(const Batch& batch) {
-  const ModelView<T>& w = weights();
-  rms_norm_forward<T>(last_x_, w.norm, config_.model.norm_eps, last_h_, last_inv_);
-  if (precision_.back().bf16_activations) round_all_to_bf16(last_h_);
-  linear_forward<T>(last_h_, w.output, logits_, false, head_precision());
+  linear_forward<T>(head_rows_.h, weights().output, logits_, false, head_precision());
   return cross_entropy<T>(logits_, {batch.target.data() + part_.first_token(), batch.real_tokens(), padding_}, part_,
                           dlogits_, token_loss_);
 }
@@ -254,8 +293,8 @@ double Transformer<T>::head_forward(const Batch& batch) {
 template <class T>
 void Transformer<T>::head_backward() {
   const ModelView<T>&w = weights(), &g = parameters_.gradient_view;
-  linear_backward<T>(dlogits_, last_h_, w.output, g.output, dh_, false, head_precision());
-  rms_norm_backward<T>(dh_, {last_x_, w.norm, last_inv_}, dx_, false, norm_gradient(g.norm));
+  linear_backward<T>(dlogits_, head_rows_.h, w.output, g.output, dh_, false, head_precision());
+  rms_norm_backward<T>(dh_, {head_rows_.x, w.norm, head_rows_.h_inv}, dx_, false, norm_gradient(g.norm));
 }
 
 template class Transformer<float>;

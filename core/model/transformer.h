@@ -13,13 +13,13 @@
 #include "core/config/expert_list.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
+#include "core/model/decoder.h"
 #include "core/model/layers/arena.h"
 #include "core/model/layers/attention.h"
 #include "core/model/layers/feed_forward.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/layers/precision.h"
-#include "core/model/layers/rms_norm.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
 
@@ -77,11 +77,15 @@ class Transformer {
   const std::vector<StepPrecision>& precision() const { return precision_; }  // per layer, then the head's
 
  private:
+  class Pass;
+  // The residual stream before one half of a layer, or before the head, and what is normed of it.
+  struct HalfRows {
+    Matrix<T> x, h;  // [T, D]
+    T* h_inv;        // [T]
+    void plan(Arena<T>& arena, Index tokens, Index dim);
+  };
   struct Block {
-    Matrix<T> x;       // [T, D] before attention
-    Matrix<T> middle;  // [T, D] after attention
-    Matrix<T> h;       // [T, D] normed input of the feed-forward
-    T* h_inv;          // [T]
+    HalfRows attention_rows, ffn_rows;
     AttentionActivations<T> attention;
   };
   void plan_memory();
@@ -98,7 +102,8 @@ class Transformer {
   }
   LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Gemm::output); }
   Matrix<T> block_output(int layer) {
-    return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
+    const auto next = static_cast<std::size_t>(layer) + 1;
+    return next < blocks_.size() ? blocks_[next].attention_rows.x : head_rows_.x;
   }
   // Weights as the layers read them: norm gains may be rounded copies.
   const ModelView<T>& weights() const { return gains_.empty() ? parameters_.weight_view : rounded_gains_view_; }
@@ -109,7 +114,7 @@ class Transformer {
   void embed_backward(const Batch& batch);
   double head_forward(const Batch& batch);
   void head_backward();
-  void feed_forward_half(int layer, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock);
+  void moe_forward(int layer, const T* expert_bias, PhaseClock& clock);
   void feed_forward_half_backward(int layer, PhaseClock& clock);
 
   const RunConfig& config_;
@@ -134,9 +139,10 @@ class Transformer {
   std::vector<std::vector<T>> gains_;  // of every norm, in BF16; empty: as the parameters have them
   ModelView<T> rounded_gains_view_;
   std::vector<LayerSums> quant_sums_;
-  Matrix<T> last_x_, last_h_, logits_, dlogits_;
+  HalfRows head_rows_;
+  Matrix<T> logits_, dlogits_;
   Matrix<T> dx_, dh_, norm_partial_;
-  T *last_inv_, *token_loss_;
+  T* token_loss_;
   FeedForwardActivations<T> dense_scratch_;
   AttentionWorkspace<T> attention_ws_;
   MoeWorkspace<T> moe_ws_;

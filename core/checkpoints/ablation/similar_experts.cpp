@@ -35,6 +35,7 @@ class SimilarityWatch : public PassWatch {
     const auto experts = std::ssize(moe.experts);
     const Index at_once = std::clamp<Index>(kOutputs / (experts * h.cols), 1, h.rows);
     const FloatMatrix sum(experts, experts);
+    std::fill_n(sum->data, sum->size(), 0.0f);
     for (Index first = 0; first < h.rows; first += at_once)
       add_cosines(moe, h.row_block(first, std::min(at_once, h.rows - first)), *sum);
     std::vector<double>& mean = layers_EE.emplace_back();
@@ -50,7 +51,7 @@ class SimilarityWatch : public PassWatch {
     const FloatMatrix outputs(sum_EE.rows, h.rows * h.cols);
     parallel_for(static_cast<int>(sum_EE.rows), [&](int e) {
       const Matrix<float> y(outputs->row(e), h.rows, h.cols);
-      feed_forward_forward(moe.experts[size(e)], moe.unit, h, y);
+      feed_forward_forward(moe.experts[size(e)], h, y);
       for (Index t = 0; t < y.rows; ++t) scale_to_length_1(y.row(t), y.cols);
     });
     parallel_slices(static_cast<std::size_t>(sum_EE.rows), kRows, [&](std::size_t first, std::size_t last) {

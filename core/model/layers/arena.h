@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/matrix.h"
 
 namespace moescope {
@@ -44,6 +45,12 @@ class Arena {
   void commit() {
     memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));
     for (const Piece& piece : pieces_) *piece.address = memory_.get() + piece.offset;
+    pieces_.clear();
+  }
+  // Puts the pieces into memory that another pass may have used. Their values are any.
+  void commit(AlignedBuffer<T>& memory) {
+    T* first = memory.of(size_);
+    for (const Piece& piece : pieces_) *piece.address = first + piece.offset;
     pieces_.clear();
   }
   T* data() { return memory_.get(); }

@@ -1,7 +1,6 @@
 #include "core/model/layers/attention_head.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/numerics/gemm.h"
@@ -31,7 +30,7 @@ void take(const Matrix<const T>& in, bool rounds, const Matrix<T>& out) {
   }
 }
 
-// Copies keys to [S, dq]: the nope and rope parts side by side.
+// Copies keys to [m, dq]: the nope and rope parts side by side.
 template <class T>
 void take_keys(const HeadInputs<T>& in, bool rounds, const Matrix<T>& out) {
   take(in.k_nope, rounds, out.col_block(0, in.k_nope.cols));
@@ -43,17 +42,20 @@ void round_block(const Matrix<T>& scores) {
   take<T>(scores, true, scores);
 }
 
-// Rows are queries first, first + 1, ... of the sequence. Softmax is over the first + r + 1 keys up to the query
-// itself; later keys and padding get 0. `largest` grows to the largest score.
+// Softmax of some queries' scores over the keys that each of them sees. The first query's own token is key `own`.
+// Other keys and padding get 0. `largest` grows to the largest score.
 template <class T>
-void softmax_block(const Matrix<T>& scores, Index first, T scale, T* lse, T& largest) {
+void softmax_block(const Matrix<T>& scores, Index own, const HeadInputs<T>& in, T* lse, T& largest) {
+  const Index sinks = in.sink ? 1 : 0, width = padded(scores.cols + sinks);
   for (Index r = 0; r < scores.rows; ++r) {
     T* s = scores.row(r);
-    const Index count = first + r + 1;
+    const Index count = own + r + 1, from = in.window > 0 ? std::max<Index>(0, count - in.window) : 0;
+    if (in.sink) s[count] = *in.sink / in.scale;
     T most = 0;
-    lse[r] = softmax_row(s, count, scale, s, &most);
+    lse[r] = softmax_row(s + from, count - from + sinks, in.scale, s + from, &most);
     largest = std::max(largest, most);
-    std::fill(s + count, s + padded(scores.cols), T{0});
+    std::fill(s, s + from, T{0});
+    std::fill(s + count, s + width, T{0});
   }
 }
 
@@ -69,11 +71,6 @@ void score_gradient_block(const Matrix<T>& scores, const Matrix<T>& dp, Index fi
     const T delta = dot(g.o.row(first + r), g.d_o.row(first + r), g.o.cols);
     softmax_backward_row(s, ds, width, scale, g.lse[first + r], delta);
   }
-}
-
-template <class T>
-T score_scale(const HeadShape& shape) {
-  return T{1} / std::sqrt(static_cast<T>(shape.qk()));
 }
 
 // Matrices one after the other in the calling thread's scratch.
@@ -95,29 +92,42 @@ class ScratchPieces {
 }  // namespace
 
 template <class T>
-void head_forward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out) {
-  const Index length = shape.length, dq = shape.qk(), dv = shape.value, stride = padded(length);
-  ScratchPieces<T> pieces(padded(length * dq) + padded(length * dv) + padded(kQueryBlock * dq) + kQueryBlock * stride);
-  const Matrix<T> keys = pieces.take(length, dq), values = pieces.take(length, dv);
-  const Matrix<T> all_q = pieces.take(kQueryBlock, dq), all_scores = pieces.take(kQueryBlock, length, stride);
-  take_keys(in, rounds, keys);
-  take(in.v, rounds, values);
-  const T scale = score_scale<T>(shape);
+void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out) {
+  const Index all = in.v.rows, before = all - in.q.rows, dq = in.q.cols, dv = in.v.cols;
+  const Index stride = padded(all + (in.sink ? 1 : 0));
+  const bool copies = rounds || in.k_rope.cols > 0;
+  ScratchPieces<T> pieces((copies ? padded(all * dq) + padded(all * dv) + padded(kQueryBlock * dq) : 0) +
+                          kQueryBlock * stride);
+  Matrix<const T> keys = in.k_nope, values = in.v;
+  Matrix<T> all_q;
+  if (copies) {
+    const Matrix<T> key_rows = pieces.take(all, dq), value_rows = pieces.take(all, dv);
+    all_q = pieces.take(kQueryBlock, dq);
+    take_keys(in, rounds, key_rows);
+    take(in.v, rounds, value_rows);
+    keys = key_rows, values = value_rows;
+  }
+  const Matrix<T> all_scores = pieces.take(kQueryBlock, all, stride);
   *out.largest = -std::numeric_limits<T>::infinity();
-  for (Index first = 0; first < length; first += kQueryBlock) {
-    const Index rows = std::min(kQueryBlock, length - first), visible = first + rows;
-    const Matrix<T> q = all_q.row_block(0, rows), scores = all_scores.block(0, 0, rows, visible);
-    take(in.q.row_block(first, rows), rounds, q);
-    gemm(Trans::no, Trans::yes, T{1}, q, keys.row_block(0, visible), T{0}, scores);
-    softmax_block(scores, first, scale, out.lse + first, *out.largest);
+  for (Index first = 0; first < in.q.rows; first += kQueryBlock) {
+    const Index rows = std::min(kQueryBlock, in.q.rows - first), last = before + first + rows;
+    const Index begin = in.window > 0 ? std::max<Index>(0, before + first + 1 - in.window) : 0;
+    const Matrix<T> scores = all_scores.block(0, 0, rows, last - begin);
+    Matrix<const T> q = in.q.row_block(first, rows);
+    if (copies) {
+      take(q, rounds, all_q.row_block(0, rows));
+      q = all_q.row_block(0, rows);
+    }
+    gemm(Trans::no, Trans::yes, T{1}, q, keys.row_block(begin, scores.cols), T{0}, scores);
+    softmax_block(scores, before + first - begin, in, out.lse + first, *out.largest);
     if (rounds) round_block(scores);
-    gemm(Trans::no, Trans::no, T{1}, scores, values.row_block(0, visible), T{0}, out.o.row_block(first, rows));
+    gemm(Trans::no, Trans::no, T{1}, scores, values.row_block(begin, scores.cols), T{0}, out.o.row_block(first, rows));
   }
 }
 
 template <class T>
-void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& g) {
-  const Index length = shape.length, dq = shape.qk(), dv = shape.value, stride = padded(length);
+void head_backward(const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& g) {
+  const Index length = in.q.rows, dq = in.q.cols, dv = in.v.cols, stride = padded(length);
   ScratchPieces<T> pieces(2 * padded(length * dq) + padded(length * dv) + padded(kQueryBlock * dq) +
                           padded(kQueryBlock * dv) + 2 * kQueryBlock * stride);
   const Matrix<T> keys = pieces.take(length, dq), dkeys = pieces.take(length, dq), values = pieces.take(length, dv);
@@ -125,7 +135,6 @@ void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds,
   const Matrix<T> all_s = pieces.take(kQueryBlock, length, stride), all_dp = pieces.take(kQueryBlock, length, stride);
   take_keys(in, rounds, keys);
   take(in.v, rounds, values);
-  const T scale = score_scale<T>(shape);
   // The last block sees every key, so it writes dK and dV, and the other blocks add to them.
   const Index last_block = (length - 1) / kQueryBlock * kQueryBlock;
   for (Index first = last_block; first >= 0; first -= kQueryBlock) {
@@ -137,21 +146,21 @@ void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds,
     take(g.d_o.row_block(first, rows), rounds, d_o);
     gemm(Trans::no, Trans::yes, T{1}, q, keys.row_block(0, visible), T{0}, s);
     gemm(Trans::no, Trans::yes, T{1}, d_o, values.row_block(0, visible), T{0}, dp);
-    score_gradient_block(s, dp, first, scale, g);
+    score_gradient_block(s, dp, first, in.scale, g);
     if (rounds) round_block(s), round_block(dp);
     gemm(Trans::yes, Trans::no, T{1}, s, d_o, add, g.dv.row_block(0, visible));
     gemm(Trans::no, Trans::no, T{1}, dp, keys.row_block(0, visible), T{0}, g.dq.row_block(first, rows));
     gemm(Trans::yes, Trans::no, T{1}, dp, q, add, dkeys.row_block(0, visible));
   }
   for (Index token = 0; token < length; ++token) {
-    std::copy_n(dkeys.row(token), shape.nope, g.dk_nope.row(token));
-    std::copy_n(dkeys.row(token) + shape.nope, shape.rope, g.dk_rope.row(token));
+    std::copy_n(dkeys.row(token), in.k_nope.cols, g.dk_nope.row(token));
+    std::copy_n(dkeys.row(token) + in.k_nope.cols, in.k_rope.cols, g.dk_rope.row(token));
   }
 }
 
-#define INSTANTIATE(T)                                                                                \
-  template void head_forward<T>(const HeadShape&, const HeadInputs<T>&, bool, const HeadOutputs<T>&); \
-  template void head_backward<T>(const HeadShape&, const HeadInputs<T>&, bool, const HeadGradients<T>&);
+#define INSTANTIATE(T)                                                              \
+  template void head_forward<T>(const HeadInputs<T>&, bool, const HeadOutputs<T>&); \
+  template void head_backward<T>(const HeadInputs<T>&, bool, const HeadGradients<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -1,31 +1,30 @@
-// Causal attention of one head over one sequence, with backward: o = softmax(q.k / sqrt(dq)) v.
+// Causal attention of one head over one sequence, with backward: o = softmax(scale q k^T) v.
 //
 // Scores are recomputed in the backward pass from their log-sum-exp, a block of queries at a time.
-// Legend: S tokens of the sequence, dn/dr/dv nope, rope and value head dims, dq = dn + dr.
+// Legend: m tokens of the sequence, n queries, which are those of its last tokens; dn/dr/dv nope, rope and value head
+// dims, dq = dn + dr. In training n = m = S.
 #pragma once
 
 #include "core/numerics/matrix.h"
 
 namespace moescope {
 
-struct HeadShape {
-  int length, nope, rope, value;
-  int qk() const { return nope + rope; }
-};
-
-// Rows of one head inside the rows of all heads.
+// Rows of one head inside the rows of all heads. A window and a sink are for forward passes by sgemm alone.
 template <class T>
 struct HeadInputs {
-  Matrix<const T> q;               // [S, dq]
-  Matrix<const T> k_nope, k_rope;  // [S, dn], [S, dr]
-  Matrix<const T> v;               // [S, dv]
+  Matrix<const T> q;               // [n, dq]
+  Matrix<const T> k_nope, k_rope;  // [m, dn], [m, dr]
+  Matrix<const T> v;               // [m, dv]
+  T scale;                         // factor of the scores
+  Index window = 0;                // number of keys that a query sees, including its own token; 0: all up to it
+  const T* sink = nullptr;         // an additional score in the softmax, without a value; may be nullptr
 };
 
 template <class T>
 struct HeadOutputs {
-  Matrix<T> o;  // [S, dv]
-  T* lse;       // [S] log-sum-exp of each query's scores
-  T* largest;   // largest score before the softmax, 1 / sqrt(dq) included
+  Matrix<T> o;  // [n, dv]
+  T* lse;       // [n] log-sum-exp of each query's scores
+  T* largest;   // largest score before the softmax, `scale` included
 };
 
 template <class T>
@@ -39,13 +38,13 @@ struct HeadGradients {
 // Multiplies by sgemm or dgemm. `rounds` rounds the factors (q, k, v, p, and the gradients of o and of the scores) to
 // BF16 first; sums and the softmax stay in T.
 template <class T>
-void head_forward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out);
+void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out);
 template <class T>
-void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& gradients);
+void head_backward(const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& gradients);
 
 // Computes the rounded form on matrix units (tile_products.h). In the backward pass scores are stored key by key, so
 // that only one of the operands made of them has to be transposed. Needs has_matrix_unit().
-void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadOutputs<float>& out);
-void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadGradients<float>& gradients);
+void head_forward_on_units(const HeadInputs<float>& in, const HeadOutputs<float>& out);
+void head_backward_on_units(const HeadInputs<float>& in, const HeadGradients<float>& gradients);
 
 }  // namespace moescope

@@ -1,10 +1,13 @@
-// SwiGLU feed-forward: y += w2 (silu(w1 h) * w3 h). Used for the dense layers and, as one wide unit, for the shared
-// experts.
+// Feed-forward with a gated unit: y = w2 (silu(w1 h) * w3 h). Used for dense layers, for the shared experts as one wide
+// unit, and for each expert of a checkpoint.
 //
 // Legend: T tokens, D dim, F hidden width.
 #pragma once
 
+#include <optional>
+
 #include "core/model/layers/arena.h"
+#include "core/model/layers/linear.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/precision.h"
 
@@ -17,12 +20,25 @@ struct FeedForwardActivations {
   void plan(Arena<T>& arena, Index tokens, Index inter);
 };
 
+template <class T>
+struct FeedForwardLayers {
+  const LinearLayer<T>*gate, *up;    // w1 and w3 [F, D]; or both in `gate`, [2F, D], and `up` is nullptr
+  const LinearLayer<T>* down;        // w2 [D, F]
+  bool bf16_unit = false;            // the unit's output is rounded to BF16
+  std::optional<double> clamp = {};  // the unit is that of gpt-oss with this limit (swiglu.h)
+};
+
+// y_TD = feed_forward(h_TD), added to y if `accumulate`. `a` is overwritten.
+template <class T>
+void feed_forward_forward(const FeedForwardLayers<T>& layers, ConstMatrix<T> h, FeedForwardActivations<T>& a,
+                          Matrix<T> y, bool accumulate);
+
 // Precisions of the product with w1 and w3, stacked, and of the product with w2.
 struct FeedForwardPrecision {
   LinearPrecision w13, w2;
 };
 
-// y_TD += feed_forward(h_TD).
+// y_TD += feed_forward(h_TD) with weights in memory.
 template <class T>
 void feed_forward_forward(const FeedForwardView<T>& w, ConstMatrix<T> h, FeedForwardActivations<T>& a, Matrix<T> y,
                           const FeedForwardPrecision& precision = {});

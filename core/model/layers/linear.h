@@ -1,4 +1,4 @@
-// Linear layers without bias: y = x W^T.
+// Linear layers: y = x W^T.
 //
 // Legend: T tokens (rows), I in and O out features. Tasks depend on the shape alone. With a precision, both operands
 // are quantized before the product; the product itself is in full precision.
@@ -18,5 +18,29 @@ void linear_forward(ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> y, bool accumu
 template <class T>
 void linear_backward(ConstMatrix<T> dy, ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> dw, Matrix<T> dx,
                      bool accumulate = false, const LinearPrecision& precision = {});
+
+// A linear layer in a forward pass, wherever its weight is: in memory (MasterLinear), or in a file
+// (core/checkpoints/stored_matrix.h).
+template <class T>
+class LinearLayer {
+ public:
+  virtual ~LinearLayer() = default;
+  // y_TO = x_TI W_OI^T + b, added to y if `accumulate`.
+  virtual void forward(ConstMatrix<T> x, Matrix<T> y, bool accumulate) const = 0;
+};
+
+// A weight in training, without a bias. The matrix and what `precision` refers to must outlive it.
+template <class T>
+class MasterLinear final : public LinearLayer<T> {
+ public:
+  MasterLinear(ConstMatrix<T> w, const LinearPrecision& precision) : w_(w), precision_(precision) {}
+  void forward(ConstMatrix<T> x, Matrix<T> y, bool accumulate) const override {
+    linear_forward<T>(x, w_, y, accumulate, precision_);
+  }
+
+ private:
+  Matrix<const T> w_;
+  LinearPrecision precision_;
+};
 
 }  // namespace moescope

@@ -1,5 +1,10 @@
 #include "core/model/layers/swiglu.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "core/numerics/kernels/row_math.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/model/layers/swiglu.cpp"
 #include <hwy/foreach_target.h>
@@ -67,6 +72,24 @@ void swiglu_backward(ConstMatrix<float> da, ConstMatrix<float> h13, Matrix<float
 }
 void swiglu_backward(ConstMatrix<double> da, ConstMatrix<double> h13, Matrix<double> dh13) {
   HWY_DYNAMIC_DISPATCH(backward_double)(da, h13, dh13);
+}
+
+void clamped_swiglu_forward(ConstMatrix<float> h13, double limit, Matrix<float> a) {
+  constexpr float kAlpha = 1.702f;
+  const auto most = static_cast<float>(limit);
+  thread_local std::vector<float> gate;
+  gate.resize(static_cast<std::size_t>(a.cols));
+  for (Index r = 0; r < a.rows; ++r) {
+    const float* h = h13.row(r);
+    float* out = a.row(r);
+    for (Index i = 0; i < a.cols; ++i) {
+      gate[static_cast<std::size_t>(i)] = std::min(h[2 * i], most);
+      out[i] = kAlpha * gate[static_cast<std::size_t>(i)];
+    }
+    sigmoid_row(out, gate.size(), out);
+    for (Index i = 0; i < a.cols; ++i)
+      out[i] = (std::clamp(h[2 * i + 1], -most, most) + 1) * (gate[static_cast<std::size_t>(i)] * out[i]);
+  }
 }
 
 }  // namespace moescope

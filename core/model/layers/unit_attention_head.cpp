@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -20,12 +19,12 @@ static_assert(kUnitBlock % kUnitRows == 0 && kUnitBlock % kUnitDepth == 0);
 
 // Numbers of keys and head dims, padded as products need them: as results, and as contracting dimension.
 struct PaddedShape {
-  explicit PaddedShape(const HeadShape& shape)
-      : keys(to_tiles(shape.length, kUnitBlock)),
-        qk(to_tiles(shape.qk(), kUnitRows)),
-        qk_depth(to_tiles(shape.qk(), kUnitDepth)),
-        value(to_tiles(shape.value, kUnitRows)),
-        value_depth(to_tiles(shape.value, kUnitDepth)) {}
+  explicit PaddedShape(const HeadInputs<float>& in)
+      : keys(to_tiles(in.v.rows, kUnitBlock)),
+        qk(to_tiles(in.q.cols, kUnitRows)),
+        qk_depth(to_tiles(in.q.cols, kUnitDepth)),
+        value(to_tiles(in.v.cols, kUnitRows)),
+        value_depth(to_tiles(in.v.cols, kUnitDepth)) {}
   Index keys, qk, qk_depth, value, value_depth;
 };
 
@@ -175,26 +174,26 @@ void score_gradients(const BackwardScratch& w, const QuerySums& queries, float s
 
 }  // namespace
 
-void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadOutputs<float>& out) {
-  const PaddedShape p(shape);
+void head_forward_on_units(const HeadInputs<float>& in, const HeadOutputs<float>& out) {
+  const PaddedShape p(in);
+  const Index length = in.q.rows, nope = in.k_nope.cols;
   const auto w = scratch_of<ForwardScratch>(p);
   const TileProducts tiles;
   narrow_rows(in.k_nope, w.key_rows);
-  narrow_rows(in.k_rope, w.key_rows, shape.nope);
+  narrow_rows(in.k_rope, w.key_rows, nope);
   transpose_to_pairs(w.key_rows, w.key_pairs_across);
   narrow_pairs(in.v, w.value_pairs);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.qk()));
   *out.largest = -std::numeric_limits<float>::infinity();
-  for (Index first = 0; first < shape.length; first += kUnitBlock) {
-    const Index rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
+  for (Index first = 0; first < length; first += kUnitBlock) {
+    const Index rows = std::min(kUnitBlock, length - first), visible = first + kUnitBlock;
     narrow_rows(in.q.row_block(first, rows), w.q_rows);
-    tiles.multiply(w.q_rows.col_block(0, shape.qk()), pairs_of(w.key_pairs_across), false,
+    tiles.multiply(w.q_rows.col_block(0, in.q.cols), pairs_of(w.key_pairs_across), false,
                    w.scores.col_block(0, visible));
     for (Index r = 0; r < rows; ++r) {
       float *s = w.scores.row(r), most = 0;
       Bf16* probabilities = w.probability_rows.row(r);
       const Index count = first + r + 1;
-      out.lse[first + r] = softmax_row(s, count, scale, s, &most);
+      out.lse[first + r] = softmax_row(s, count, in.scale, s, &most);
       *out.largest = std::max(*out.largest, most);
       narrow_natively(s, count, probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
@@ -203,19 +202,19 @@ void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, 
   }
 }
 
-void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadGradients<float>& g) {
-  const PaddedShape p(shape);
+void head_backward_on_units(const HeadInputs<float>& in, const HeadGradients<float>& g) {
+  const PaddedShape p(in);
+  const Index length = in.q.rows, nope = in.k_nope.cols;
   const auto w = scratch_of<BackwardScratch>(p);
   const TileProducts tiles;
   narrow_rows(in.k_nope, w.key_rows);
-  narrow_rows(in.k_rope, w.key_rows, shape.nope);
+  narrow_rows(in.k_rope, w.key_rows, nope);
   narrow_pairs(in.k_nope, w.key_pairs);
-  narrow_pairs(in.k_rope, w.key_pairs, shape.nope);
+  narrow_pairs(in.k_rope, w.key_pairs, nope);
   narrow_rows(in.v, w.value_rows);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.qk()));
   // The last block sees every key, so it writes dK and dV, and the other blocks add to them.
   for (Index first = p.keys - kUnitBlock; first >= 0; first -= kUnitBlock) {
-    const Index rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
+    const Index rows = std::min(kUnitBlock, length - first), visible = first + kUnitBlock;
     const bool adds = visible < p.keys;
     for (const Matrix<float>& written : {g.dk_nope, g.dk_rope, g.dv}) fetch_rows(written, first, rows);
     const Matrix<const float> q = in.q.row_block(first, rows), d_o = g.d_o.row_block(first, rows);
@@ -227,18 +226,18 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
     narrow_pairs(d_o, w.d_o_pairs);
     const QuerySums queries(g, first, rows);
     for (Index key = 0; key < visible; key += kUnitBlock) {
-      tiles.multiply(w.key_rows.block(key, 0, kUnitBlock, shape.qk()), pairs_of(w.q_pairs_across), false, w.s);
-      tiles.multiply(w.value_rows.block(key, 0, kUnitBlock, shape.value), pairs_of(w.d_o_pairs_across), false, w.dp);
-      score_gradients(w, queries, scale, key, first);
+      tiles.multiply(w.key_rows.block(key, 0, kUnitBlock, in.q.cols), pairs_of(w.q_pairs_across), false, w.s);
+      tiles.multiply(w.value_rows.block(key, 0, kUnitBlock, in.v.cols), pairs_of(w.d_o_pairs_across), false, w.dp);
+      score_gradients(w, queries, in.scale, key, first);
       tiles.multiply(w.p_rows, pairs_of(w.d_o_pairs), adds, w.dv.row_block(key, kUnitBlock));
       tiles.multiply(w.ds_rows, pairs_of(w.q_pairs), adds, w.dk.row_block(key, kUnitBlock));
     }
     transpose_words(w.ds_pairs.data, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across.data, p.keys / 2);
     multiply_queries(tiles, w.ds_rows_across.col_block(0, visible), w.key_pairs, w.dq, g.dq.row_block(first, rows));
     // Earlier queries do not see the keys of the block.
-    copy_rows(w.dk.block(first, 0, rows, shape.nope), g.dk_nope.row_block(first, rows));
-    copy_rows(w.dk.block(first, shape.nope, rows, shape.rope), g.dk_rope.row_block(first, rows));
-    copy_rows(w.dv.block(first, 0, rows, shape.value), g.dv.row_block(first, rows));
+    copy_rows(w.dk.block(first, 0, rows, nope), g.dk_nope.row_block(first, rows));
+    copy_rows(w.dk.block(first, nope, rows, in.k_rope.cols), g.dk_rope.row_block(first, rows));
+    copy_rows(w.dv.block(first, 0, rows, in.v.cols), g.dv.row_block(first, rows));
   }
 }
 

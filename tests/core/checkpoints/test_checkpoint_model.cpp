@@ -6,7 +6,6 @@
 #include <fstream>
 #include <numeric>
 
-#include "core/checkpoints/attend.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
 #include "core/numerics/kernels/row_math.h"
@@ -131,48 +130,6 @@ TEST(CheckpointModel, a_file_that_another_program_shortens_is_an_error) {
   }
 }
 
-// softmax over the visible keys and the sink, by definition.
-TEST(Attend, windows_sinks_and_groups) {
-  constexpr Index kNew = 70, kAll = 75, kHeads = 4, kKeyHeads = 2, kQuery = 6, kValue = 5, kWindow = 9;
-  const RandomStream stream(3, "attend");
-  std::uint64_t at = 0;
-  const auto random = [&](Index count) {
-    std::vector<float> values;
-    for (Index i = 0; i < count; ++i) values.push_back(static_cast<float>(stream.normal(at++)));
-    return values;
-  };
-  const auto q = random(kNew * kHeads * kQuery), k = random(kAll * kKeyHeads * kQuery),
-             v = random(kAll * kKeyHeads * kValue), sinks = random(kHeads);
-  for (const Index window : {Index{0}, kWindow})
-    for (const float* sink : {static_cast<const float*>(nullptr), sinks.data()}) {
-      std::vector<float> out(kNew * kHeads * kValue);
-      const Matrix<float> o(out.data(), kNew, kHeads * kValue);
-      for (Index head = 0; head < kHeads; ++head)
-        attend_head({kHeads, kKeyHeads, kQuery, kValue, 0.4f, window, sink},
-                    {{q.data(), kNew, kHeads * kQuery},
-                     {k.data(), kAll, kKeyHeads * kQuery},
-                     {v.data(), kAll, kKeyHeads * kValue}},
-                    head, o);
-      for (Index t = 0; t < kNew; ++t)
-        for (Index head = 0; head < kHeads; ++head) {
-          const Index own = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, own - window + 1) : 0,
-                      group = head / 2;
-          double sum = sink ? std::exp(double{sink[head]}) : 0;
-          std::vector<double> want(kValue);
-          for (Index key = first; key <= own; ++key) {
-            double score = 0;
-            for (Index i = 0; i < kQuery; ++i)
-              score += double{q[(t * kHeads + head) * kQuery + i]} * k[(key * kKeyHeads + group) * kQuery + i];
-            const double p = std::exp(0.4 * score);
-            sum += p;
-            for (Index i = 0; i < kValue; ++i) want[i] += p * v[(key * kKeyHeads + group) * kValue + i];
-          }
-          for (Index i = 0; i < kValue; ++i)
-            ASSERT_NEAR(o.at(t, head * kValue + i), want[i] / sum, 1e-5) << t << ' ' << head << ' ' << window;
-        }
-    }
-}
-
 TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
   const SmallCheckpoint folder("formats");
   const RandomStream stream(5, "bytes");
@@ -236,11 +193,12 @@ TEST(StoredMatrix, products_of_few_rows_and_of_many) {
   writer.write(folder.file("w.safetensors"));
   const SafetensorsFile file(folder.file("w.safetensors"));
   const auto lost = std::make_shared<std::atomic<bool>>(false);
-  const StoredLinear linear{{file.at("w"), 0, false, lost}, bias};
+  StoredLinear linear(StoredMatrix(file.at("w"), 0, false, lost));
+  linear.bias = bias;
   const std::vector<float> w = file.at("w").floats();
   for (const Index rows : {1, 2, 4, 5, 9}) {
     std::vector<float> y(static_cast<std::size_t>(rows * kOutputs));
-    linear_forward({x.data(), rows, kInputs}, linear, {y.data(), rows, kOutputs});
+    linear.forward({x.data(), rows, kInputs}, {y.data(), rows, kOutputs});
     for (Index r = 0; r < rows; ++r)
       for (Index o = 0; o < kOutputs; ++o) {
         double want = static_cast<double>(o);

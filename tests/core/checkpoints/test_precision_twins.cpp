@@ -34,9 +34,9 @@ TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
        {Recipe::mxfp4, Recipe::nvfp4, Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::bf16}) {
     const OperandRounding rounding{recipe_format(recipe, Direction::forward, OperandRole::x),
                                    recipe_format(recipe, Direction::forward, OperandRole::w)};
-    const StoredLinear linear{.weight = {file.at("w"), 0, false, lost}, .rounding = &rounding};
+    const StoredLinear linear(StoredMatrix(file.at("w"), 0, false, lost), Arithmetic::fp32, &rounding);
     std::vector<float> y(kRows * kOutputs), want(kRows * kOutputs), qx(x.size()), qw(w.size());
-    linear_forward({x.data(), kRows, kInputs}, linear, {y.data(), kRows, kOutputs});
+    linear.forward({x.data(), kRows, kInputs}, {y.data(), kRows, kOutputs});
     quantize_operand(Operand<float>{.matrix = {x.data(), kRows, kInputs}, .format = rounding.x},
                      {qx.data(), kRows, kInputs});
     quantize_operand(Operand<float>{.matrix = {w.data(), kOutputs, kInputs}, .format = rounding.w},

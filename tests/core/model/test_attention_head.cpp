@@ -1,7 +1,8 @@
-// Attention of a head on matrix units against the same by sgemm, whose operands are rounded alike: they differ by the
-// order of sums alone, and where such a difference turns a rounding.
+// Attention of a head: by its definition, with windows and sinks; and on matrix units against sgemm with operands that
+// are rounded alike, where results differ by the order of sums alone, and where such a difference turns a rounding.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -12,6 +13,11 @@
 using namespace moescope;
 
 namespace {
+
+struct HeadShape {
+  int length, nope, rope, value;
+  int qk() const { return nope + rope; }
+};
 
 struct Head {
   HeadShape shape;
@@ -27,7 +33,9 @@ struct Head {
   TestMatrix sample(int cols, int seed) const {
     return normal_matrix(static_cast<std::size_t>(shape.length), static_cast<std::size_t>(cols), seed, 0.7f);
   }
-  HeadInputs<float> inputs() const { return {q.view(), k_nope.view(), k_rope.view(), v.view()}; }
+  HeadInputs<float> inputs() const {
+    return {q.view(), k_nope.view(), k_rope.view(), v.view(), 1 / std::sqrt(static_cast<float>(shape.qk()))};
+  }
 };
 
 struct Results {
@@ -38,15 +46,15 @@ struct Results {
       : o(head.v), lse(head.v.rows, 1), dq(head.q), dk_nope(head.k_nope), dk_rope(head.k_rope), dv(head.v) {
     const HeadOutputs<float> out{o.view(), lse.v.data(), &largest};
     if (on_units)
-      head_forward_on_units(head.shape, head.inputs(), out);
+      head_forward_on_units(head.inputs(), out);
     else
-      head_forward(head.shape, head.inputs(), true, out);
+      head_forward(head.inputs(), true, out);
     const HeadGradients<float> gradients{o.view(),       head.d_o.view(), lse.v.data(), dq.view(),
                                          dk_nope.view(), dk_rope.view(),  dv.view()};
     if (on_units)
-      head_backward_on_units(head.shape, head.inputs(), gradients);
+      head_backward_on_units(head.inputs(), gradients);
     else
-      head_backward(head.shape, head.inputs(), true, gradients);
+      head_backward(head.inputs(), true, gradients);
   }
 };
 
@@ -92,9 +100,46 @@ TEST(AttentionHead, OnUnitsLeavesOtherHeadsAlone) {
   const Head head({70, 12, 4, 20});
   std::vector<float> o(70 * 64, 7), lse(70);
   float largest = 0;
-  head_forward_on_units(head.shape, head.inputs(), {{o.data() + 10, 70, 20, 64}, lse.data(), &largest});
+  head_forward_on_units(head.inputs(), {{o.data() + 10, 70, 20, 64}, lse.data(), &largest});
   for (std::size_t i = 0; i < o.size(); ++i)
     if (i % 64 < 10 || i % 64 >= 30) {
       ASSERT_EQ(o[i], 7) << i;
+    }
+}
+
+// softmax over the visible keys and the sink, by definition. Rows lie in wider rows, and there are more keys than
+// queries.
+TEST(AttentionHead, WindowsSinksAndEarlierTokens) {
+  constexpr Index kNew = 70, kAll = 75, kQuery = 6, kValue = 5, kWindow = 9;
+  constexpr float kScale = 0.4f, kSink = 0.7f;
+  const TestMatrix q = normal_matrix(kNew, 2 * kQuery, 1, 1), k = normal_matrix(kAll, 3 * kQuery, 2, 1),
+                   v = normal_matrix(kAll, 2 * kValue, 3, 1);
+  for (const Index window : {Index{0}, kWindow})
+    for (const float* sink : {static_cast<const float*>(nullptr), &kSink}) {
+      TestMatrix o(kNew, kValue), lse(kNew, 1);
+      float largest = 0;
+      const HeadInputs<float> in{.q = q.view().col_block(kQuery, kQuery),
+                                 .k_nope = k.view().col_block(kQuery, kQuery),
+                                 .k_rope = k.view().col_block(0, 0),
+                                 .v = v.view().col_block(kValue, kValue),
+                                 .scale = kScale,
+                                 .window = window,
+                                 .sink = sink};
+      head_forward(in, false, {o.view(), lse.v.data(), &largest});
+      for (Index t = 0; t < kNew; ++t) {
+        const Index own = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, own - window + 1) : 0;
+        double sum = sink ? std::exp(double{*sink}) : 0;
+        std::vector<double> want(kValue);
+        for (Index key = first; key <= own; ++key) {
+          double score = 0;
+          for (Index i = 0; i < kQuery; ++i) score += double{in.q.at(t, i)} * double{in.k_nope.at(key, i)};
+          const double p = std::exp(double{kScale} * score);
+          sum += p;
+          for (Index i = 0; i < kValue; ++i) want[static_cast<std::size_t>(i)] += p * double{in.v.at(key, i)};
+        }
+        ASSERT_NEAR(lse.v[static_cast<std::size_t>(t)], std::log(sum), 1e-5) << t << ' ' << window;
+        for (Index i = 0; i < kValue; ++i)
+          ASSERT_NEAR(o.view().at(t, i), want[static_cast<std::size_t>(i)] / sum, 1e-5) << t << ' ' << window;
+      }
     }
 }

@@ -1,0 +1,102 @@
+// Causal attention in a forward pass, of training and of checkpoints: one class for each kind behind one interface. A
+// kind computes queries, keys and values; the rest is common.
+//
+// Legend: T new tokens, of sequences that lie one below the other, D dim, H heads, G key heads, each for H / G heads;
+// dq and dv widths of a query and of a value.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/model/layers/attention_head.h"
+#include "core/model/layers/linear.h"
+#include "core/model/layers/rope.h"
+#include "core/numerics/threads.h"
+
+namespace moescope {
+
+struct AttentionShape {
+  Index heads = 0, key_heads = 0, query_dim = 0, value_dim = 0;
+  double scale = 1;  // factor of the scores
+  Index window = 0;  // number of keys that a query sees, including its own token; 0: all up to it
+};
+
+// How heads multiply activations: in T; with factors rounded to BF16, by sgemm or by matrix units.
+enum class HeadArithmetic : std::uint8_t { full, rounded, units };
+
+struct AttentionRounding {
+  bool norms = false, outputs = false;  // outputs of norms inside attention, and of the heads: to BF16
+  HeadArithmetic heads = HeadArithmetic::full;
+};
+
+// Keys and values of the tokens so far of one sequence, in one layer.
+template <class T>
+struct KeyValues {
+  std::vector<T> k, v;  // [tokens, G dq], [tokens, G dv]
+};
+
+template <class T>
+struct AttentionPass {
+  std::span<const Index> begins;     // first token of each sequence, and T
+  std::span<const Index> positions;  // [T] positions of the new tokens in their sequences
+  const Rope<T>& rope;               // tables for these positions
+  // Earlier tokens of the only sequence, to which the new ones are added; may be nullptr.
+  KeyValues<T>* cache = nullptr;
+  AttentionRounding rounding = {};
+};
+
+// Queries, keys and values, rotated by their positions.
+template <class T>
+struct ProjectedRows {
+  Matrix<const T> q;           // [T, H dq]
+  Matrix<const T> keys;        // [T, ...] of key head g from column g key_step on
+  Matrix<const T> shared_key;  // [T, dr] the end of every head's key; may have no columns
+  Matrix<const T> values;      // [T, ...] of key head g from column g value_step on
+  Index key_step = 0, value_step = 0;
+
+  // The rows of one head, of the tokens [first, first + count).
+  HeadInputs<T> of_head(const AttentionShape& shape, Index head, Index first, Index count) const;
+};
+
+// What heads compute.
+template <class T>
+struct AttendedRows {
+  Matrix<T> o;  // [T, H dv]
+  T* lse;       // log-sum-exp of each query's scores: [H, S] of each sequence of S, one after the other
+  T* largest;   // [sequences, H] largest score before the softmax
+};
+
+template <class T>
+class AttentionKind {
+ public:
+  virtual ~AttentionKind() = default;
+  // y_TD += attention(h_TD).
+  virtual void forward(const AttentionPass<T>& pass, ConstMatrix<T> h, Matrix<T> y) const = 0;
+
+ protected:
+  // `sinks`, [H] additional scores in the softmax, may be nullptr. `output` [D, H dv] must outlive the object.
+  AttentionKind(const AttentionShape& shape, const LinearLayer<T>* output, const T* sinks = nullptr)
+      : shape_(shape), output_(output), sinks_(sinks) {}
+  const AttentionShape& shape() const { return shape_; }
+  // y_TD += output o with o = softmax(scale q k^T) v.
+  void attend(const AttentionPass<T>& pass, const ProjectedRows<T>& rows, const AttendedRows<T>& to, Matrix<T> y) const;
+
+ private:
+  AttentionShape shape_;
+  const LinearLayer<T>* output_;
+  const T* sinks_;
+};
+
+extern template class AttentionKind<float>;
+extern template class AttentionKind<double>;
+
+// Calls body(token, its position) on all threads.
+inline void for_each_token(std::span<const Index> positions, const auto& body) {
+  constexpr std::size_t kTokensOfTask = 64;
+  parallel_slices(positions.size(), kTokensOfTask, [&](std::size_t first, std::size_t last) {
+    for (std::size_t t = first; t < last; ++t) body(static_cast<Index>(t), positions[t]);
+  });
+}
+
+}  // namespace moescope
