@@ -30,6 +30,8 @@ void require_trainable(const CheckpointConfig& c) {
   if (c.rope[0].kind != RopeSettings::Kind::plain)
     refuse(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
   if (!c.latent->interleaved) refuse(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
+  if (c.attention_bias == true) refuse(c, "attention_bias", "is true; the trainer's attention has no biases");
+  if (c.mlp_bias == true) refuse(c, "mlp_bias", "is true; the trainer's feed-forwards have no biases");
   if (c.tied_embedding) refuse(c, "tie_word_embeddings", "is true; the trainer has a head of its own");
   if (c.router.group_by_best && c.router.config.n_groups > 0)
     refuse(c, "topk_method", "ranks groups by their best score; the trainer ranks them by their two best");
