@@ -307,10 +307,6 @@ StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, L
   first_ = static_cast<std::size_t>(index * rows_ * cols_);
 }
 
-std::size_t StoredMatrix::stored_bytes() const {
-  return empty() ? 0 : static_cast<std::size_t>(rows_ * cols_) * dtype_bits(tensor_->dtype) / 8;
-}
-
 template <class N>
 void StoredMatrix::read(Index row, Index col, Index rows, Index cols, N* to) const {
   bool there = true;

@@ -32,7 +32,6 @@ class StoredMatrix {
   bool across() const { return across_; }
   bool empty() const { return rows_ == 0; }
   const TensorView& tensor() const { return *tensor_; }
-  std::size_t stored_bytes() const;  // of this matrix, without scales
 
   // The outputs [first, first + count), in FP32: [count, inputs], or [inputs, count] where it lies across. Any thread.
   void read_outputs(Index first, Index count, float* to) const;

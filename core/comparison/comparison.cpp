@@ -1,13 +1,11 @@
 #include "core/comparison/comparison.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <cstdio>
 
 #include "core/frame/router_stats.h"
 #include "core/history/step_axis.h"
-#include "core/io/words.h"
 
 namespace moescope {
 
@@ -56,18 +54,6 @@ float mean_of(const History& history, Metric metric, StepRange window) {
 }
 
 }  // namespace
-
-std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
-                                   int bins) {
-  assert(bins > 0);
-  return gap_series(a, b, metric, layer, slice_edges(range, bins));
-}
-
-std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
-                                int bins) {
-  assert(bins > 0);
-  return smoothed_gap(a, b, metric, layer, slice_edges(range, bins));
-}
 
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
                                    std::span<const std::int64_t> edges) {
@@ -165,17 +151,6 @@ std::string to_text(const RoutingOverlap& routing) {
       overlap + std::string(" of experts in common with run A at step ") + std::to_string(routing.step);
   if (routing.first_other_layer < 0) return text;
   return text + ", other ones from layer " + std::to_string(routing.first_other_layer) + " on";
-}
-
-std::string to_text(const FormatCosts& costs) {
-  std::string text;
-  const auto add = [&](float share, const std::string& words) {
-    if (share > 0) text += (text.empty() ? "" : ", ") + percent(share) + words;
-  };
-  if (costs.gradient_error > 0) text = "gradient " + percent(costs.gradient_error) + " off";
-  add(costs.flips, " of tokens to other experts by rounding");
-  add(costs.flushed, " of " + place_text(costs.where) + " flushed to zero");
-  return text;
 }
 
 void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,

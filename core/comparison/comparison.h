@@ -16,15 +16,10 @@
 
 namespace moescope {
 
-// Returns min, max, mean and count of the gaps in `bins` equal slices of `range`.
-std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
-                                   int bins);
-// Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
-std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
-                                int bins);
-// Overloads with edges: bin b holds the steps [edges[b], edges[b + 1]).
+// Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
                                    std::span<const std::int64_t> edges);
+// Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
 std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
                                 std::span<const std::int64_t> edges);
 
@@ -61,9 +56,6 @@ struct FormatCosts {
   OperandPlace where;               // operand of `flushed`
 };
 FormatCosts format_costs(const History& history, std::int64_t step);
-// Returns "gradient 24 % off, 9.1 % of tokens to other experts by rounding, 55 % of layer 2, experts w1, x forward
-// flushed to zero"; empty if nothing was measured or every error is 0.
-std::string to_text(const FormatCosts& costs);
 
 // Comparison of a run's choice of experts with run A's at a step, or at the newest earlier step with a comparison.
 struct RoutingOverlap {

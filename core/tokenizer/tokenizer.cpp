@@ -288,11 +288,6 @@ std::optional<std::string> Tokenizer::bytes(std::int32_t id) const {
   return token;
 }
 
-std::optional<std::int32_t> Tokenizer::id_of(std::string_view spelling) const {
-  const auto added = parts_->added.id_of(spelling);
-  return added ? added : parts_->model->vocabulary().id_of(spelling);
-}
-
 std::int32_t Tokenizer::end() const {
   return std::max(parts_->added.end(), parts_->model->vocabulary().end());
 }

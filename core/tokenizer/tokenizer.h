@@ -38,7 +38,6 @@ class Tokenizer {
   // character; nullopt if no token has this id.
   std::optional<std::string> spelling(std::int32_t id) const;
   std::optional<std::string> bytes(std::int32_t id) const;
-  std::optional<std::int32_t> id_of(std::string_view spelling) const;
   std::int32_t end() const;  // one more than the largest id
 
  private:

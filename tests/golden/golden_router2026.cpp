@@ -281,7 +281,7 @@ void check_sign(const Case& c) {
     const std::vector<std::int32_t> counts = c.integers("load", s, steps);
     all_equal(load, routed.load, counts);
     const std::vector<std::uint32_t> tokens(counts.begin(), counts.end());
-    update_expert_bias<float>(bias, tokens, rate, false);
+    move_expert_bias<float>(bias, bias_directions(tokens), rate, false);
     all_same(biases, bias, c.floats("bias", s + 1, steps + 1));
   }
 }

@@ -531,13 +531,6 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
   linear_backward<T>(gradients.dlogits, in.h, in.gate, gradients.dgate, gradients.dh, gradients.adds_dh, precision);
 }
 
-template <class T>
-void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
-                        bool centring, const std::uint8_t* killed) {
-  assert(expert_bias.size() == tokens_per_expert.size());
-  move_expert_bias(expert_bias, bias_directions(tokens_per_expert, killed), rate, centring, killed);
-}
-
 namespace {
 
 // Experts that are not killed, and their tokens.
@@ -601,8 +594,7 @@ void move_expert_bias(std::span<T> expert_bias, std::span<const double> directio
                                   RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);             \
   template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                   \
                                    const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&); \
-  template void move_expert_bias<T>(std::span<T>, std::span<const double>, double, bool, const std::uint8_t*);      \
-  template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
+  template void move_expert_bias<T>(std::span<T>, std::span<const double>, double, bool, const std::uint8_t*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

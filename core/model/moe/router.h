@@ -95,13 +95,10 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 template <class T>
 void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix);
 
-// b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with `centring` (TorchTitan;
-// arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Used for selection only: no gradient reaches b. Killed experts
-// keep their bias, and both means are over the others.
-template <class T>
-void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
-                        bool centring, const std::uint8_t* killed = nullptr);
-// The two halves of it: the signs d_e / rate, 0 for killed experts, and the move.
+// The rule of the sign: b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with
+// `centring` (TorchTitan; arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Used for selection only: no gradient
+// reaches b. Killed experts keep their bias, and both means are over the others. Directions are d_e / rate, 0 for
+// killed experts.
 std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_expert,
                                     const std::uint8_t* killed = nullptr);
 template <class T>

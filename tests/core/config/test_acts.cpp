@@ -153,7 +153,7 @@ TEST_F(Acts, BiasesRestWithTheKilledAndBalanceAmongTheLiving) {
   std::vector<float> bias = {0, 0, 0, 0};
   const std::vector<std::uint32_t> load = {0, 8, 4, 0};
   const std::vector<std::uint8_t> killed = {1, 0, 0, 0};
-  update_expert_bias<float>(bias, load, 0.5, true, killed.data());
+  move_expert_bias<float>(bias, bias_directions(load, killed.data()), 0.5, true, killed.data());
   EXPECT_EQ(bias, (std::vector<float>{0, -0.5f, 0, 0.5f})) << "the mean of the living is 4";
 }
 
