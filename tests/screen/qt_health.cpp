@@ -35,6 +35,7 @@
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/overview/verdict_tiles.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
@@ -405,6 +406,26 @@ class QtHealth : public QObject {
     QVERIFY2(told[0].startsWith("step 1,000: kill 1:5 ("), qPrintable(told[0]));
     QVERIFY2(told[1].startsWith("step 1,001: pin 2:2 = 1 ("), qPrintable(told[1]));
     QVERIFY(track.textAt({track.xOf(300), 8}).isEmpty());
+  }
+
+  void theLossOnTheTimelineBeginsAtTheFirstStep() {
+    Selection selection;
+    MadeUp run;
+    run.steps(5, MadeUp::even(), MadeUp::even());
+    selection.setHistories({run.history()});
+    TimelineTrack track(&selection);
+    track.resize(600, 38);
+    track.show();
+    track.grab();
+    const QImage picture = track.grab().toImage();
+    const auto has_curve = [&](int x) {
+      for (int y = 0; y < picture.height(); ++y)
+        if (picture.pixelColor(x, y) == seriesColor(0, false)) return true;
+      return false;
+    };
+    QVERIFY(has_curve(track.xOf(0) + 1));
+    QVERIFY(has_curve(track.xOf(2)));
+    QVERIFY(!has_curve(track.xOf(0) - 3));
   }
 
   void goesToAStep() {

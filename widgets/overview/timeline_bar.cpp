@@ -109,11 +109,14 @@ void TimelineTrack::fill() {
   marks_ = marks_of(*history);
 }
 
-int TimelineTrack::xOf(double step) const {
+double TimelineTrack::exactX(double step) const {
   const QRect plot = plotRect();
   if (all_.size() <= 1) return plot.right();
-  return plot.left() +
-         static_cast<int>(std::lround((step - all_.first) / (all_.last - all_.first) * (plot.width() - 1)));
+  return plot.left() + (step - all_.first) / (all_.last - all_.first) * (plot.width() - 1);
+}
+
+int TimelineTrack::xOf(double step) const {
+  return static_cast<int>(std::lround(exactX(step)));
 }
 
 std::int64_t TimelineTrack::stepAt(double x) const {
@@ -239,11 +242,13 @@ void TimelineTrack::paintData(QPainter& painter) {
                   .high = scaled(std::max(high, low + 1e-9)),
                   .at_low = plot.bottom() - 1.0,
                   .at_high = plot.top() + 1.0};
+  const double steps_of_bin = static_cast<double>(all_.size()) / static_cast<double>(loss_.size());
   std::vector<QPointF> points;
   std::vector<QLineF> spans;
   for (std::size_t i = 0; i < loss_.size(); ++i) {
     if (loss_[i].finite == 0) continue;
-    const double x = plot.left() + (i + 0.5) / loss_.size() * plot.width();
+    // In the middle of the bin's steps.
+    const double x = exactX(static_cast<double>(all_.first) + (static_cast<double>(i) + 0.5) * steps_of_bin - 0.5);
     points.emplace_back(x, axis.toPixel(scaled(loss_[i].mean())));
     if (loss_[i].finite == 1) continue;
     spans.emplace_back(x, axis.toPixel(scaled(loss_[i].max)), x, axis.toPixel(scaled(loss_[i].min)));

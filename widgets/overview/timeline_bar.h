@@ -17,6 +17,7 @@ class TimelineTrack : public PlotFrame {
  public:
   explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
   std::vector<Tick> ticks() const;
+  double exactX(double step) const;
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
