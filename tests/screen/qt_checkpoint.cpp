@@ -8,6 +8,7 @@
 #include <QRegularExpression>
 #include <QTabBar>
 #include <QTest>
+#include <QToolButton>
 #include <QTreeWidget>
 #include <algorithm>
 #include <filesystem>
@@ -108,6 +109,9 @@ class CheckpointTest : public QObject {
     const History& history = *w.window.session()->histories().front();
     QCOMPARE(history.info().domains, (std::vector<std::string>{"words", "digits", "prompt"}));
     QCOMPARE(history.info().n_experts, nano().model.n_experts);
+    const auto buttons = w.window.findChildren<QToolButton*>();
+    QVERIFY(std::ranges::any_of(buttons, [](const QToolButton* each) { return each->text() == "At a batch"; }));
+    QVERIFY(std::ranges::none_of(buttons, [](const QToolButton* each) { return each->text() == "At a step"; }));
     QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the rests of three texts
     QVERIFY(!w.window.session()->isLive());
     const QString losses = w.window.workspaces()->overview()->findChild<LossPanel*>()->csv();

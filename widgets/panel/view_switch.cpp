@@ -17,14 +17,13 @@ ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(pare
   auto* group = new QButtonGroup(this);
   for (const QString& name : names) {
     auto* button = new QToolButton(this);
-    button->setText(name);
     button->setCheckable(true);
     button->setAutoRaise(true);
     button->setProperty(kSwitchProperty, true);
-    button->setAccessibleName(name);
     group->addButton(button, static_cast<int>(buttons_.size()));
     row->addWidget(button);
     buttons_ << button;
+    setName(static_cast<int>(buttons_.size()) - 1, name);
   }
   connect(group, &QButtonGroup::idToggled, this, [this](int index, bool on) {
     if (on) emit changed(index);
@@ -40,6 +39,11 @@ int ViewSwitch::current() const {
 
 void ViewSwitch::setCurrent(int index) {
   buttons_[std::clamp(index, 0, static_cast<int>(buttons_.size()) - 1)]->setChecked(true);
+}
+
+void ViewSwitch::setName(int index, const QString& name) {
+  buttons_[index]->setText(name);
+  buttons_[index]->setAccessibleName(name);
 }
 
 void ViewSwitch::paintEvent(QPaintEvent*) {

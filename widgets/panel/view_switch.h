@@ -15,6 +15,7 @@ class ViewSwitch : public QWidget {
   explicit ViewSwitch(const QStringList& names, QWidget* parent = nullptr);
   int current() const;
   void setCurrent(int index);  // clamped
+  void setName(int index, const QString& name);
 
  signals:
   void changed(int index);

@@ -57,6 +57,9 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
 
 void ExpertLoadPanel::buildControls(View view) {
   switch_ = new ViewSwitch({"Over time", "At a step"}, this);
+  const auto name = [this] { switch_->setName(1, QString("At a %1").arg(selection_->stepWord())); };
+  connect(selection_, &Selection::dataChanged, this, name);
+  name();
   switch_->setAccessibleName("Expert load over time or at a step");
   switch_->setCurrent(view);
   connect(switch_, &ViewSwitch::changed, this, [this](int index) {
