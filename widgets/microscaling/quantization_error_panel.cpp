@@ -288,7 +288,8 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
       if (quant != least) continue;
       painter.setPen(QPen(palette().text().color(), 1));
       painter.setBrush(Qt::NoBrush);
-      painter.drawRect(box.adjusted(0.5, 0.5, -1.5, -1.5));
+      // Beside the gaps between groups.
+      painter.drawRect(box.adjusted(kGroupGap / 2 + 0.5, 0.5, -kGroupGap / 2 - 1.5, -1.5));
     }
 }
 
