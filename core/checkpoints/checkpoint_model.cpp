@@ -76,10 +76,10 @@ std::vector<int> CheckpointModel::moe_layers() const {
 std::size_t CheckpointModel::working_bytes(Index tokens) const {
   const Index top_k = std::max(1, config_.router.config.top_k);
   const Index attention = Index{config_.heads} * (2 * config_.query_dim() + 2 * config_.value_dim());
-  const Index experts = 2 * top_k * (config_.dim + 3 * Index{config_.expert_width} / 2) + 2 * Index{config_.experts};
-  const Index dense = 3 * Index{std::max(config_.dense_width, config_.shared_width)};
-  const Index widest = std::max({attention, experts, dense});
-  const Index floats = tokens * (3 * config_.dim + widest) + std::min(tokens, kLogitRows) * config_.vocab;
+  const Index expert_rows = 2 * top_k * config_.dim + 2 * Index{config_.experts};
+  const Index feed_forward = 3 * (std::max(config_.dense_width, config_.shared_width) + top_k * config_.expert_width);
+  const Index floats = tokens * (2 * config_.dim + std::max(attention, expert_rows) + feed_forward) +
+                       std::min(tokens, kLogitRows) * config_.vocab;
   return static_cast<std::size_t>(floats) * sizeof(float);
 }
 

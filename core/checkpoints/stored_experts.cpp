@@ -7,6 +7,7 @@
 
 #include "core/checkpoints/float_matrix.h"
 #include "core/model/layers/feed_forward.h"
+#include "core/model/layers/half_memory.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"
 #include "core/numerics/aligned_buffer.h"
@@ -85,7 +86,7 @@ std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& exper
 }  // namespace
 
 void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matrix<float> y, bool accumulate) {
-  thread_local AlignedBuffer<float> memory;
+  thread_local AlignedBuffer<float> memory;  // beside the rows of the experts
   Arena<float> arena;
   FeedForwardActivations<float> a;
   a.plan(arena, h.rows, w.down.inputs());
@@ -122,8 +123,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
                      std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
-  thread_local AlignedBuffer<float> memory;  // the layers of a pass use the same
-  float* rows = memory.of(static_cast<std::size_t>(2 * plan.slots() * h.cols));
+  float* rows = half_memory<float>().of(static_cast<std::size_t>(2 * plan.slots() * h.cols));
   const Matrix<float> x(rows, plan.slots(), h.cols), expert_y(rows + x.size(), plan.slots(), h.cols);
   dispatch_forward<float>(plan, h, x);
   std::vector<int> busy;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/model/layers/arena.h"
+#include "core/model/layers/half_memory.h"
 #include "core/model/layers/rms_norm.h"
 
 namespace moescope {
@@ -26,7 +27,6 @@ void clip_all(const Matrix<float>& x, float limit) {
 void GroupedAttention::forward(const AttentionPass<float>& pass, ConstMatrix<float> h, Matrix<float> y) const {
   const AttentionShape& s = shape();
   const Index width = s.query_dim, sequences = std::ssize(pass.begins) - 1;
-  thread_local AlignedBuffer<float> memory;  // the layers of a pass use the same
   Arena<float> arena;
   Matrix<float> q, k, v, o;
   float *lse, *largest;
@@ -36,7 +36,7 @@ void GroupedAttention::forward(const AttentionPass<float>& pass, ConstMatrix<flo
   arena.plan(o, h.rows, s.heads * s.value_dim);
   arena.plan(lse, h.rows * s.heads);
   arena.plan(largest, sequences * s.heads);
-  arena.commit(memory);
+  arena.commit(half_memory<float>());
   layers_.q->forward(h, q, false);
   layers_.k->forward(h, k, false);
   layers_.v->forward(h, v, false);

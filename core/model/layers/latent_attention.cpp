@@ -1,5 +1,6 @@
 #include "core/model/layers/latent_attention.h"
 
+#include "core/model/layers/half_memory.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/numerics/bf16_rounding.h"
 
@@ -32,12 +33,11 @@ ProjectedRows<T> AttentionActivations<T>::projected(const LatentShape& s) const 
 
 template <class T>
 void LatentAttention<T>::forward(const AttentionPass<T>& pass, ConstMatrix<T> h, Matrix<T> y) const {
-  thread_local AlignedBuffer<T> memory;  // the layers of a pass use the same
   AttentionActivations<T> own;
   if (!kept_) {
     Arena<T> arena;
     own.plan(arena, latent_, this->shape().heads, h.rows, std::ssize(pass.begins) - 1);
-    arena.commit(memory);
+    arena.commit(half_memory<T>());
   }
   AttentionActivations<T>& a = kept_ ? *kept_ : own;
   project(pass, h, a);
