@@ -78,7 +78,7 @@ class Transformer {
 
  private:
   class Pass;
-  // The residual stream before one half of a layer, or before the head, and what is normed of it.
+  // The residual stream before one half of a layer, or before the head, and its normed rows.
   struct HalfRows {
     Matrix<T> x, h;  // [T, D]
     T* h_inv;        // [T]
