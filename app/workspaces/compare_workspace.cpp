@@ -139,7 +139,10 @@ void CompareWorkspace::setDefaultSizes() {
   verdicts_->setMinimumHeight(table);
   verdicts_->setMaximumHeight(verdicts_->heightWanted());
   resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
-  resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
+  if (flips_->isHidden() && !load_difference_->isHidden())
+    resizeDocks({gap_, load_difference_}, QList<int>(2, across / 2), Qt::Horizontal);
+  else
+    resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
   resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
 }
 

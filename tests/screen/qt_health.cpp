@@ -532,6 +532,22 @@ class QtHealth : public QObject {
     QCOMPARE(tile(&confidence, "Margin")->accessibleDescription().section(", ", 1), QString("mean of layers"));
   }
 
+  // A panel that takes the place of hidden ones has room.
+  void twoLogsShowTheirLoadDifference() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    Workspace* compare = window.workspaces()->compare();
+    window.workspaces()->bringUp(compare);
+    window.files()->open({samplePath("unbalanced_bf16"), samplePath("domain_shift")});
+    QTRY_COMPARE(window.selection()->histories().size(), 2u);
+    for (const QDockWidget* each : compare->docks())
+      if (each->objectName() == "dock_compare_gap" || each->objectName() == "dock_compare_load_difference")
+        QTRY_VERIFY2(each->geometry().left() >= 0 && each->width() > compare->width() / 3 &&
+                         each->width() < compare->width() * 2 / 3,
+                     qPrintable(each->objectName()));
+  }
+
   void aLogIsLaidOutByWhatItHolds() {
     MainWindow window(false);
     window.resize(1280, 800);
