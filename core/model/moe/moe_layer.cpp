@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "core/model/layers/linear.h"
 #include "core/model/layers/operand_tap.h"
+#include "core/model/layers/rms_norm.h"
+#include "core/numerics/bf16_rounding.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
+
+constexpr Index kGatedTokens = 64;
 
 QuantSums* sums_of(const LayerPrecision& precision, ModelOperand transfer) {
   if (!precision.sums) return nullptr;
@@ -63,9 +69,13 @@ void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, co
   arena.plan(h13, most, 2 * m.moe_inter);
   arena.plan(a, most, m.moe_inter);
   arena.plan(y, tokens * top_k, m.row_dim());
-  latent.plan(arena, m, tokens);
+  arena.plan(latent_rows, tokens, m.latent_dim);
+  arena.plan(mixed, tokens, m.latent_dim);
+  arena.plan(normed, m.latent_norm ? tokens : 0, m.latent_dim);
+  arena.plan(normed_inv, m.latent_norm ? tokens : 0);
   shared.plan(arena, tokens, m.n_shared * m.moe_inter);
-  shared_gate.plan(arena, m, tokens);
+  arena.plan(shared_y, m.shared_expert_gate ? tokens : 0, m.dim);
+  arena.plan(gate, m.shared_expert_gate ? tokens : 0, 1);
 }
 
 template <class T>
@@ -79,9 +89,13 @@ void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, cons
   arena.plan(drow_experts, most, m.row_dim());
   arena.plan(dmix, slots);
   arena.plan(dlogits, tokens, m.n_experts);
-  latent.plan(arena, m, tokens);
+  arena.plan(drows, tokens, m.latent_dim);
+  arena.plan(dmixed, tokens, m.latent_dim);
+  arena.plan(dnormed, m.latent_norm ? tokens : 0, m.latent_dim);
+  arena.plan(norm_partial, rms_norm_partials(m.latent_norm ? tokens : 0), m.latent_dim);
   shared.plan(arena, tokens, m.n_shared * m.moe_inter);
-  shared_gate.plan(arena, m, tokens);
+  arena.plan(dshared_y, m.shared_expert_gate ? tokens : 0, m.dim);
+  arena.plan(dgate, m.shared_expert_gate ? tokens : 0, 1);
 }
 
 template <class T>
@@ -101,43 +115,82 @@ void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.sent(), config_.router.top_k, m.n_experts, a.plan);
   const bool latent = m.latent_dim > 0;
-  if (latent) latent_down<T>(w, h, a.latent, unquantized(precision));
+  if (latent) linear_forward<T>(h, w.latent_down, a.latent_rows, false, unquantized(precision));
   send_tokens(pass, h);
   experts_forward(pass, h);
-  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix, a.y, latent ? a.latent.mixed : y);
+  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix, a.y, latent ? a.mixed : y);
   if (latent) {
     parallel_copy(residual.data, residual.size(), y.data);
-    latent_up<T>(m, w, a.latent, y, unquantized(precision));
+    latent_up(pass, y);
   }
   if (m.n_shared == 0) return;
   clock.enter(Phase::dense_ffn);
   shared_forward(pass, h, y);
 }
 
+// Adds the projection of the mixed rows.
+template <class T>
+void MoeLayer<T>::latent_up(const MoePass<T>& pass, Matrix<T> y) {
+  const auto& [w, a, ws, precision, clock] = pass;
+  const ModelConfig& m = config_.model;
+  const LinearPrecision plain = unquantized(precision);
+  if (m.latent_norm) rms_norm_forward<T>(a.mixed, w.latent_norm, m.norm_eps, a.normed, a.normed_inv);
+  if (m.latent_norm && plain.bf16_output) round_all_to_bf16(a.normed);
+  linear_forward<T>(m.latent_norm ? a.normed : a.mixed, w.latent_up, y, true, plain);
+}
+
+// Computes the gradients of the mixed rows and of the weights.
+template <class T>
+void MoeLayer<T>::latent_up_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> dy) {
+  const auto& [w, a, ws, precision, clock] = pass;
+  const bool norm = config_.model.latent_norm;
+  linear_backward<T>(dy, norm ? a.normed : a.mixed, w.latent_up, g.latent_up, norm ? ws.dnormed : ws.dmixed, false,
+                     unquantized(precision));
+  if (norm)
+    rms_norm_backward<T>(ws.dnormed, {a.mixed, w.latent_norm, a.normed_inv}, ws.dmixed, false,
+                         {g.latent_norm, ws.norm_partial, precision.shard_rows});
+}
+
 template <class T>
 void MoeLayer<T>::shared_forward(const MoePass<T>& pass, ConstMatrix<T> h, Matrix<T> y) {
+  MoeActivations<T>& a = pass.a;
   const bool gated = config_.model.shared_expert_gate;
-  const Matrix<T> shared = gated ? pass.a.shared_gate.y : y;
+  const Matrix<T> shared = gated ? a.shared_y : y;
   if (gated) std::fill_n(shared.data, shared.size(), T{0});
-  feed_forward_forward<T>(pass.w.shared, h, pass.a.shared, shared, shared_precision(pass.precision));
-  if (gated) shared_gate_forward<T>(pass.w.shared_gate, h, pass.a.shared_gate, y, unquantized(pass.precision));
+  feed_forward_forward<T>(pass.w.shared, h, a.shared, shared, shared_precision(pass.precision));
+  if (!gated) return;
+  linear_forward<T>(h, pass.w.shared_gate, a.gate, false, unquantized(pass.precision));
+  parallel_slices(h.rows, kGatedTokens, [&](Index first, Index last) {
+    sigmoid_row(a.gate.row(first), last - first, a.gate.row(first));
+    for (Index t = first; t < last; ++t) add_scaled(*a.gate.row(t), shared.row(t), y.cols, y.row(t));
+  });
 }
 
 template <class T>
 void MoeLayer<T>::shared_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy,
                                   Matrix<T> dh) {
-  const auto& [w, a, ws, precision, clock] = pass;
+  const MoeActivations<T>& a = pass.a;
+  MoeWorkspace<T>& ws = pass.ws;
   if (config_.model.shared_expert_gate) {
-    shared_gate_backward<T>(w.shared_gate, h, dy, a.shared_gate, {ws.shared_gate, g.shared_gate, dh},
-                            unquantized(precision));
-    dy = ws.shared_gate.y;
+    parallel_slices(h.rows, kGatedTokens, [&](Index first, Index last) {
+      for (Index t = first; t < last; ++t) {
+        const T gate = *a.gate.row(t);
+        const T* in = dy.row(t);
+        T* __restrict out = ws.dshared_y.row(t);
+        for (Index i = 0; i < dy.cols; ++i) out[i] = gate * in[i];
+        *ws.dgate.row(t) = dot(in, a.shared_y.row(t), dy.cols) * gate * (T{1} - gate);
+      }
+    });
+    linear_backward<T>(ws.dgate, h, pass.w.shared_gate, g.shared_gate, dh, true, unquantized(pass.precision));
+    dy = ws.dshared_y;
   }
-  feed_forward_backward<T>(w.shared, h, dy, a.shared, {g.shared, ws.shared, dh, true}, shared_precision(precision));
+  feed_forward_backward<T>(pass.w.shared, h, dy, a.shared, {g.shared, ws.shared, dh, true},
+                           shared_precision(pass.precision));
 }
 
 template <class T>
 Matrix<const T> MoeLayer<T>::tokens_to_send(ConstMatrix<T> h, const MoeActivations<T>& a) const {
-  return config_.model.latent_dim > 0 ? a.latent.rows : h;
+  return config_.model.latent_dim > 0 ? a.latent_rows : h;
 }
 
 template <class T>
@@ -191,10 +244,10 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
   const ModelConfig& m = config_.model;
   clock.enter(Phase::combine);
   const bool latent = m.latent_dim > 0;
-  if (latent) latent_up_backward<T>(m, w, g, dy, a.latent, ws.latent, unquantized(precision));
-  experts_backward(pass, g, h, latent ? Matrix<const T>(ws.latent.dmixed) : dy);
-  dispatch_backward<T>(a.plan, ws.dx, latent ? ws.latent.drows : dh);
-  if (latent) latent_down_backward<T>(w, g, h, ws.latent, dh, unquantized(precision));
+  if (latent) latent_up_backward(pass, g, dy);
+  experts_backward(pass, g, h, latent ? Matrix<const T>(ws.dmixed) : dy);
+  dispatch_backward<T>(a.plan, ws.dx, latent ? ws.drows : dh);
+  if (latent) linear_backward<T>(ws.drows, h, w.latent_down, g.latent_down, dh, false, unquantized(precision));
   if (m.n_shared > 0) {
     clock.enter(Phase::dense_ffn);
     shared_backward(pass, g, h, dy, dh);

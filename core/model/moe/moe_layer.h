@@ -1,5 +1,11 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
+// Latent experts work on rows of Dl < D values (Megatron-LM's moe_latent_size: Nemotron 3 Super, Kimi K3):
+//   rows = h W_down^T -> dispatch -> experts -> combine = mixed;  y += (norm(mixed) or mixed) W_up^T
+// The projections run once per token, not once per copy, and every rank has their whole weights; the router and the
+// shared experts read all of h. The shared experts may have a gate: y += sigmoid(h w_g) shared(h), one number per token
+// (Qwen3-Next's shared_expert_gate, Megatron-LM's moe-shared-expert-gate).
+//
 // Legend: T tokens of this rank, D dim, R row_dim (D, or the width of latent experts), E experts, K top_k, N slots: T*K
 // minus the dropped ones; F expert hidden width. If experts are spread over ranks, M is the number of rows that this
 // rank's experts receive, at most the slots of the whole batch; on one process M = N.
@@ -15,9 +21,7 @@
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/expert_exchange.h"
 #include "core/model/moe/experts.h"
-#include "core/model/moe/latent_experts.h"
 #include "core/model/moe/router.h"
-#include "core/model/moe/shared_gate.h"
 
 namespace moescope {
 
@@ -25,14 +29,17 @@ template <class T>
 struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
-  ExpertExchange exchange;  // between ranks
-  Matrix<T> sent;           // [T, R] tokens, rounded to the payload's format; unused for FP32
-  Matrix<T> x;              // [M, R] rows that arrive, grouped by expert; only between ranks
-  Matrix<T> h13, a;         // [M, 2F], [M, F], grouped by expert
-  Matrix<T> y;              // [N, R], grouped by expert
-  LatentActivations<T> latent;
+  ExpertExchange exchange;       // between ranks
+  Matrix<T> sent;                // [T, R] tokens, rounded to the payload's format; unused for FP32
+  Matrix<T> x;                   // [M, R] rows that arrive, grouped by expert; only between ranks
+  Matrix<T> h13, a;              // [M, 2F], [M, F], grouped by expert
+  Matrix<T> y;                   // [N, R], grouped by expert
+  Matrix<T> latent_rows, mixed;  // [T, Dl]; of latent experts
+  Matrix<T> normed;              // [T, Dl]; of latent experts with a norm
+  T* normed_inv;                 // [T]
   FeedForwardActivations<T> shared;
-  SharedGateActivations<T> shared_gate;
+  Matrix<T> shared_y;  // [T, D] output of the shared experts before their gate, if they have one
+  Matrix<T> gate;      // [T, 1]
 
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
@@ -44,9 +51,11 @@ struct MoeWorkspace {
   Matrix<T> row_experts, drow_experts;  // [M, R] rows at this rank's experts; only between ranks
   T* dmix;                              // [T, K]
   Matrix<T> dlogits;                    // [T, E]
-  LatentWorkspace<T> latent;
+  Matrix<T> drows, dmixed, dnormed;     // [T, Dl]
+  Matrix<T> norm_partial;               // see NormGradient
   FeedForwardActivations<T> shared;
-  SharedGateActivations<T> shared_gate;
+  Matrix<T> dshared_y;  // [T, D]
+  Matrix<T> dgate;      // [T, 1] before the sigmoid
 
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
@@ -74,6 +83,8 @@ class MoeLayer {
   void backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy, Matrix<T> dh);
 
  private:
+  void latent_up(const MoePass<T>& pass, Matrix<T> y);
+  void latent_up_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> dy);
   void shared_forward(const MoePass<T>& pass, ConstMatrix<T> h, Matrix<T> y);
   void shared_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy,
                        Matrix<T> dh);
