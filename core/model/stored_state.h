@@ -18,7 +18,7 @@ namespace moescope {
 float bf16_rounded_stochastically(float value, std::uint32_t random);
 
 // Rounds the weights to nearest before the first step. With a perturbation each weight then moves one BF16 unit up or
-// down, as Parameters::initialise() moves a weight in FP32.
+// down, as Parameters::perturb() moves a weight in FP32.
 template <class T>
 void round_initial_weights(const RunConfig& config, std::span<const ParameterRun> runs, Parameters<T>& parameters);
 

@@ -73,7 +73,7 @@ struct LayerView {
 template <class T>
 struct ModelView {
   Matrix<T> embedding, output;  // [V, D]
-  T* norm;                      // [D]
+  T* norm = nullptr;            // [D]
   std::vector<LayerView<T>> layers;
 };
 
@@ -82,8 +82,8 @@ class Parameters {
  public:
   explicit Parameters(const ModelConfig& config);
 
-  // Initialises as TorchTitan does, with one random stream per tensor, and perturbs the weights.
-  void initialise(std::int64_t seed, std::int64_t perturbation = 0);
+  // Initialises as TorchTitan does, with one random stream per tensor.
+  void initialise(std::int64_t seed);
   // Moves every weight up or down by a unit in the last place of a float; 0: moves none.
   void perturb(std::int64_t perturbation);
 
@@ -97,13 +97,11 @@ class Parameters {
   ModelView<T> weight_view, gradient_view;
 
   // Copy the elements of one tensor, in its own order, from or to one of the four arenas.
-  std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const;
+  std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const { return gather_tensor(tensor, arena); }
   void scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena);
 
  private:
-  ModelView<T> view(const ModelConfig& config, T* base) const;
-
-  std::size_t size_ = 0;  // declared before tensors_, whose layout sets it
+  std::size_t size_ = 0;
   std::vector<ParameterTensor> tensors_;
   Arena<T> memory_;
 };
