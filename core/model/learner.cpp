@@ -6,9 +6,8 @@
 
 #include "core/config/expert_list.h"
 #include "core/model/adamw.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/quantile_balance.h"
-#include "core/model/moe/smebu.h"
-#include "core/model/moe/stored_counts.h"
 #include "core/model/qk_clip.h"
 #include "core/model/stored_state.h"
 #include "core/numerics/bf16_rounding.h"

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/frame/router_stats.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/router.h"
-#include "core/model/moe/stored_counts.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/size.h"
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/token_drop.h"

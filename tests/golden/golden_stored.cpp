@@ -12,7 +12,7 @@
 #include "core/model/adamw.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
-#include "core/model/moe/stored_counts.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/stored_state.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/tensors/safetensors.h"

@@ -13,22 +13,13 @@
 namespace moescope {
 namespace {
 
-bool lives(const std::uint8_t* killed, std::size_t expert) {
-  return !killed || !killed[expert];
-}
-
-std::size_t count_living(const std::uint8_t* killed, std::size_t experts) {
-  std::size_t living = 0;
-  for (std::size_t e = 0; e < experts; ++e) living += lives(killed, e);
-  return living;
-}
+using Living = std::vector<std::int32_t>;
 
 template <class T>
-T mean_of_living(std::span<const T> values, const std::uint8_t* killed) {
+T mean_of_living(std::span<const T> values, const Living& living) {
   double sum = 0;
-  for (std::size_t e = 0; e < values.size(); ++e)
-    if (lives(killed, e)) sum += static_cast<double>(values[e]);
-  return static_cast<T>(sum / static_cast<double>(count_living(killed, values.size())));
+  for (const std::int32_t e : living) sum += static_cast<double>(values[e]);
+  return static_cast<T>(sum / static_cast<double>(living.size()));
 }
 
 // Returns the position, in bins, at which the counts add up to `target`.
@@ -78,8 +69,7 @@ void balance_microbatches(const RouterConfig& config, const BatchPart& part, con
 template <class T>
 QuantileBins<T> quantile_bins(std::span<const T> expert_bias, int count, const std::uint8_t* killed) {
   T lowest = std::numeric_limits<T>::infinity(), highest = -lowest;
-  for (std::size_t e = 0; e < expert_bias.size(); ++e) {
-    if (!lives(killed, e)) continue;
+  for (const std::int32_t e : living_experts(expert_bias.size(), killed)) {
     lowest = std::min(lowest, expert_bias[e]);
     highest = std::max(highest, expert_bias[e]);
   }
@@ -104,32 +94,29 @@ void count_distances(const QuantileBins<T>& bins, const T* scores, const T* cuto
 template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, const std::uint32_t* counts, int top_k, std::span<T> expert_bias,
                       const std::uint8_t* killed) {
-  const std::size_t experts = expert_bias.size();
-  const auto share = static_cast<T>(static_cast<double>(top_k) / static_cast<double>(count_living(killed, experts)));
-  std::vector<T> position(experts);
-  for (std::size_t e = 0; e < experts; ++e) {
-    if (!lives(killed, e)) continue;
-    const std::uint32_t* of_expert = counts + e * size(bins.count);
+  const Living living = living_experts(expert_bias.size(), killed);
+  const auto share = static_cast<T>(static_cast<double>(top_k) / static_cast<double>(living.size()));
+  std::vector<T> position(expert_bias.size());
+  for (const std::int32_t e : living) {
+    const std::uint32_t* of_expert = counts + size(e) * size(bins.count);
     std::uint64_t tokens = 0;
     for (int b = 0; b < bins.count; ++b) tokens += of_expert[b];
     position[e] = position_of(of_expert, bins.count, static_cast<T>(tokens) * share);
   }
-  const T mean = mean_of_living<T>(position, killed);
-  for (std::size_t e = 0; e < experts; ++e)
-    if (lives(killed, e)) expert_bias[e] = (position[e] - mean) * bins.width;
+  const T mean = mean_of_living<T>(position, living);
+  for (const std::int32_t e : living) expert_bias[e] = (position[e] - mean) * bins.width;
 }
 
 template <class T>
 void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, int top_k, std::span<T> bias,
                         const std::uint8_t* killed) {
-  const std::size_t experts = bias.size();
-  const std::size_t fair = tokens * size(top_k) / count_living(killed, experts);
+  const Living living = living_experts(bias.size(), killed);
+  const std::size_t fair = tokens * size(top_k) / living.size();
   assert(fair < tokens);
   std::vector<T> above(tokens);
-  for (std::size_t e = 0; e < experts; ++e) {
-    if (!lives(killed, e)) continue;
+  for (const std::int32_t e : living) {
     for (std::size_t t = 0; t < tokens; ++t) {
-      const T distance = logits[t * experts + e] - cutoff[t];
+      const T distance = logits[t * bias.size() + size(e)] - cutoff[t];
       // A NaN, which occurs if training has diverged, cannot be ordered.
       above[t] = std::isnan(distance) ? -std::numeric_limits<T>::infinity() : distance;
     }
@@ -142,17 +129,16 @@ void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, in
 template <class T>
 void follow_bias(std::span<const T> mean_bias, double ema, std::span<T> expert_bias, const std::uint8_t* killed) {
   const T kept = static_cast<T>(ema), taken = static_cast<T>(1 - ema);
-  for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (lives(killed, e)) expert_bias[e] = kept * expert_bias[e] + taken * mean_bias[e];
-  const T mean = mean_of_living<T>(expert_bias, killed);
-  for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (lives(killed, e)) expert_bias[e] -= mean;
+  const Living living = living_experts(expert_bias.size(), killed);
+  for (const std::int32_t e : living) expert_bias[e] = kept * expert_bias[e] + taken * mean_bias[e];
+  const T mean = mean_of_living<T>(expert_bias, living);
+  for (const std::int32_t e : living) expert_bias[e] -= mean;
 }
 
 template <class T>
 void balance_by_quantiles(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, const std::uint8_t* killed) {
-  if (count_living(killed, expert_bias.size()) <= size(config.top_k)) return;
+  if (living_experts(expert_bias.size(), killed).size() <= size(config.top_k)) return;
   if (config.balance_rule == BalanceRule::quantile_microbatch)
     balance_microbatches(config, part, router, expert_bias, killed);
   else

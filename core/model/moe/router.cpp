@@ -180,14 +180,6 @@ void count_experts(const RouterConfig& config, const BatchPart& part, const std:
     for (std::uint32_t& count : counts) count *= 2;
 }
 
-// Returns the experts that can be chosen, ascending.
-std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* killed) {
-  std::vector<std::int32_t> living;
-  for (std::int32_t e = 0; e < n_experts; ++e)
-    if (!killed || !killed[e]) living.push_back(e);
-  return living;
-}
-
 // Computes the values of a token under forced balance: experts take turns.
 template <class T>
 void assign_round_robin(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
@@ -391,6 +383,13 @@ void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
 
 }  // namespace
 
+std::vector<std::int32_t> living_experts(std::size_t n_experts, const std::uint8_t* killed) {
+  std::vector<std::int32_t> living;
+  for (std::size_t e = 0; e < n_experts; ++e)
+    if (!killed || !killed[e]) living.push_back(static_cast<std::int32_t>(e));
+  return living;
+}
+
 template <class T>
 void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
   T sum = static_cast<T>(kNormFloor);
@@ -466,7 +465,8 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
   const std::size_t tokens = part.tokens();
   const int n_experts = static_cast<int>(in.gate.rows);
   const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
-  const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
+  const auto living =
+      config.force_balance ? living_experts(size(n_experts), limits.killed) : std::vector<std::int32_t>{};
   linear_forward<T>(in.h, in.gate, {a.logits, tokens, n_experts}, false, precision);
   const auto score = [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
@@ -531,70 +531,14 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
   linear_backward<T>(gradients.dlogits, in.h, in.gate, gradients.dgate, gradients.dh, gradients.adds_dh, precision);
 }
 
-namespace {
-
-// Experts that are not killed, and their tokens.
-struct LivingLoad {
-  std::size_t experts = 0;
-  std::uint64_t tokens = 0;
-};
-
-LivingLoad living_load(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
-  LivingLoad load;
-  for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
-    if (killed && killed[e]) continue;
-    ++load.experts;
-    load.tokens += tokens_per_expert[e];
-  }
-  return load;
-}
-
-}  // namespace
-
-std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
-  const auto [experts, total] = living_load(tokens_per_expert, killed);
-  // n_e E against the total: exact, where mean(n) may round.
-  std::vector<double> directions(tokens_per_expert.size(), 0);
-  for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) {
-    if (killed && killed[e]) continue;
-    const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
-    directions[e] = static_cast<int>(load < total) - static_cast<int>(load > total);
-  }
-  return directions;
-}
-
-std::vector<double> relative_shortfalls(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
-  const auto [experts, total] = living_load(tokens_per_expert, killed);
-  std::vector<double> shortfalls(tokens_per_expert.size(), 0);
-  for (std::size_t e = 0; total > 0 && e < tokens_per_expert.size(); ++e)
-    if (!killed || !killed[e])
-      shortfalls[e] =
-          1 - static_cast<double>(tokens_per_expert[e]) * static_cast<double>(experts) / static_cast<double>(total);
-  return shortfalls;
-}
-
-template <class T>
-void move_expert_bias(std::span<T> expert_bias, std::span<const double> directions, double rate, bool centring,
-                      const std::uint8_t* killed) {
-  const auto rests = [&](std::size_t e) { return killed && killed[e]; };
-  double sum = 0;
-  int experts = 0;
-  for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (!rests(e)) sum += directions[e], ++experts;
-  const double mean = centring ? rate * sum / experts : 0;
-  for (std::size_t e = 0; e < expert_bias.size(); ++e)
-    if (!rests(e)) expert_bias[e] += static_cast<T>(rate * directions[e] - mean);
-}
-
-#define INSTANTIATE(T)                                                                                              \
-  template struct RouterActivations<T>;                                                                             \
-  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                          \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*);    \
-  template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                    \
-                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);             \
-  template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                   \
-                                   const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&); \
-  template void move_expert_bias<T>(std::span<T>, std::span<const double>, double, bool, const std::uint8_t*);
+#define INSTANTIATE(T)                                                                                           \
+  template struct RouterActivations<T>;                                                                          \
+  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                       \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*); \
+  template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                 \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);          \
+  template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                \
+                                   const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -59,6 +59,9 @@ struct RoutingLimits {
   int microbatches = 1;                    // parts of the batch; with ranks 1
 };
 
+// Returns the experts that can be chosen, ascending; `killed` as above.
+std::vector<std::int32_t> living_experts(std::size_t n_experts, const std::uint8_t* killed);
+
 template <class T>
 struct RouterInputs {
   Matrix<const T> gate;  // [E, D]
@@ -94,21 +97,5 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 // route_scale.
 template <class T>
 void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix);
-
-// The rule of the sign: b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with
-// `centring` (TorchTitan; arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Used for selection only: no gradient
-// reaches b. Killed experts keep their bias, and both means are over the others. Directions are d_e / rate, 0 for
-// killed experts.
-std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_expert,
-                                    const std::uint8_t* killed = nullptr);
-template <class T>
-void move_expert_bias(std::span<T> expert_bias, std::span<const double> directions, double rate, bool centring,
-                      const std::uint8_t* killed = nullptr);
-
-// The directions of the rule `proportional`: (mean(n) - n_e) / mean(n), 0 for killed experts and for a batch without
-// tokens. arXiv:2408.15664, section 4.3 (b_i += u e_i in place of u sign(e_i)); it leaves the unit of the load open:
-// divided by its mean, the rate does not depend on the size of the batch.
-std::vector<double> relative_shortfalls(std::span<const std::uint32_t> tokens_per_expert,
-                                        const std::uint8_t* killed = nullptr);
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 #include "core/config/expert_list.h"
 #include "core/config/mixture.h"
 #include "core/model/learner.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/numerics/threads.h"
 #include "core/training/trainer.h"
 #include "tests/support/small_run.h"

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/moving_quantile.h"
 #include "core/model/moe/router.h"
-#include "core/model/moe/smebu.h"
 
 namespace moescope {
 namespace {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/frame/specialisation.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"

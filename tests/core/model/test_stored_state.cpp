@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/model/learner.h"
-#include "core/model/moe/stored_counts.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/stored_state.h"
 #include "core/numerics/bf16_rounding.h"
 #include "tests/support/small_run.h"
