@@ -5,12 +5,26 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/model/layer_routing.h"
 
 namespace moescope {
+
+template <class T>
+class Transformer;
+
+// How an MoE layer routed the last step.
+struct LayerRouting {
+  int layer = 0;  // among all layers
+  int n_experts = 0, top_k = 0;
+  std::span<const std::int32_t> ids_TK;
+  std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN if no other expert could be chosen
+};
+
+// Returns views into the model's last forward pass, valid until the next one.
+std::vector<LayerRouting> routing_of(const Transformer<float>& model);
 
 struct KeptRouting {
   int layer = 0;

@@ -16,8 +16,8 @@
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/frame/frame.h"
-#include "core/model/layer_routing.h"
 #include "core/model/non_finite_place.h"
+#include "core/model/routing_flips.h"
 #include "core/training/trainer_snapshot.h"
 
 namespace moescope {
