@@ -75,10 +75,6 @@ class MpiRanks : public Ranks {
 
 }  // namespace
 
-bool has_mpi() {
-  return true;
-}
-
 std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes) {
   auto ranks = std::make_unique<MpiRanks>(ranks_per_node, over_nodes);
   if (ranks->size() != size)
@@ -89,10 +85,6 @@ std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes) 
 }
 
 #else
-
-bool has_mpi() {
-  return false;
-}
 
 std::unique_ptr<Ranks> mpi_ranks(int size, int, bool) {
   throw std::runtime_error("--ep " + std::to_string(size) +
