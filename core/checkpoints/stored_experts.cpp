@@ -7,7 +7,6 @@
 
 #include "core/checkpoints/float_matrix.h"
 #include "core/model/layers/feed_forward.h"
-#include "core/model/layers/half_memory.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"
 #include "core/numerics/aligned_buffer.h"

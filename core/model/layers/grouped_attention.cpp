@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/model/layers/arena.h"
-#include "core/model/layers/half_memory.h"
 #include "core/model/layers/rms_norm.h"
 
 namespace moescope {

@@ -1,6 +1,5 @@
 #include "core/model/layers/latent_attention.h"
 
-#include "core/model/layers/half_memory.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/numerics/bf16_rounding.h"
 
