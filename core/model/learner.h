@@ -83,7 +83,4 @@ class Learner {
 // Throws std::runtime_error with the reason if a training with this config cannot be spread over `ranks` ranks.
 void check_ranks(const RunConfig& config, int ranks);
 
-extern template class Learner<float>;
-extern template class Learner<double>;
-
 }  // namespace moescope

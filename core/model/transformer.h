@@ -148,7 +148,4 @@ class Transformer {
   MoeWorkspace<T> moe_ws_;
 };
 
-extern template class Transformer<float>;
-extern template class Transformer<double>;
-
 }  // namespace moescope

@@ -62,7 +62,4 @@ class Attention {
   Rope<T> rope_;
 };
 
-extern template class Attention<float>;
-extern template class Attention<double>;
-
 }  // namespace moescope

@@ -88,9 +88,6 @@ class AttentionKind {
   const T* sinks_;
 };
 
-extern template class AttentionKind<float>;
-extern template class AttentionKind<double>;
-
 // Calls body(token, its position) on all threads.
 inline void for_each_token(std::span<const Index> positions, const auto& body) {
   constexpr std::size_t kTokensOfTask = 64;

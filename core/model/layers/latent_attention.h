@@ -59,7 +59,4 @@ class LatentAttention final : public AttentionKind<T> {
   AttentionActivations<T>* kept_;
 };
 
-extern template class LatentAttention<float>;
-extern template class LatentAttention<double>;
-
 }  // namespace moescope

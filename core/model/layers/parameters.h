@@ -106,7 +106,4 @@ class Parameters {
   Arena<T> memory_;
 };
 
-extern template class Parameters<float>;
-extern template class Parameters<double>;
-
 }  // namespace moescope

@@ -132,7 +132,4 @@ class GroupedExperts {
   std::vector<QuantSiteSums> task_sums_;  // added in task order
 };
 
-extern template class GroupedExperts<float>;
-extern template class GroupedExperts<double>;
-
 }  // namespace moescope

@@ -103,7 +103,4 @@ class MoeLayer {
   GroupedExperts<T> experts_;
 };
 
-extern template class MoeLayer<float>;
-extern template class MoeLayer<double>;
-
 }  // namespace moescope
