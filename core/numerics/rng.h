@@ -8,15 +8,17 @@
 #include <numbers>
 #include <string_view>
 
+#include "core/numerics/kernels/random_bits.h"
+
 namespace moescope {
 
 class RandomStream {
  public:
-  RandomStream(std::int64_t seed, std::string_view purpose) : key_(mix(static_cast<std::uint64_t>(seed))) {
-    for (const char c : purpose) key_ = mix(key_ ^ static_cast<unsigned char>(c));
+  RandomStream(std::int64_t seed, std::string_view purpose) : key_(mix_bits(static_cast<std::uint64_t>(seed))) {
+    for (const char c : purpose) key_ = mix_bits(key_ ^ static_cast<unsigned char>(c));
   }
 
-  std::uint64_t bits(std::uint64_t n) const { return mix(mix(n + kWeyl) ^ key_); }
+  std::uint64_t bits(std::uint64_t n) const { return mix_bits(mix_bits(n + kWeyl) ^ key_); }
   double uniform(std::uint64_t n) const { return static_cast<double>(bits(n) >> 11) * 0x1p-53; }  // [0, 1)
 
   // Normal distribution with mean 0 and standard deviation 1 (Box-Muller).
@@ -35,14 +37,6 @@ class RandomStream {
 
  private:
   static constexpr std::uint64_t kWeyl = 0x9E3779B97F4A7C15;
-  // Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-  static std::uint64_t mix(std::uint64_t z) {
-    z += kWeyl;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
-
   std::uint64_t key_;
 };
 
