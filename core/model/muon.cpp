@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/gemm.h"
-#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"
@@ -70,12 +70,6 @@ constexpr int kIterations = 5;
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kLeastNorm = 1e-7;
 
 template <class T>
-void round_to_bf16(bool wanted, std::size_t count, T* values) {
-  if (!wanted) return;
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(bf16_rounded(static_cast<float>(values[i])));
-}
-
-template <class T>
 double norm_of_values(const T* values, std::size_t count) {
   double part[16] = {}, sum = 0;
   const auto add = [&](std::size_t i, std::size_t lane) {
@@ -110,16 +104,16 @@ void newton_schulz_step(bool in_bf16, const Matrix<const T>& x, const Matrix<T>&
     gemm(Trans::no, Trans::yes, T{1}, x, x, T{0}, a);
   else
     gemm(Trans::yes, Trans::no, T{1}, x, x, T{0}, a);
-  round_to_bf16(in_bf16, a.size(), a.data);
+  if (in_bf16) round_to_bf16(a);
   std::copy_n(a.data, a.size(), b.data);
   gemm(Trans::no, Trans::no, static_cast<T>(kC), a, a, static_cast<T>(kB), b);
-  round_to_bf16(in_bf16, b.size(), b.data);
+  if (in_bf16) round_to_bf16(b);
   std::copy_n(x.data, x.size(), next.data);
   if (wide)
     gemm(Trans::no, Trans::no, T{1}, b, x, static_cast<T>(kA), next);
   else
     gemm(Trans::no, Trans::yes, T{1}, x, b, static_cast<T>(kA), next);
-  round_to_bf16(in_bf16, next.size(), next.data);
+  if (in_bf16) round_to_bf16(next);
 }
 
 // `scratch` has steps_scratch() elements.
@@ -130,10 +124,10 @@ void orthogonalise_in(bool in_bf16, const Matrix<const T>& prepared, const Matri
   static_assert(kIterations % 2 == 1);
   std::swap(x, next);  // after an odd number of steps the result is in `direction`
   std::copy_n(prepared.data, count, x.data);
-  round_to_bf16(in_bf16, count, x.data);
+  if (in_bf16) round_to_bf16(x);
   const T norm = static_cast<T>(std::max(norm_of_values(x.data, count), kLeastNorm));
   for (Index i = 0; i < count; ++i) x.data[i] /= norm;
-  round_to_bf16(in_bf16, count, x.data);
+  if (in_bf16) round_to_bf16(x);
   for (int i = 0; i < kIterations; ++i) {
     newton_schulz_step<T>(in_bf16, x, next, scratch);
     std::swap(x, next);

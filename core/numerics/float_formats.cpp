@@ -75,12 +75,4 @@ std::uint8_t encode_e8m0_up(float value, bool saturate) {
   return static_cast<std::uint8_t>((bits + 0x007FFFFF) >> 23);
 }
 
-float round_bf16(float value) {
-  return bf16_rounded(value);
-}
-
-void round_bf16(const float* in, std::size_t count, float* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = bf16_rounded(in[i]);
-}
-
 }  // namespace moescope

@@ -11,7 +11,6 @@
 //   E8M0    scale only: value = 2^(code - 127), 255 NaN; no zero, no infinity, no sign
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -65,9 +64,5 @@ float decode_e8m0(std::uint8_t code);
 std::uint8_t encode_e8m0_up(float value, bool saturate);  // smallest 2^k >= value
 
 using Bf16 = std::uint16_t;  // upper half of the bits of the equal float32
-
-// Converts float32 -> bfloat16 -> float32, rounding to nearest-even; NaN stays NaN.
-float round_bf16(float value);
-void round_bf16(const float* in, std::size_t count, float* out);  // `in` and `out` may be equal
 
 }  // namespace moescope

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/quantize.h"
 
 using namespace moescope;
@@ -83,7 +84,8 @@ void quantize(benchmark::State& state, OperandFormat format, BlockAxis axis, boo
 
 void bf16(benchmark::State& state) {
   run_against_copy(state, static_cast<int>(state.range(0)), [](std::size_t row, std::size_t rows) {
-    round_bf16(tensors().in.data() + row * kSide, rows * kSide, tensors().out.data() + row * kSide);
+    const float* in = tensors().in.data() + row * kSide;
+    std::transform(in, in + rows * kSide, tensors().out.data() + row * kSide, bf16_rounded);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/numerics/block_quantize.h"
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -20,7 +21,7 @@ Index bytes_of_row(const OperandFormat& format, Index dim) {
 
 void encode_bf16(const float* values, Index count, std::uint8_t* bytes) {
   for (Index i = 0; i < count; ++i) {
-    const auto high = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(round_bf16(values[i])) >> 16);
+    const auto high = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(bf16_rounded(values[i])) >> 16);
     std::memcpy(bytes + 2 * i, &high, 2);
   }
 }

@@ -68,6 +68,7 @@ inline std::uint8_t encode_number(const ElementRounding& f, float value) {
   return static_cast<std::uint8_t>(bits < 0 ? with_sign : magnitude);
 }
 
+// Converts float32 -> bfloat16 -> float32, rounding to nearest-even; NaN stays NaN.
 inline float bf16_rounded(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;

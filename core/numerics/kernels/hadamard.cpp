@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/kernels/random_bits.h"
 
@@ -257,8 +258,7 @@ void rotate(const Matrix<const float>& in, BlockAxis axis, const Rotation& rotat
     rotate_along_rows(in, rotation, first, out, amax_bits);
   else
     rotate_down_columns(in, rotation, first, out, amax_bits);
-  if (rotation.form != RotationForm::fixed_bf16 || !out.data) return;
-  for (Index r = 0; r < in.rows; ++r) round_bf16(out.row(r), in.cols, out.row(r));
+  if (rotation.form == RotationForm::fixed_bf16 && out.data) round_to_bf16(out);
 }
 
 }  // namespace
@@ -272,7 +272,7 @@ float rotated_amax(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotati
   std::int32_t bits = 0;
   rotate(in, axis, rotation, first, out, &bits);
   const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
-  return rotation.form == RotationForm::fixed_bf16 ? round_bf16(amax) : amax;
+  return rotation.form == RotationForm::fixed_bf16 ? bf16_rounded(amax) : amax;
 }
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/numerics/bf16_rounding.h"
 #include "core/numerics/quantize.h"
 #include "tests/support/sample_matrices.h"
 
@@ -172,7 +173,7 @@ TEST(FixedRotation, RepeatsItsSignsAndKeepsProducts) {
   const TestMatrix r = turned(periodic, RotationForm::fixed);
   for (std::size_t i = 16; i < 64; ++i) EXPECT_EQ(r.v[i], r.v[i - 16]);
   TestMatrix rounded = ra;
-  round_bf16(ra.v.data(), ra.v.size(), rounded.v.data());
+  round_to_bf16(std::span(rounded.v));
   EXPECT_EQ(turned(a, RotationForm::fixed_bf16).v, rounded.v);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/scale_rules.h"
 #include "tests/support/sample_matrices.h"
@@ -385,7 +386,7 @@ TEST(OperandFormat, Bf16RoundsAndCounts) {
   QuantSums sums;
   const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
   for (std::size_t i = 0; i < in.v.size(); ++i) {
-    const float want = round_bf16(in.v[i]);
+    const float want = bf16_rounded(in.v[i]);
     EXPECT_TRUE(want == out.v[i] || std::isnan(want));
   }
   EXPECT_TRUE(std::isnan(out.at(3, 3)));
@@ -406,13 +407,13 @@ TEST(OperandFormat, Bf16CountsAtEverySize) {
     double x2 = 0, q2 = 0, err2 = 0;
     for (float& x : in.v) {
       x = std::ldexp(std::copysign(0.5f + std::fabs(x) / 8, x), exponent);
-      const double q = round_bf16(x);
+      const double q = bf16_rounded(x);
       x2 += static_cast<double>(x) * x, q2 += q * q, err2 += (x - q) * (x - q);
     }
     QuantSums sums;
     const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
     const std::string what = "at 2^" + std::to_string(exponent);
-    for (std::size_t i = 0; i < in.v.size(); ++i) EXPECT_EQ(out.v[i], round_bf16(in.v[i])) << what;
+    for (std::size_t i = 0; i < in.v.size(); ++i) EXPECT_EQ(out.v[i], bf16_rounded(in.v[i])) << what;
     EXPECT_EQ(sums.nonzero, in.v.size()) << what;
     EXPECT_EQ(sums.amax, largest(in)) << what;
     expect_near_relative(sums.x2, x2, what + " x2");
