@@ -39,6 +39,7 @@ inline constexpr int kNumRecipes = 15;
 struct RecipeInfo {
   Recipe recipe;
   const char* name;         // name in configs: "mxfp8_rceil"
+  OperandFormat format;     // of the operands, with the exceptions in recipe_format()
   const char* description;  // one line: what it is and who uses it
   const char* source;       // source of the definition
 };
@@ -46,15 +47,8 @@ std::span<const RecipeInfo> recipes();  // order of the enumeration
 const RecipeInfo& recipe_info(Recipe recipe);
 std::optional<Recipe> recipe_named(std::string_view name);
 
-// Settings on top of a recipe; operands in fp32 or bf16 ignore them.
-struct RecipeOptions {
-  Rounding rounding = Rounding::nearest;
-  int hadamard = 0;
-};
-
-// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programming error. Either both operands
-// of a GEMM are rotated or neither is, so that a rotation cancels in the product.
-OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand, RecipeOptions options = {});
+// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programming error.
+OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand);
 
 // Returns the direction of the contracting dimension in x [T, K], W [N, K] and dY [T, N], stored row-major.
 BlockAxis contracting_axis(Direction direction, OperandRole operand);

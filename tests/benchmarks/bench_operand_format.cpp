@@ -147,7 +147,9 @@ int main(int argc, char** argv) {
                               Recipe::mxfp8_rceil, Recipe::mxfp4, Recipe::nvfp4}) {
     const std::string name = recipe_info(recipe).name;
     const auto format = [&](Rounding rounding, int hadamard) {
-      return recipe_format(recipe, Direction::forward, OperandRole::x, {rounding, hadamard});
+      OperandFormat result = recipe_format(recipe, Direction::forward, OperandRole::x);
+      result.rounding = rounding, result.hadamard = hadamard;
+      return result;
     };
     add(name + "/stochastic", format(Rounding::stochastic, 0));
     add(name + "/hadamard", format(Rounding::nearest, 16));

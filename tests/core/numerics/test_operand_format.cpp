@@ -558,7 +558,8 @@ TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
   for (const RecipeInfo& info : recipes())
     for (const auto& [direction, operand] : operands)
       for (const int hadamard : {0, 32}) {
-        const OperandFormat f = recipe_format(info.recipe, direction, operand, {Rounding::nearest, hadamard});
+        OperandFormat f = recipe_format(info.recipe, direction, operand);
+        f.hadamard = hadamard;
         if (f.scheme == QuantScheme::fp32 || f.scheme == QuantScheme::bf16) continue;  // tests of their own
         for (const TestMatrix& m : {in, gaussian}) {
           const std::string what = std::string(info.name) + ", operand " + std::to_string(static_cast<int>(operand)) +
