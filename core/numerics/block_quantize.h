@@ -38,13 +38,11 @@ struct QuantSums {
 
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
-// Computes the stored form of MX and NVFP4: one code per byte in the low bits, one scale byte per block, blocks along
-// rows; for square blocks the scale's byte is repeated in every row. `tensor_amax` is for NVFP4 with a scale for the
-// tensor. Rounds to nearest and does not rotate.
-void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales,
-                   float tensor_amax = 0);
+// Computes the stored form of MX: one code per byte in the low bits, one scale byte per block, blocks along rows.
+// Rounds to nearest and does not rotate.
+void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales);
 // The rows of `out` have no gaps.
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
-                     Matrix<float> out, float tensor_amax = 0);
+                     Matrix<float> out);
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
+#include "tests/support/stored_nvfp4.h"
 
 using namespace moescope;
 
@@ -42,7 +43,7 @@ struct Stored {
 Stored stored(const OperandFormat& format, const TestMatrix& m) {
   Stored q{std::vector<std::uint8_t>(m.data.size()), {}, (m.cols + 15) / 16};
   q.scales.resize(m.rows * q.per_row);
-  quantize_rows(format, m.view(), q.codes.data(), q.scales.data(), amax_of(m));
+  store_nvfp4(format, m.view(), amax_of(m), q.codes.data(), q.scales.data());
   return q;
 }
 
@@ -79,7 +80,7 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
 void compare_with_trained(const OperandFormat& format, const std::string& name, const TestMatrix& input,
                           const Stored& got) {
   TestMatrix decoded(input.rows, input.cols);
-  dequantize_rows(format, got.codes.data(), got.scales.data(), decoded.view(), amax_of(input));
+  decode_stored_nvfp4(format, got.codes.data(), got.scales.data(), amax_of(input), decoded.view());
   const TestMatrix rows = trained(format, input),
                    columns = transposed(trained(format, transposed(input), BlockAxis::column));
   Tally tally(name + ", as trained");

@@ -8,6 +8,7 @@
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/quantize.h"
 #include "tests/support/sample_matrices.h"
+#include "tests/support/stored_nvfp4.h"
 
 namespace moescope {
 namespace {
@@ -45,8 +46,8 @@ TEST(Nvfp4Arithmetics, TrainWithWhatIsStored) {
   for (const OperandFormat& format : all_scalings()) {
     std::vector<std::uint8_t> codes(m.v.size()), scales(150 * 13);
     TestMatrix stored(m.rows, m.cols);
-    quantize_rows(format, m.view(), codes.data(), scales.data(), amax);
-    dequantize_rows(format, codes.data(), scales.data(), stored.view(), amax);
+    store_nvfp4(format, m.view(), amax, codes.data(), scales.data());
+    decode_stored_nvfp4(format, codes.data(), scales.data(), amax, stored.view());
     expect_same_values(quantized(format, m, BlockAxis::row), stored, format_name(format));
     expect_same_values(transposed(quantized(format, transposed(m), BlockAxis::column)), stored,
                        format_name(format) + " down columns");
