@@ -49,30 +49,14 @@ Elements product_13(Gemm w1, Gemm w3, Index width, NonFinitePlace at) {
   return product(w3, at);
 }
 
-// Name of a weight within its layer, without ".weight", and the GEMM with it.
-struct Weight {
-  std::string_view name;
-  Gemm gemm;
-};
-constexpr std::array<Weight, 17> kWeights = {{
-    {"attention.wq", Gemm::wq},
-    {"attention.wq_a", Gemm::wq_a},
-    {"attention.wq_b", Gemm::wq_b},
-    {"attention.wkv_a", Gemm::wkv_a},
-    {"attention.wkv_b", Gemm::wkv_b},
-    {"attention.wo", Gemm::wo},
-    {"feed_forward.w1", Gemm::dense_w1},
-    {"feed_forward.w3", Gemm::dense_w3},
-    {"feed_forward.w2", Gemm::dense_w2},
-    {"moe.router.gate", Gemm::gate},
-    {"moe.experts.w1", Gemm::expert_w1},
-    {"moe.experts.w3", Gemm::expert_w3},
-    {"moe.experts.w2", Gemm::expert_w2},
-    {"moe.shared_experts.w1", Gemm::shared_w1},
-    {"moe.shared_experts.w3", Gemm::shared_w3},
-    {"moe.shared_experts.w2", Gemm::shared_w2},
-    {"output", Gemm::output},
-}};
+// The GEMM with a weight of this name within its layer, without ".weight".
+std::optional<Gemm> gemm_of(std::string_view weight) {
+  constexpr std::string_view kParents[kNumGemmClasses] = {"moe.experts.", "moe.shared_experts.", "feed_forward.",
+                                                          "attention.",   "moe.router.",         ""};
+  for (int i = 0; i < kNumGemmClasses; ++i)
+    if (weight.starts_with(kParents[i])) return find_gemm(static_cast<GemmClass>(i), weight.substr(kParents[i].size()));
+  return std::nullopt;
+}
 
 // dW_OI = dY_TO^T x_TI: element (o, i) is the product of column o of dY and column i of x.
 Elements of_gradient(const NonFinitePlace& at) {
@@ -84,10 +68,10 @@ Elements of_gradient(const NonFinitePlace& at) {
     std::from_chars(number.data(), number.data() + number.size(), layer);
   }
   if (name.ends_with(".weight")) name.remove_suffix(std::string_view(".weight").size());
-  const auto found = std::ranges::find(kWeights, name, &Weight::name);
-  if (found == kWeights.end()) return {};
-  return {{{layer, found->gemm, OperandRole::dy, Direction::wgrad}, at.expert, -1, at.row},
-          {{layer, found->gemm, OperandRole::x, Direction::wgrad}, at.expert, -1, at.column}};
+  const std::optional<Gemm> gemm = gemm_of(name);
+  if (!gemm) return {};
+  return {{{layer, *gemm, OperandRole::dy, Direction::wgrad}, at.expert, -1, at.row},
+          {{layer, *gemm, OperandRole::x, Direction::wgrad}, at.expert, -1, at.column}};
 }
 
 // The residual stream is in no GEMM: the row of the product that was added to it, or of the next one that reads it.
