@@ -296,7 +296,8 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   if (key == "steps_until") return finite(steps_until(figure, history));
   if (key == "mxfp8_payload") {
     const int dim = history.info().dim;
-    return finite(static_cast<double>(mxfp8_bytes_per_token(dim)) / static_cast<double>(bf16_bytes_per_token(dim)));
+    return finite(static_cast<double>(bytes_per_token(Payload::mxfp8, dim)) /
+                  static_cast<double>(bytes_per_token(Payload::bf16, dim)));
   }
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;

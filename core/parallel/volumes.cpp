@@ -106,11 +106,11 @@ std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK
 std::int64_t bytes_per_token(Payload payload, std::int64_t dim) {
   switch (payload) {
     case Payload::bf16:
-      return bf16_bytes_per_token(dim);
-    case Payload::fp8:
-      return fp8_bytes_per_token(dim);
-    case Payload::mxfp8:
-      return mxfp8_bytes_per_token(dim);
+      return 2 * dim;
+    case Payload::fp8:  // DeepEP's dispatch: E4M3 with an FP32 scale per 128 values
+      return dim + 4 * ((dim + 127) / 128);
+    case Payload::mxfp8:  // torchao's all-to-all: E4M3 with an E8M0 scale per 32 values
+      return dim + (dim + 31) / 32;
   }
   return 0;
 }

@@ -28,20 +28,8 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
 // Returns the copies that each source rank sends to each expert, [R, E]. topk_TK as for count_volumes().
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
 
-// Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.
-constexpr std::int64_t bf16_bytes_per_token(std::int64_t dim) {
-  return 2 * dim;
-}
-// DeepEP's FP8 dispatch: E4M3 with an FP32 scale per 128 values.
-constexpr std::int64_t fp8_bytes_per_token(std::int64_t dim) {
-  return dim + 4 * ((dim + 127) / 128);
-}
-// torchao's MXFP8 all-to-all: E4M3 with an E8M0 scale per 32 values.
-constexpr std::int64_t mxfp8_bytes_per_token(std::int64_t dim) {
-  return dim + (dim + 31) / 32;
-}
-
 enum class Payload { bf16, fp8, mxfp8 };
+// Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.
 std::int64_t bytes_per_token(Payload payload, std::int64_t dim);
 const char* payload_name(Payload payload);
 Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones

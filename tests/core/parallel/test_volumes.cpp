@@ -97,11 +97,11 @@ TEST(Volumes, UniformRoutingTouchesTheExpectedRanks) {
 }
 
 TEST(Volumes, BytesPerToken) {
-  static_assert(bf16_bytes_per_token(7168) == 14336);
-  static_assert(fp8_bytes_per_token(7168) == 7392);
-  static_assert(mxfp8_bytes_per_token(7168) == 7392);
-  static_assert(mxfp8_bytes_per_token(33) == 35);
-  EXPECT_EQ(8 * bf16_bytes_per_token(7168), 114688);  // a token's standard dispatch at top 8
+  EXPECT_EQ(bytes_per_token(Payload::bf16, 7168), 14336);
+  EXPECT_EQ(bytes_per_token(Payload::fp8, 7168), 7392);
+  EXPECT_EQ(bytes_per_token(Payload::mxfp8, 7168), 7392);
+  EXPECT_EQ(bytes_per_token(Payload::mxfp8, 33), 35);
+  EXPECT_EQ(8 * bytes_per_token(Payload::bf16, 7168), 114688);  // a token's standard dispatch at top 8
 }
 
 }  // namespace
