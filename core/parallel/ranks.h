@@ -29,7 +29,17 @@ class Ranks {
   virtual void gather_all(const void* mine, std::size_t bytes, void* all) = 0;
   // Sizes and positions of the bytes for and from each rank, [R]. Bytes for the rank itself are copied.
   struct Parts {
+    // `unit` bytes for each of `counts`, one part after the other.
+    explicit Parts(const auto& counts, std::size_t unit = 1) {
+      for (const std::size_t n : counts) {
+        bytes.push_back(n * unit);
+        offset.push_back(total);
+        total += bytes.back();
+      }
+    }
+
     std::vector<std::size_t> bytes, offset;
+    std::size_t total = 0;
   };
   void all_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) {
     const auto start = std::chrono::steady_clock::now();

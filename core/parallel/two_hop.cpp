@@ -22,21 +22,6 @@ Places places_of(const Ranks& ranks) {
   return {ranks.size(), ranks.ranks_per_node()};
 }
 
-Ranks::Parts parts_of(const std::vector<std::size_t>& counts, std::size_t unit = 1) {
-  Ranks::Parts parts;
-  std::size_t offset = 0;
-  for (const std::size_t n : counts) {
-    parts.bytes.push_back(n * unit);
-    parts.offset.push_back(offset);
-    offset += n * unit;
-  }
-  return parts;
-}
-
-std::size_t total_of(const Ranks::Parts& parts) {
-  return parts.bytes.empty() ? 0 : parts.offset.back() + parts.bytes.back();
-}
-
 }  // namespace
 
 void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& sent, void* receive,
@@ -64,9 +49,9 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
       in[static_cast<std::size_t>(partner)] += between(partner, at.rank(my_node, place));
     }
   }
-  const Ranks::Parts in_parts = parts_of(in);
-  gateway.resize(total_of(in_parts));
-  ranks.all_to_all(packed.data(), parts_of(out), gateway.data(), in_parts);
+  const Ranks::Parts in_parts(in);
+  gateway.resize(in_parts.total);
+  ranks.all_to_all(packed.data(), Ranks::Parts(out), gateway.data(), in_parts);
 
   // Second hop, inside the node: data from all sources with this rank's local index, in order of their nodes.
   std::vector<std::size_t> on(size), arrive(size);
@@ -85,9 +70,9 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
       arrive[static_cast<std::size_t>(to)] += between(at.rank(node, place), me);
     }
   }
-  const Ranks::Parts arrive_parts = parts_of(arrive);
-  arrived.resize(total_of(arrive_parts));
-  ranks.all_to_all(handed.data(), parts_of(on), arrived.data(), arrive_parts);
+  const Ranks::Parts arrive_parts(arrive);
+  arrived.resize(arrive_parts.total);
+  ranks.all_to_all(handed.data(), Ranks::Parts(on), arrived.data(), arrive_parts);
   for (int place = 0; place < at.per_node; ++place) {
     const char* from = arrived.data() + arrive_parts.offset[static_cast<std::size_t>(at.rank(my_node, place))];
     for (int node = 0; node < at.nodes(); ++node) {
@@ -177,9 +162,9 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
   };
   std::vector<char> packed(outward_.size() * row_bytes);
   for (std::size_t i = 0; i < outward_.size(); ++i) copy(packed.data(), i, own, static_cast<std::size_t>(outward_[i]));
-  const Ranks::Parts gateway_parts = parts_of(gateway_rows_, row_bytes);
-  std::vector<char> gateway(total_of(gateway_parts));
-  ranks_->all_to_all(packed.data(), parts_of(outward_rows_, row_bytes), gateway.data(), gateway_parts);
+  const Ranks::Parts gateway_parts(gateway_rows_, row_bytes);
+  std::vector<char> gateway(gateway_parts.total);
+  ranks_->all_to_all(packed.data(), Ranks::Parts(outward_rows_, row_bytes), gateway.data(), gateway_parts);
 
   std::vector<char> handed(onward_.size() * row_bytes);
   for (const Move& move : onward_) {
@@ -187,9 +172,9 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
     copy(handed.data(), static_cast<std::size_t>(move.to), here ? own : gateway.data(),
          static_cast<std::size_t>(here ? -1 - move.from : move.from));
   }
-  const Ranks::Parts arrived_parts = parts_of(arrived_rows_, row_bytes);
-  std::vector<char> arrived(total_of(arrived_parts));
-  ranks_->all_to_all(handed.data(), parts_of(onward_rows_, row_bytes), arrived.data(), arrived_parts);
+  const Ranks::Parts arrived_parts(arrived_rows_, row_bytes);
+  std::vector<char> arrived(arrived_parts.total);
+  ranks_->all_to_all(handed.data(), Ranks::Parts(onward_rows_, row_bytes), arrived.data(), arrived_parts);
   for (const Move& move : placed_)
     copy(static_cast<char*>(at_experts), static_cast<std::size_t>(move.to), arrived.data(),
          static_cast<std::size_t>(move.from));

@@ -1,6 +1,5 @@
 #include "core/model/moe/expert_exchange.h"
 
-#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -43,20 +42,9 @@ void ExpertExchange::plan(const DispatchPlan& here, const std::vector<std::int32
     }
 }
 
-Ranks::Parts ExpertExchange::parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const {
-  Ranks::Parts parts;
-  std::size_t offset = 0;
-  for (const std::uint32_t n : rows) {
-    parts.bytes.push_back(n * row_bytes);
-    parts.offset.push_back(offset);
-    offset += n * row_bytes;
-  }
-  return parts;
-}
-
 void ExpertExchange::exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
                               const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const {
-  const Ranks::Parts sent = parts(sent_rows, row_bytes), received = parts(received_rows, row_bytes);
+  const Ranks::Parts sent(sent_rows, row_bytes), received(received_rows, row_bytes);
   if (ranks_->over_nodes())
     all_to_all_over_nodes(*ranks_, send, sent, receive, received);
   else

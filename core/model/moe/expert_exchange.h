@@ -40,7 +40,6 @@ class ExpertExchange {
   };
   Index rows_here() const;   // N
   Index rows_there() const;  // M
-  Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
 
   void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
                 const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const;
