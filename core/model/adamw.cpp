@@ -109,7 +109,7 @@ std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs) {
   std::vector<ParameterRun> slices;
   for (const ParameterRun& run : runs)
     for (std::size_t done = 0; done < run.count; done += kSlice)
-      slices.push_back({run.offset + done, std::min(kSlice, run.count - done), run.expert});
+      slices.push_back({run.offset + done, std::min(kSlice, run.count - done), run.expert, run.tensor});
   return slices;
 }
 
@@ -157,9 +157,9 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .gradient_scale = static_cast<T>(gradient_scale),
   };
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
-    const auto [offset, count, expert] = slices[i];
-    update_slice(factors, count, arenas.gradients + offset, arenas.weights + offset, arenas.moment1 + offset,
-                 arenas.moment2 + offset);
+    const ParameterRun& slice = slices[i];
+    update_slice(factors, slice.count, arenas.gradients + slice.offset, arenas.weights + slice.offset,
+                 arenas.moment1 + slice.offset, arenas.moment2 + slice.offset);
   });
 }
 

@@ -43,18 +43,6 @@ void set_biases(const std::string& list, const ModelConfig& model, std::vector<s
     expert_bias[at.first - model.n_dense_layers][at.second] = static_cast<T>(value);
 }
 
-// The weights of experts that the optimizer does not have.
-std::vector<ParameterRun> missing_experts(const RunConfig& config, std::span<const ParameterTensor> tensors) {
-  std::vector<ParameterRun> runs;
-  for (const auto& [at, value] : parse_experts(config.optimizer.fault_missing_experts, config.model, ListOf::experts)) {
-    const std::string prefix = "layers." + std::to_string(at.first) + ".moe.experts.";
-    for (const ParameterTensor& tensor : tensors)
-      if (tensor.name.starts_with(prefix))
-        runs.push_back({tensor.offset + size(at.second) * tensor.outer_stride, tensor.block_elements(), at.second});
-  }
-  return runs;
-}
-
 }  // namespace
 
 template <class T>
@@ -83,39 +71,27 @@ void Learner<T>::begin() {
 
 template <class T>
 void Learner<T>::divide_weights() {
-  const int experts = config.model.n_experts;
-  const std::vector<ParameterRun> missing = missing_experts(config, parameters.tensors());
-  const auto is_missing = [&](std::size_t offset) {
-    return std::ranges::any_of(
-        missing, [&](const ParameterRun& run) { return offset >= run.offset && offset < run.offset + run.count; });
-  };
-  if (config.optimizer.name == OptimizerName::muon)
-    for (const MuonMatrix& matrix : muon_matrices(config.model, parameters.tensors()))
-      if (is_of_rank({.expert = matrix.expert}, ranks_, experts) && !is_missing(matrix.offset))
-        (matrix.gate ? gate_matrices_ : matrices_).push_back(matrix);
-  const auto is_of_matrix = [&](const ParameterRun& slice) {
-    return config.optimizer.name == OptimizerName::muon &&
-           std::ranges::any_of(parameters.tensors(), [&](const ParameterTensor& tensor) {
-             const std::size_t end =
-                 tensor.offset + (tensor.blocks() - 1) * tensor.outer_stride + tensor.block_elements();
-             return is_moved_by_muon(tensor) && slice.offset >= tensor.offset && slice.offset < end;
+  const auto missing = parse_experts(config.optimizer.fault_missing_experts, config.model, ListOf::experts);
+  const auto is_updated = [&](const ParameterTensor& tensor, int expert) {
+    return is_of_rank({.expert = expert}, ranks_, config.model.n_experts) &&
+           std::ranges::none_of(missing, [&](const auto& each) {
+             const auto& [layer, missing_expert] = each.first;
+             return missing_expert == expert &&
+                    tensor.name.starts_with("layers." + std::to_string(layer) + ".moe.experts.");
            });
   };
+  const bool has_muon = config.optimizer.name == OptimizerName::muon;
+  if (has_muon)
+    for (const MuonMatrix& matrix : muon_matrices(config.model, parameters.tensors()))
+      if (is_updated(*matrix.tensor, matrix.expert))
+        (matrix.tensor->is_gate() ? gate_matrices_ : matrices_).push_back(matrix);
   for (const ParameterRun& slice : slices_) {
-    if (!is_of_rank(slice, ranks_, experts) || is_missing(slice.offset)) continue;
-    if (is_of_gate(slice))
+    if (!is_updated(*slice.tensor, slice.expert)) continue;
+    if (slice.tensor->is_gate())
       gate_slices_.push_back(slice);
-    else if (!is_of_matrix(slice))
+    else if (!has_muon || !is_moved_by_muon(*slice.tensor))
       own_slices_.push_back(slice);
   }
-}
-
-template <class T>
-bool Learner<T>::is_of_gate(const ParameterRun& slice) const {
-  const T* at = parameters.weights + slice.offset;
-  return std::ranges::any_of(parameters.weight_view.layers, [&](const LayerView<T>& layer) {
-    return at >= layer.gate.data && at < layer.gate.data + layer.gate.size();
-  });
 }
 
 template <class T>

@@ -63,7 +63,6 @@ class Learner {
   void gather_experts();
 
  private:
-  bool is_of_gate(const ParameterRun& slice) const;
   void divide_weights();
   void pin_biases();
   void round_biases();

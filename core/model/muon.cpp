@@ -159,11 +159,10 @@ std::vector<MuonMatrix> muon_matrices(const ModelConfig& config, std::span<const
     const std::size_t axis = tensor.shape.size() - 2, cols = tensor.shape[axis + 1];
     const int head = head_rows(config, tensor);
     const std::size_t rows = head ? size(head) : tensor.shape[axis];
-    const bool gate = tensor.name.ends_with(".router.gate.weight");
     for (std::size_t block = 0; block < tensor.blocks(); ++block)
       for (std::size_t row = 0; row < tensor.shape[axis]; row += rows)
         matrices.push_back({tensor.offset + block * tensor.outer_stride + row * cols, static_cast<int>(rows),
-                            static_cast<int>(cols), axis == 1 ? static_cast<int>(block) : -1, gate});
+                            static_cast<int>(cols), axis == 1 ? static_cast<int>(block) : -1, &tensor});
   }
   std::ranges::stable_sort(matrices, std::ranges::greater(), muon_cost);
   return matrices;

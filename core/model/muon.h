@@ -26,7 +26,7 @@ struct MuonMatrix {
   std::size_t offset = 0;
   int rows = 0, cols = 0;
   int expert = -1;  // -1 if not of a routed expert
-  bool gate = false;
+  const ParameterTensor* tensor = nullptr;
 };
 
 bool is_moved_by_muon(const ParameterTensor& tensor);

@@ -61,10 +61,10 @@ void round_state(const RunConfig& config, std::int64_t step, std::span<const Par
   if (!weights && !moment1 && !moment2) return;
   const RandomStream random(config.seed, "optimizer.update_stochastic");
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
-    const auto [offset, count, expert] = slices[i];
-    const auto of = [&, at = offset, n = count](T* arena) { return std::span<T>(arena + at, n); };
+    const ParameterRun& slice = slices[i];
+    const auto of = [&](T* arena) { return std::span<T>(arena + slice.offset, slice.count); };
     if (weights && o.update_stochastic)
-      round_stochastically(random, static_cast<std::uint64_t>(step) * parameters.size() + offset,
+      round_stochastically(random, static_cast<std::uint64_t>(step) * parameters.size() + slice.offset,
                            of(parameters.weights));
     else if (weights)
       round_to_bf16(of(parameters.weights));

@@ -197,8 +197,8 @@ std::vector<ParameterRun> Parameters<T>::runs() const {
   for (const ParameterTensor& tensor : tensors_) {
     const bool of_experts = tensor.shape.size() == 3;
     for (std::size_t b = 0; b < tensor.blocks(); ++b)
-      runs.push_back(
-          {tensor.offset + b * tensor.outer_stride, tensor.block_elements(), of_experts ? static_cast<int>(b) : -1});
+      runs.push_back({tensor.offset + b * tensor.outer_stride, tensor.block_elements(),
+                      of_experts ? static_cast<int>(b) : -1, &tensor});
   }
   return runs;
 }

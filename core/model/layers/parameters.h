@@ -29,12 +29,14 @@ struct ParameterTensor {
   std::size_t elements() const;
   std::size_t blocks() const { return shape.size() == 3 ? shape[0] : 1; }  // number of contiguous runs of elements
   std::size_t block_elements() const { return elements() / blocks(); }
+  bool is_gate() const { return name.ends_with(".router.gate.weight"); }
 };
 
 // Contiguous elements: the part of one expert in a tensor, or the whole of any other tensor.
 struct ParameterRun {
   std::size_t offset = 0, count = 0;
   int expert = -1;  // -1 if not of a routed expert
+  const ParameterTensor* tensor = nullptr;
 };
 
 // Returns the tensors in TorchTitan's order and the number of elements of the whole arena in `arena_size`.
