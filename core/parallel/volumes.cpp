@@ -14,10 +14,24 @@ std::size_t end_of_source(std::size_t source, std::size_t tokens, std::size_t ra
   return ((source + 1) * tokens + ranks - 1) / ranks;
 }
 
-// rank_of(expert) returns the rank that takes this copy.
-template <class RankOf>
-VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, int ranks_per_node, RankOf rank_of) {
+}  // namespace
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
+                          int ranks_per_node) {
+  assert(n_experts % ranks == 0);
+  return count_volumes(topk_TK, top_k, place_contiguous(n_experts, ranks), ranks_per_node);
+}
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
+                          int ranks_per_node) {
+  const int ranks = placement.ranks, n_experts = placement.n_experts();
   assert(top_k > 0 && ranks > 0 && ranks_per_node > 0 && topk_TK.size() % top_k == 0);
+  // Experts start with different replicas, so that a few tokens do not all go to the lowest ranks.
+  std::vector<std::int32_t> next(n_experts);
+  for (std::int32_t e = 0; e < n_experts; ++e) {
+    const std::int32_t first = placement.first_replica[e];
+    next[e] = first + e % (placement.first_replica[e + 1] - first);
+  }
   const std::size_t tokens = topk_TK.size() / top_k;
   const std::size_t nodes = (ranks + ranks_per_node - 1) / ranks_per_node;
 
@@ -43,8 +57,11 @@ VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, i
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
       for (int k = 0; k < top_k; ++k) {
-        if (chosen[k] < 0) continue;
-        const std::uint32_t rank = rank_of(chosen[k]);
+        const std::int32_t expert = chosen[k];
+        if (expert < 0) continue;
+        assert(expert < n_experts);
+        const std::int32_t rank = placement.replica_rank[next[expert]];
+        if (++next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
         const std::uint32_t node = node_of_rank[rank];
         ++copies[rank];
         distinct[rank] += seen_rank[rank] != t + 1;
@@ -55,37 +72,6 @@ VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, i
     }
   }
   return volume;
-}
-
-}  // namespace
-
-VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
-                          int ranks_per_node) {
-  assert(n_experts % ranks == 0);
-  return count_volumes(topk_TK, top_k, place_contiguous(n_experts, ranks), ranks_per_node);
-}
-
-VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
-                          int ranks_per_node) {
-  const std::int32_t n_experts = placement.n_experts();
-  if (!placement.replicated()) {
-    return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
-      assert(expert >= 0 && expert < n_experts);
-      return placement.replica_rank[expert];
-    });
-  }
-  // Experts start with different replicas, so that a few tokens do not all go to the lowest ranks.
-  std::vector<std::int32_t> next(n_experts);
-  for (std::int32_t e = 0; e < n_experts; ++e) {
-    const std::int32_t first = placement.first_replica[e];
-    next[e] = first + e % (placement.first_replica[e + 1] - first);
-  }
-  return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
-    assert(expert >= 0 && expert < n_experts);
-    const std::int32_t replica = next[expert]++;
-    if (next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
-    return placement.replica_rank[replica];
-  });
 }
 
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks) {
