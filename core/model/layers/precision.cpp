@@ -145,16 +145,8 @@ std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
 }
 
 Gemm source_of_x(Gemm gemm) {
-  switch (gemm) {
-    case Gemm::dense_w3:
-      return Gemm::dense_w1;
-    case Gemm::shared_w3:
-      return Gemm::shared_w1;
-    case Gemm::expert_w3:
-      return Gemm::expert_w1;
-    default:
-      return gemm;
-  }
+  const bool is_w3 = gemm == Gemm::dense_w3 || gemm == Gemm::shared_w3 || gemm == Gemm::expert_w3;
+  return is_w3 ? static_cast<Gemm>(static_cast<int>(gemm) - 1) : gemm;  // w3 follows w1
 }
 
 RoundingKey LinearPrecision::key(Direction direction, OperandRole operand, int part) const {
