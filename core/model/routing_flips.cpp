@@ -43,13 +43,10 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
   return frame;
 }
 
-bool can_be_compared(const KeptRouting& a, const KeptRouting& b) {
-  return a.layer == b.layer && a.n_experts == b.n_experts && a.top_k == b.top_k && a.ids_TK.size() == b.ids_TK.size();
-}
-
-const KeptRouting* same_layer(const KeptRouting& layer, const std::vector<KeptRouting>& other) {
-  const auto same =
-      std::ranges::find_if(other, [&](const KeptRouting& candidate) { return can_be_compared(layer, candidate); });
+const KeptRouting* same_layer(const KeptRouting& a, const std::vector<KeptRouting>& other) {
+  const auto same = std::ranges::find_if(other, [&](const KeptRouting& b) {
+    return a.layer == b.layer && a.n_experts == b.n_experts && a.top_k == b.top_k && a.ids_TK.size() == b.ids_TK.size();
+  });
   return same == other.end() ? nullptr : &*same;
 }
 
