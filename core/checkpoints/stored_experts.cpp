@@ -89,7 +89,7 @@ void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matr
   Arena<float> arena;
   FeedForwardActivations<float> a;
   a.plan(arena, h.rows, w.down.inputs());
-  arena.commit(memory);
+  arena.commit(memory.of(arena.size()));
   feed_forward_forward<float>({&w.gate, w.up.empty() ? nullptr : &w.up, &w.down, false, w.clamp}, h, a, y, accumulate);
 }
 

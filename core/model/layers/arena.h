@@ -44,16 +44,13 @@ class Arena {
   }
   void commit() {
     memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));
-    for (const Piece& piece : pieces_) *piece.address = memory_.get() + piece.offset;
-    pieces_.clear();
+    commit(memory_.get());
   }
-  // Puts the pieces into memory that another pass may have used. Their values are any.
-  void commit(AlignedBuffer<T>& memory) {
-    T* first = memory.of(size_);
+  // Puts the pieces into memory for size() elements, which begins on a cache line.
+  void commit(T* first) {
     for (const Piece& piece : pieces_) *piece.address = first + piece.offset;
     pieces_.clear();
   }
-  T* data() { return memory_.get(); }
   std::size_t size() const { return size_; }
 
  private:

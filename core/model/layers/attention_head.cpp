@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/model/layers/arena.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
@@ -73,22 +74,6 @@ void score_gradient_block(const Matrix<T>& scores, const Matrix<T>& dp, Index fi
   }
 }
 
-// Matrices one after the other in the calling thread's scratch.
-template <class T>
-class ScratchPieces {
- public:
-  explicit ScratchPieces(Index elements) : next_(thread_scratch<T>(elements)) {}
-  Matrix<T> take(Index rows, Index cols, Index stride) {
-    const Matrix<T> piece(next_, rows, cols, stride);
-    next_ += padded(rows * stride);
-    return piece;
-  }
-  Matrix<T> take(Index rows, Index cols) { return take(rows, cols, cols); }
-
- private:
-  T* next_;
-};
-
 }  // namespace
 
 template <class T>
@@ -96,18 +81,20 @@ void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& ou
   const Index all = in.v.rows, before = all - in.q.rows, dq = in.q.cols, dv = in.v.cols;
   const Index stride = padded(all + (in.sink ? 1 : 0));
   const bool copies = rounds || in.k_rope.cols > 0;
-  ScratchPieces<T> pieces((copies ? padded(all * dq) + padded(all * dv) + padded(kQueryBlock * dq) : 0) +
-                          kQueryBlock * stride);
-  Matrix<const T> keys = in.k_nope, values = in.v;
-  Matrix<T> all_q;
+  Arena<T> scratch;
+  Matrix<T> key_rows, value_rows, all_q, all_scores;
   if (copies) {
-    const Matrix<T> key_rows = pieces.take(all, dq), value_rows = pieces.take(all, dv);
-    all_q = pieces.take(kQueryBlock, dq);
+    scratch.plan(key_rows, all, dq);
+    scratch.plan(value_rows, all, dv);
+    scratch.plan(all_q, kQueryBlock, dq);
+  }
+  scratch.plan(all_scores, kQueryBlock, stride);
+  scratch.commit(thread_scratch<T>(scratch.size()));
+  if (copies) {
     take_keys(in, rounds, key_rows);
     take(in.v, rounds, value_rows);
-    keys = key_rows, values = value_rows;
   }
-  const Matrix<T> all_scores = pieces.take(kQueryBlock, all, stride);
+  const Matrix<const T> keys = copies ? key_rows : in.k_nope, values = copies ? value_rows : in.v;
   *out.largest = -std::numeric_limits<T>::infinity();
   for (Index first = 0; first < in.q.rows; first += kQueryBlock) {
     const Index rows = std::min(kQueryBlock, in.q.rows - first), last = before + first + rows;
@@ -128,11 +115,16 @@ void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& ou
 template <class T>
 void head_backward(const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& g) {
   const Index length = in.q.rows, dq = in.q.cols, dv = in.v.cols, stride = padded(length);
-  ScratchPieces<T> pieces(2 * padded(length * dq) + padded(length * dv) + padded(kQueryBlock * dq) +
-                          padded(kQueryBlock * dv) + 2 * kQueryBlock * stride);
-  const Matrix<T> keys = pieces.take(length, dq), dkeys = pieces.take(length, dq), values = pieces.take(length, dv);
-  const Matrix<T> all_q = pieces.take(kQueryBlock, dq), all_d_o = pieces.take(kQueryBlock, dv);
-  const Matrix<T> all_s = pieces.take(kQueryBlock, length, stride), all_dp = pieces.take(kQueryBlock, length, stride);
+  Arena<T> scratch;
+  Matrix<T> keys, dkeys, values, all_q, all_d_o, all_s, all_dp;
+  scratch.plan(keys, length, dq);
+  scratch.plan(dkeys, length, dq);
+  scratch.plan(values, length, dv);
+  scratch.plan(all_q, kQueryBlock, dq);
+  scratch.plan(all_d_o, kQueryBlock, dv);
+  scratch.plan(all_s, kQueryBlock, stride);
+  scratch.plan(all_dp, kQueryBlock, stride);
+  scratch.commit(thread_scratch<T>(scratch.size()));
   take_keys(in, rounds, keys);
   take(in.v, rounds, values);
   // The last block sees every key, so it writes dK and dV, and the other blocks add to them.

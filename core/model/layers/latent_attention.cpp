@@ -36,7 +36,7 @@ void LatentAttention<T>::forward(const AttentionPass<T>& pass, ConstMatrix<T> h,
   if (!kept_) {
     Arena<T> arena;
     own.plan(arena, latent_, this->shape().heads, h.rows, std::ssize(pass.begins) - 1);
-    arena.commit(half_memory<T>());
+    arena.commit(half_memory<T>().of(arena.size()));
   }
   AttentionActivations<T>& a = kept_ ? *kept_ : own;
   project(pass, h, a);
