@@ -61,66 +61,21 @@ void take(std::span<const std::int32_t> order, std::span<const double> share, in
   }
 }
 
-// Random orders of the experts, drawn once: a token takes one of them.
-class Orders {
- public:
-  Orders(std::size_t n_experts, Draws& draws) {
-    std::vector<std::int32_t> order = first_ids(n_experts);
-    for (int i = 0; i < kOrders; ++i) {
-      draws.shuffle(order);
-      orders_.push_back(order);
-    }
-  }
-  std::span<const std::int32_t> any(Draws& draws) const { return orders_[draws.below(kOrders)]; }
-
- private:
-  std::vector<std::vector<std::int32_t>> orders_;
-};
-
-// Number of slots that a group gets when it is drawn, so that over all tokens it gets its load: equal for all groups
+// Returns the shares of the experts in some groups, which were drawn by `group_share`; the others get 0. Dividing by
+// that share gives a drawn group as many slots that over all tokens it gets its load: equally many for all groups
 // except those that every token draws.
-class GroupedRouting {
- public:
-  GroupedRouting(std::span<const double> load, int top_k, int n_groups, int limited, Draws& draws)
-      : load_(positive(load)),
-        size_(static_cast<int>(load.size()) / n_groups),
-        top_k_(top_k),
-        limited_(limited),
-        group_load_(sums()),
-        group_share_(inclusion(group_load_, limited)),
-        group_order_(first_ids(group_load_.size())),
-        orders_(load.size(), draws),
-        share_(load.size()) {}
-
-  void route(Draws& draws, std::int32_t* chosen) {
-    std::int32_t drawn[64];
-    draws.shuffle(group_order_);
-    take(group_order_, group_share_, limited_, draws.uniform(), drawn);
-    std::vector<double> weights;
-    for (int g = 0; g < limited_; ++g) {
-      const double scale = 1 / group_share_[drawn[g]];
-      for (int i = 0; i < size_; ++i) weights.push_back(load_[drawn[g] * size_ + i] * scale);
-    }
-    weights = inclusion(std::move(weights), top_k_);
-    std::fill(share_.begin(), share_.end(), 0);
-    for (int g = 0; g < limited_; ++g) std::copy_n(&weights[g * size_], size_, &share_[drawn[g] * size_]);
-    take(orders_.any(draws), share_, top_k_, draws.uniform(), chosen);
+std::vector<double> shares_in_groups(std::span<const double> load, std::span<const double> group_share,
+                                     std::span<const std::int32_t> groups, int top_k) {
+  const std::size_t size = load.size() / group_share.size();
+  std::vector<double> weights, share(load.size());
+  for (const std::int32_t g : groups) {
+    const double scale = 1 / group_share[g];
+    for (std::size_t i = 0; i < size; ++i) weights.push_back(load[g * size + i] * scale);
   }
-
- private:
-  std::vector<double> sums() const {
-    std::vector<double> sums(load_.size() / size_);
-    for (std::size_t e = 0; e < load_.size(); ++e) sums[e / size_] += load_[e];
-    return sums;
-  }
-
-  std::vector<double> load_;
-  int size_, top_k_, limited_;
-  std::vector<double> group_load_, group_share_;
-  std::vector<std::int32_t> group_order_;
-  Orders orders_;
-  std::vector<double> share_;  // shares of the experts in the drawn groups
-};
+  weights = inclusion(std::move(weights), top_k);
+  for (std::size_t i = 0; i < groups.size(); ++i) std::copy_n(&weights[i * size], size, &share[groups[i] * size]);
+  return share;
+}
 
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {
   const int experts = static_cast<int>(n_experts);
@@ -160,15 +115,27 @@ std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int
   check(load_E.size(), tokens, top_k, n_groups, limited_groups);
   std::vector<std::int32_t> topk_TK(static_cast<std::size_t>(tokens) * top_k);
   Draws draws(seed, "load_routing");
-  if (limited_groups > 0) {
-    GroupedRouting routing(load_E, top_k, n_groups, limited_groups, draws);
-    for (auto at = topk_TK.begin(); at != topk_TK.end(); at += top_k) routing.route(draws, &*at);
-    return topk_TK;
+  const std::vector<double> load = positive(load_E);
+  std::vector<std::vector<std::int32_t>> orders;
+  std::vector<std::int32_t> order = first_ids(load.size());
+  for (int i = 0; i < kOrders; ++i) {
+    draws.shuffle(order);
+    orders.push_back(order);
   }
-  const std::vector<double> share = inclusion(positive(load_E), top_k);
-  const Orders orders(load_E.size(), draws);
+  const bool grouped = limited_groups > 0;
+  std::vector<double> group_share(grouped ? n_groups : 0);
+  for (std::size_t e = 0; grouped && e < load.size(); ++e) group_share[e / (load.size() / n_groups)] += load[e];
+  group_share = inclusion(std::move(group_share), limited_groups);
+  std::vector<double> share = inclusion(load, top_k);
+  std::vector<std::int32_t> groups = first_ids(group_share.size()), drawn(limited_groups);
   for (auto at = topk_TK.begin(); at != topk_TK.end(); at += top_k) {
-    take(orders.any(draws), share, top_k, draws.uniform(), &*at);
+    if (grouped) {
+      draws.shuffle(groups);
+      take(groups, group_share, limited_groups, draws.uniform(), drawn.data());
+      share = shares_in_groups(load, group_share, drawn, top_k);
+    }
+    const double start = draws.uniform();
+    take(orders[draws.below(kOrders)], share, top_k, start, &*at);
   }
   return topk_TK;
 }
