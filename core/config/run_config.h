@@ -10,7 +10,7 @@
 namespace moescope {
 
 enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
-// The rule that updates expert_bias: core/model/moe/router.h, smebu.h and quantile_balance.h. quantile_sequence: that
+// The rule that updates expert_bias: core/model/moe/bias_rules.h and quantile_balance.h. quantile_sequence: that
 // of quantile_batch, after moving quantiles of every sequence (core/model/moe/moving_quantile.h).
 enum class BalanceRule { sign, proportional, smebu, quantile_batch, quantile_microbatch, quantile_sequence };
 constexpr bool by_quantiles(BalanceRule rule) {
@@ -53,8 +53,8 @@ struct ModelConfig {
   int n_experts = 16;
   int moe_inter = 128;
   int n_shared = 1;                 // one FFN of width n_shared * moe_inter; 0: none
-  bool shared_expert_gate = false;  // multiply its output by sigmoid(h w_g), per token (core/model/moe/shared_gate.h)
-  int latent_dim = 0;               // size of the rows of routed experts; 0: dim (core/model/moe/latent_experts.h)
+  bool shared_expert_gate = false;  // multiply its output by sigmoid(h w_g), per token (core/model/moe/moe_layer.h)
+  int latent_dim = 0;               // size of the rows of routed experts; 0: dim (core/model/moe/moe_layer.h)
   bool latent_norm = false;         // RMSNorm of their mixed outputs, before the projection back to dim
   int outlier_channel = 0;
   double outlier_factor = 1;         // initial gain of one channel in every feed-forward's input; 1: none
@@ -74,7 +74,7 @@ struct RouterConfig {
   double bias_update_rate = 1e-3;  // of the rules sign, proportional and smebu; 0: expert_bias stays as it is
   bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
   StoredFormat bias_format = StoredFormat::fp32;      // of expert_bias
-  StoredFormat count_format = StoredFormat::fp32;     // of the loads of the sign rule (core/model/moe/stored_counts.h)
+  StoredFormat count_format = StoredFormat::fp32;     // of the loads of the sign rule (core/model/moe/bias_rules.h)
   double bias_soft_clamp = 2.0, bias_momentum = 0.5;  // kappa and beta of smebu
   double quantile_ema = 0.0;                          // share of the old bias that quantile_microbatch keeps
   double sequence_strength = 0.3;                     // lambda of quantile_sequence
