@@ -13,23 +13,7 @@ namespace {
 
 // Returns the recipe setting of a class.
 Setting recipe_of(GemmClass of) {
-  switch (of) {
-    case GemmClass::experts:
-      return &PrecisionConfig::experts;
-    case GemmClass::shared_experts:
-      return &PrecisionConfig::shared_experts;
-    case GemmClass::dense_ffn:
-      return &PrecisionConfig::dense_ffn;
-    case GemmClass::attention:
-      return &PrecisionConfig::attention;
-    case GemmClass::router_gate:
-      return &PrecisionConfig::router_gate;
-    case GemmClass::head:
-      return &PrecisionConfig::head;
-    case GemmClass::payload:
-      return &PrecisionConfig::payload;
-  }
-  return &PrecisionConfig::experts;
+  return *find_field("precision." + std::string(gemm_class_name(of)));
 }
 
 std::string upper(std::string text) {
