@@ -9,6 +9,7 @@
 
 #include "core/frame/change_marker.h"
 #include "core/frame/data_markers.h"
+#include "core/io/trimmed.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -32,9 +33,7 @@ struct Entry {
 std::vector<Entry> entries_of(std::string_view list, int layer) {
   std::vector<Entry> found;
   while (!list.empty()) {
-    const auto comma = list.find(',');
-    std::string_view entry = list.substr(0, comma);
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    std::string_view entry = take_until(list, ',');
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
     const auto colon = entry.find(':');
     if (colon == std::string_view::npos) continue;
@@ -49,29 +48,12 @@ std::vector<Entry> entries_of(std::string_view list, int layer) {
 }
 
 bool of_load(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::collapsed:
-    case FindingKind::collapsing:
-    case FindingKind::dead:
-    case FindingKind::no_recovery:
-    case FindingKind::starved:
-    case FindingKind::underused:
-    case FindingKind::hot:
-    case FindingKind::uneven:
-    case FindingKind::uneven_ranks:
-    case FindingKind::uneven_batches:
-    case FindingKind::oscillating_bias:
-    case FindingKind::bias_against_gate:
-    case FindingKind::saturated:
-    case FindingKind::uninformative:
-    case FindingKind::stale_bias:
-    case FindingKind::flat_auxiliary:
-    case FindingKind::shared_excess:
-    case FindingKind::load_shift:
-      return true;
-    default:
-      return false;
-  }
+  using enum FindingKind;
+  static constexpr FindingKind kOfLoad[] = {
+      collapsed,  collapsing,    dead,           no_recovery,      starved,           underused,
+      hot,        uneven,        uneven_ranks,   uneven_batches,   saturated,         uninformative,
+      stale_bias, shared_excess, flat_auxiliary, oscillating_bias, bias_against_gate, load_shift};
+  return std::ranges::find(kOfLoad, kind) != std::end(kOfLoad);
 }
 
 bool of_format(FindingKind kind) {
