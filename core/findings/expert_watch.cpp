@@ -69,21 +69,13 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
 }
 
 std::vector<int> ExpertWatch::hot_experts(const RecentLoad& load) const {
-  std::vector<int> hot;
-  for (std::size_t e = 0; e < experts_.size(); ++e) {
-    if (load.lasts(experts_[e].hot, kHotSteps)) hot.push_back(static_cast<int>(e));
-  }
-  return hot;
+  return experts_where(experts_, [&](const Expert& each) { return load.lasts(each.hot, kHotSteps); });
 }
 
 std::vector<int> ExpertWatch::starved_experts(const RecentLoad& load) const {
-  std::vector<int> starved;
-  for (std::size_t e = 0; e < experts_.size(); ++e) {
-    const Expert& expert = experts_[e];
-    if (!expert.is_dead() && lasts_without_chance(expert.starved, kStarvedSteps, kStarvedShare, load))
-      starved.push_back(static_cast<int>(e));
-  }
-  return starved;
+  return experts_where(experts_, [&](const Expert& each) {
+    return !each.is_dead() && lasts_without_chance(each.starved, kStarvedSteps, kStarvedShare, load);
+  });
 }
 
 void ExpertWatch::findings(const RecentLoad& load, bool collapsed, std::vector<Finding>& out) const {
@@ -95,14 +87,11 @@ void ExpertWatch::findings(const RecentLoad& load, bool collapsed, std::vector<F
 }
 
 void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) const {
-  std::vector<int> dead;
-  for (std::size_t e = 0; e < experts_.size(); ++e) {
-    if (experts_[e].is_dead()) dead.push_back(static_cast<int>(e));
-  }
+  std::vector<int> dead = experts_where(experts_, &Expert::is_dead);
   if (dead.empty()) return;
-  std::ranges::stable_sort(dead, {}, [&](int e) { return experts_[static_cast<std::size_t>(e)].silent_since; });
-  const Expert& longest = experts_[static_cast<std::size_t>(dead[0])];
-  Finding finding = load.finding(FindingKind::dead, Severity::severe, {longest.silent_since, load.last_step()}, true);
+  std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
+  const Expert& longest = of(dead[0]);
+  Finding finding = load.finding(FindingKind::dead, Severity::severe, longest.silent_since);
   finding.experts = dead;
   finding.metric = Metric::dead_fraction;
   const bool one = dead.size() == 1;
@@ -122,13 +111,12 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   if (starved.empty()) return;
   std::int64_t since = load.last_step(), silence = 0;
   for (const int e : starved) {
-    const Expert& expert = experts_[static_cast<std::size_t>(e)];
-    since = std::min(since, expert.starved.step);
-    silence = std::max(silence, expert.longest_silence);
-    if (!expert.had_token) without.push_back(e);
+    since = std::min(since, of(e).starved.step);
+    silence = std::max(silence, of(e).longest_silence);
+    if (!of(e).had_token) without.push_back(e);
   }
   std::ranges::stable_sort(starved, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::starved, Severity::warning, {since, load.last_step()}, true);
+  Finding finding = load.finding(FindingKind::starved, Severity::warning, since);
   finding.experts = starved;
   const bool one = starved.size() == 1;
   const std::string of_log = "in all " + grouped(load.loads()) + " batches of the log";
@@ -168,7 +156,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   }
   if (under.empty() || idle < kIdleCapacity) return;
   std::ranges::stable_sort(under, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::underused, Severity::warning, {since, load.last_step()}, true);
+  Finding finding = load.finding(FindingKind::underused, Severity::warning, since);
   finding.experts = under;
   const std::string mean = decimal(shares / static_cast<double>(under.size()), 2);
   const bool one = under.size() == 1;
@@ -190,10 +178,10 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   std::vector<int> hot = hot_experts(load);
   if (hot.empty()) return;
   std::int64_t since = load.last_step();
-  for (const int e : hot) since = std::min(since, experts_[static_cast<std::size_t>(e)].hot.step);
+  for (const int e : hot) since = std::min(since, of(e).hot.step);
   std::ranges::stable_sort(hot, std::greater{}, [&](int e) { return load.mean_of(e); });
   const double share = load.mean_of(hot[0]);
-  Finding finding = load.finding(FindingKind::hot, Severity::warning, {since, load.last_step()}, true);
+  Finding finding = load.finding(FindingKind::hot, Severity::warning, since);
   finding.experts = hot;
   finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
                                    : ": " + std::to_string(hot.size()) + " hot experts";
@@ -209,8 +197,8 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
 }
 
 void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
-  Finding silent = load.finding(FindingKind::dead, Severity::warning, {load.last_step(), load.last_step()}, true);
-  Finding full = load.finding(FindingKind::hot, Severity::warning, silent.steps, true);
+  Finding silent = load.finding(FindingKind::dead, Severity::warning, load.last_step());
+  Finding full = load.finding(FindingKind::hot, Severity::warning, load.last_step());
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
     if (expert.silent_steps() >= kMeanSteps && expert.missed >= kExpected && !expert.is_dead()) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/findings/load_episode.h"
 #include "core/findings/recent_load.h"
 
 namespace moescope {
@@ -65,6 +64,7 @@ class ExpertWatch {
 
   std::vector<LoadEpisode> count_silence(const LoadBlock& block, const RecentLoad& load);
   void follow_means(const RecentLoad& load);
+  const Expert& of(int expert) const { return experts_[static_cast<std::size_t>(expert)]; }
   std::vector<int> starved_experts(const RecentLoad& load) const;
   void add_dead(const RecentLoad& load, std::vector<Finding>& out) const;
   void add_starved(const RecentLoad& load, std::vector<Finding>& out) const;

@@ -56,11 +56,6 @@ FaultWatch::FaultWatch(int layer, const RunInfo& info)
       trained_here_(!info.config_toml.empty()),
       unchanged_windows_(static_cast<std::size_t>(std::max(0, info.n_experts)), 0) {}
 
-void FaultWatch::Lasting::follow(std::int64_t step, bool holds) {
-  windows = holds ? windows + 1 : 0;
-  if (windows == 1) since = step;
-}
-
 void FaultWatch::window(const FaultReading& reading) {
   const double most = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
   judge_excess(reading);
@@ -170,14 +165,7 @@ void FaultWatch::judge_changes(const FaultReading& reading) {
 }
 
 Finding FaultWatch::make(FindingKind kind, Severity severity, std::int64_t since) const {
-  Finding finding;
-  finding.kind = kind;
-  finding.severity = severity;
-  finding.run = run_;
-  finding.layers = {layer_};
-  finding.steps = {since, last_step_};
-  finding.title = "Layer " + std::to_string(layer_);
-  return finding;
+  return layer_finding(kind, severity, run_, layer_, {since, last_step_});
 }
 
 void FaultWatch::findings(std::vector<Finding>& out) const {
@@ -273,9 +261,8 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
 }
 
 void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
-  std::vector<int> found;
-  for (std::size_t e = 0; e < unchanged_windows_.size(); ++e)
-    if (unchanged_windows_[e] >= kFaultWindows) found.push_back(static_cast<int>(e));
+  const std::vector<int> found =
+      experts_where(unchanged_windows_, [](int windows) { return windows >= kFaultWindows; });
   if (found.empty()) return;
   const bool all = found.size() == unchanged_windows_.size();
   Finding finding = make(FindingKind::unchanged_experts, Severity::warning, unchanged_since_);

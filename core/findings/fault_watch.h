@@ -56,11 +56,6 @@ class FaultWatch {
   void findings(std::vector<Finding>& out) const;
 
  private:
-  struct Lasting {
-    int windows = 0;  // in a row
-    std::int64_t since = -1;
-    void follow(std::int64_t step, bool holds);
-  };
   void judge_bias(const FaultReading& reading, double max_vio);
   void judge_auxiliary(const FaultReading& reading, double max_vio);
   void judge_weights(const FaultReading& reading);

@@ -1,9 +1,9 @@
 #include "core/findings/findings.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "core/findings/checks.h"
@@ -28,43 +28,39 @@ constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that 
 constexpr int kLookedAt = 11;                                     // frames of a window that are searched for a bias
 constexpr std::int64_t kSuccessive = 2;  // largest distance of two biases from which the step of the bias is known
 
-struct KindName {
-  FindingKind kind;
-  const char* name;
-};
-constexpr std::array<KindName, 31> kKindNames = {{
-    {FindingKind::loss_not_finite, "loss NaN or infinite"},
-    {FindingKind::collapsed, "collapsed"},
-    {FindingKind::collapsing, "collapsing"},
-    {FindingKind::dead, "dead experts"},
-    {FindingKind::no_recovery, "no recovery"},
-    {FindingKind::starved, "starved experts"},
-    {FindingKind::underused, "underused experts"},
-    {FindingKind::hot, "hot experts"},
-    {FindingKind::uneven, "uneven load"},
-    {FindingKind::uneven_ranks, "uneven ranks"},
-    {FindingKind::uneven_batches, "uneven batches"},
-    {FindingKind::swapped_layers, "swapped layers"},
-    {FindingKind::oscillating_bias, "oscillating bias"},
-    {FindingKind::saturated, "saturated router"},
-    {FindingKind::uninformative, "uninformative scores"},
-    {FindingKind::no_gradient, "router without gradient"},
-    {FindingKind::stale_bias, "stale bias"},
-    {FindingKind::flat_auxiliary, "flat auxiliary loss"},
-    {FindingKind::unchanged_experts, "unchanged experts"},
-    {FindingKind::counted_twice, "counted twice"},
-    {FindingKind::shared_excess, "shared excess"},
-    {FindingKind::bias_against_gate, "bias against gate"},
-    {FindingKind::loss_stuck, "loss stuck"},
-    {FindingKind::auxiliary_dominates, "auxiliary loss dominates"},
-    {FindingKind::loss_spike, "loss spike"},
-    {FindingKind::underflow, "underflow"},
-    {FindingKind::clipping, "clipping"},
-    {FindingKind::low_sqnr, "low SQNR"},
-    {FindingKind::comparison, "comparison"},
-    {FindingKind::load_shift, "load shift"},
-    {FindingKind::by_hand, "controlled by hand"},
-}};
+// In the order of FindingKind.
+constexpr const char* kKindNames[] = {"loss NaN or infinite",
+                                      "collapsed",
+                                      "collapsing",
+                                      "dead experts",
+                                      "no recovery",
+                                      "starved experts",
+                                      "underused experts",
+                                      "hot experts",
+                                      "uneven load",
+                                      "uneven ranks",
+                                      "uneven batches",
+                                      "swapped layers",
+                                      "oscillating bias",
+                                      "saturated router",
+                                      "uninformative scores",
+                                      "router without gradient",
+                                      "stale bias",
+                                      "flat auxiliary loss",
+                                      "unchanged experts",
+                                      "counted twice",
+                                      "shared excess",
+                                      "bias against gate",
+                                      "loss stuck",
+                                      "auxiliary loss dominates",
+                                      "loss spike",
+                                      "underflow",
+                                      "clipping",
+                                      "low SQNR",
+                                      "comparison",
+                                      "load shift",
+                                      "controlled by hand"};
+static_assert(std::size(kKindNames) == static_cast<std::size_t>(FindingKind::by_hand) + 1);
 
 // Values of one step that identify a rewound run.
 struct Fingerprint {
@@ -84,21 +80,28 @@ Fingerprint fingerprint(const History& history, std::int64_t step) {
 }  // namespace
 
 const char* finding_kind_name(FindingKind kind) {
-  for (const KindName& each : kKindNames) {
-    if (each.kind == kind) return each.name;
-  }
-  return "";
+  return kKindNames[static_cast<int>(kind)];
 }
 
 std::optional<FindingKind> finding_kind_named(std::string_view name) {
-  for (const KindName& each : kKindNames)
-    if (name == each.name) return each.kind;
-  return std::nullopt;
+  const auto* found = std::ranges::find(kKindNames, name);
+  return found == std::end(kKindNames) ? std::nullopt : std::optional(FindingKind(found - kKindNames));
 }
 
 const char* severity_name(Severity severity) {
   static constexpr const char* kNames[] = {"note", "warning", "severe"};
   return kNames[static_cast<int>(severity)];
+}
+
+Finding layer_finding(FindingKind kind, Severity severity, int run, int layer, StepRange steps) {
+  Finding finding;
+  finding.kind = kind;
+  finding.severity = severity;
+  finding.run = run;
+  finding.layers = {layer};
+  finding.steps = steps;
+  finding.title = "Layer " + std::to_string(layer);
+  return finding;
 }
 
 std::string finding_id(const Finding& finding) {
@@ -461,7 +464,6 @@ std::vector<LayerLoad> FindingsScan::loads() const {
     if (load.no_load()) continue;
     LayerLoad& each = loads.emplace_back();
     each.layer = load.layer();
-    each.batches = load.batches_text(load.loads_in_window());
     each.every_step = load.every_step();
     each.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
     for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));

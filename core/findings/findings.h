@@ -83,13 +83,15 @@ struct Finding {
   std::optional<FigureKey> metric;  // figure that shows the finding
 };
 
+// Returns an ongoing finding of a layer; its title is the name of the layer.
+Finding layer_finding(FindingKind kind, Severity severity, int run, int layer, StepRange steps);
+
 // Returns an identifier for muting that does not depend on present numbers.
 std::string finding_id(const Finding& finding);
 
 // The load of a MoE layer summed over its newest 50 steps (recent_load.h).
 struct LayerLoad {
   int layer = -1;
-  std::string batches;        // window: "50 steps", "5 logged batches"
   bool every_step = true;     // the log has a load for every step
   float living = 1;           // share of the experts that can be chosen
   std::vector<float> shares;  // [E] in units of the even load of the experts that can be chosen

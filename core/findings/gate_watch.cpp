@@ -30,12 +30,6 @@ double share_at_ends(const RouterFrame& router, int n_experts) {
 GateWatch::GateWatch(int layer, const RunInfo& info)
     : layer_(layer), run_(info.run), n_experts_(info.n_experts), gates_(static_cast<std::size_t>(info.n_experts)) {}
 
-void GateWatch::Lasting::follow(std::int64_t step, bool holds, double now) {
-  windows = holds ? windows + 1 : 0;
-  if (windows == 1) since = step;
-  value = now;
-}
-
 void GateWatch::router(const GateReading& reading) {
   margin_ = static_cast<double>(reading.router->margin);
   note_bias_step(reading);
@@ -66,11 +60,10 @@ void GateWatch::note_bias_step(const GateReading& reading) {
 void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax) {
   softmax_ = softmax.value_or(false);
   const auto entropy = static_cast<double>(router.score_entropy);
-  const double ends = share_at_ends(router, n_experts_);
-  const bool at_ends = softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds;
-  saturated_.follow(step, softmax && at_ends, softmax_ ? entropy : ends);
-  const auto information = static_cast<double>(router.mutual_information);
-  uninformative_.follow(step, information < kUninformative, information);  // false if `information` is missing
+  at_ends_ = softmax_ ? entropy : share_at_ends(router, n_experts_);
+  saturated_.follow(step, softmax && (softmax_ ? entropy < kSingleExpert : at_ends_ > kScoresAtEnds));
+  information_ = static_cast<double>(router.mutual_information);
+  uninformative_.follow(step, information_ < kUninformative);  // false if the figure is missing
 }
 
 void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
@@ -101,14 +94,7 @@ void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
 }
 
 Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
-  Finding finding;
-  finding.kind = kind;
-  finding.severity = Severity::warning;
-  finding.run = run_;
-  finding.layers = {layer_};
-  finding.steps = {since, last_step_};
-  finding.title = "Layer " + std::to_string(layer_);
-  return finding;
+  return layer_finding(kind, Severity::warning, run_, layer_, {since, last_step_});
 }
 
 void GateWatch::findings(std::vector<Finding>& out) const {
@@ -124,11 +110,11 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
   finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
-  finding.saw =
-      softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
-                     " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
-               : percent(saturated_.value) + " of its scores are at the ends of their range, above 0.71 or under " +
-                     decimal(1.0 / (8 * n_experts_), 2) + ".";
+  finding.saw = softmax_
+                    ? "The entropy of a token's scores is " + decimal(at_ends_, 2) +
+                          " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
+                    : percent(at_ends_) + " of its scores are at the ends of their range, above 0.71 or under " +
+                          decimal(1.0 / (8 * n_experts_), 2) + ".";
   finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
   finding.why = softmax_
                     ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
@@ -145,7 +131,7 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   finding.metric = Metric::mutual_information;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
-  finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
+  finding.saw = "The mutual information of token and score is " + decimal(information_, 2) +
                 " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
       "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
@@ -154,19 +140,13 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
 }
 
 void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
-  std::vector<int> found;
-  std::int64_t since = last_step_;
-  for (std::size_t e = 0; e < gates_.size(); ++e) {
-    if ((strong ? gates_[e].strong : gates_[e].faint) < kGateWindows) continue;
-    found.push_back(static_cast<int>(e));
-    since = std::min(since, gates_[e].since);
-  }
+  const auto gate = [&](int expert) -> const Gate& { return gates_[static_cast<std::size_t>(expert)]; };
+  std::vector<int> found =
+      experts_where(gates_, [&](const Gate& each) { return (strong ? each.strong : each.faint) >= kGateWindows; });
   if (found.empty()) return;
-  std::ranges::stable_sort(found, {}, [&](int e) {
-    const float weight = gates_[static_cast<std::size_t>(e)].weight;
-    return strong ? -weight : weight;
-  });
-  const Gate& worst = gates_[static_cast<std::size_t>(found[0])];
+  const std::int64_t since = gate(std::ranges::min(found, {}, [&](int e) { return gate(e).since; })).since;
+  std::ranges::stable_sort(found, {}, [&](int e) { return strong ? -gate(e).weight : gate(e).weight; });
+  const Gate& worst = gate(found[0]);
   Finding finding = make(FindingKind::bias_against_gate, since);
   finding.experts = found;
   finding.metric = FigureKey("gate_mass");

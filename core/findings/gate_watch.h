@@ -54,16 +54,10 @@ class GateWatch {
     std::int64_t since = -1;
     float weight = 1, bias = 0, share = 1;
   };
-  struct Lasting {
-    int windows = 0;  // consecutive
-    std::int64_t since = -1;
-    double value = 0;
-    void follow(std::int64_t step, bool holds, double now);
-  };
   void note_bias_step(const GateReading& reading);
   void judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax);
   void judge_gates(std::int64_t step, const RouterFrame& router);
-  Finding make(FindingKind kind, std::int64_t since) const;
+  Finding make(FindingKind kind, std::int64_t since) const;  // a warning
   void add_saturated(std::vector<Finding>& out) const;
   void add_uninformative(std::vector<Finding>& out) const;
   void add_gates(std::vector<Finding>& out, bool strong) const;
@@ -74,7 +68,8 @@ class GateWatch {
   double margin_ = 0;
   bool softmax_ = false;
   Lasting saturated_, uninformative_;
-  std::vector<Gate> gates_;  // [E]
+  double at_ends_ = 0, information_ = 0;  // values by which these two are judged
+  std::vector<Gate> gates_;               // [E]
 };
 
 }  // namespace moescope

@@ -13,12 +13,6 @@ namespace {
 constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported after they end
 constexpr double kLeastToTell = 2;  // least number of experts beyond top_k in use by chance for use to mean something
 
-template <class T>
-void push_value(std::deque<T>& kept, T value) {
-  kept.push_back(value);
-  if (kept.size() > kCollapsingBlocks + 1) kept.pop_front();
-}
-
 }  // namespace
 
 LoadWatch::LoadWatch(int layer, const RunInfo& info, const StepAxis& axis)
@@ -41,7 +35,7 @@ void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
 
 double LoadWatch::use_before(int blocks_ago) const {
   const auto back = static_cast<std::size_t>(blocks_ago);
-  return back < use_.size() ? static_cast<double>(use_[use_.size() - 1 - back]) : std::nan("");
+  return back < blocks_.size() ? static_cast<double>(blocks_[blocks_.size() - 1 - back].use) : std::nan("");
 }
 
 bool LoadWatch::can_tell_collapse(const RunInfo& info) {
@@ -61,9 +55,8 @@ void LoadWatch::judge_use() {
   const int top_k = load_.top_k();
   const double room = load_.chance().effective - top_k;
   const double use = room >= kLeastToTell ? (effective_ - top_k) / room : std::nan("");
-  push_value(use_, static_cast<float>(use));
-  push_value(effectives_, static_cast<float>(effective_));
-  push_value(ends_, load_.last_step());
+  blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.last_step()});
+  if (blocks_.size() > kCollapsingBlocks + 1) blocks_.pop_front();
   if (load_.is_full() && !std::isnan(use)) judge_collapse(use);
 }
 
@@ -85,8 +78,8 @@ void LoadWatch::judge_collapse(double use) {
   if (!falls) {
     collapsing_since_ = -1;  // stopped by itself
   } else if (collapsing_since_ < 0) {
-    collapsing_since_ = ends_.front();
-    effective_before_ = static_cast<double>(effectives_.front());
+    collapsing_since_ = blocks_.front().end;
+    effective_before_ = static_cast<double>(blocks_.front().effective);
   }
 }
 
@@ -103,7 +96,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   const bool collapsed = has_collapsed();
   if (!collapsed && (collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)) return;
   Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing, Severity::severe,
-                                  {collapsed ? collapsed_since_ : collapsing_since_, load_.last_step()}, true);
+                                  collapsed ? collapsed_since_ : collapsing_since_);
   const int fullest = load_.fullest();
   finding.experts = {fullest};
   finding.metric = Metric::entropy_norm;
@@ -133,7 +126,9 @@ void LoadWatch::not_yet(std::vector<Finding>& out) const {
 
 void LoadWatch::add_past(std::vector<Finding>& out) const {
   for (const LoadEpisode& past : past_) {
-    Finding finding = load_.finding(past.kind, Severity::note, past.steps, false);
+    Finding finding = load_.finding(past.kind, Severity::note, past.steps.first);
+    finding.steps = past.steps;
+    finding.ongoing = false;
     if (past.kind == FindingKind::dead) {
       experts_.describe(past, load_.axis(), finding);
     } else if (past.kind == FindingKind::oscillating_bias) {

@@ -15,7 +15,6 @@
 
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
-#include "core/findings/load_episode.h"
 #include "core/findings/oscillation_watch.h"
 #include "core/findings/recent_load.h"
 #include "core/frame/newest.h"
@@ -59,6 +58,10 @@ class LoadWatch {
   int layer() const { return load_.layer(); }
 
  private:
+  struct Block {
+    float use, effective;  // use: NaN if it means nothing
+    std::int64_t end;      // last step
+  };
   void judge_use();
   void judge_collapse(double use);
   double use_before(int blocks_ago) const;
@@ -71,10 +74,8 @@ class LoadWatch {
   ImbalanceWatch imbalance_;
   OscillationWatch oscillation_;
   bool nothing_balances_ = false;
-  double effective_ = 0;           // experts in use, exp(H) of 50 steps
-  std::deque<float> use_;          // by block, NaN: no load; limited to the blocks that are needed
-  std::deque<float> effectives_;   // `effective_`, by block of `use_`
-  std::deque<std::int64_t> ends_;  // last step of each block of `use_`
+  double effective_ = 0;      // experts in use, exp(H) of 50 steps
+  std::deque<Block> blocks_;  // newest last, as many as are needed
   std::int64_t collapsing_since_ = -1, collapsed_since_ = -1;
   int falling_blocks_ = 0;
   double effective_before_ = 1;  // when the fall began

@@ -105,7 +105,7 @@ std::optional<LoadEpisode> OscillationWatch::judge(const RecentLoad& load, const
 
 void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& out) const {
   if (windows_ < kLastingWindows) return;
-  Finding finding = load.finding(FindingKind::oscillating_bias, Severity::warning, {since_, load.last_step()}, true);
+  Finding finding = load.finding(FindingKind::oscillating_bias, Severity::warning, since_);
   finding.metric = Metric::max_vio_window;
   finding.knobs = {&RouterConfig::bias_update_rate};
   const Anticorrelation& deepest = newest_.deepest;

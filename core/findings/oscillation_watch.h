@@ -13,7 +13,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/findings/load_episode.h"
 #include "core/findings/recent_load.h"
 
 namespace moescope {

@@ -132,17 +132,10 @@ bool RecentLoad::lasts(const Since& since, std::int64_t steps) const {
   return since.goes_on() && steps_since(since) >= steps && loads_ - since.loads >= kLeastLoads;
 }
 
-Finding RecentLoad::finding(FindingKind kind, Severity severity, StepRange steps, bool ongoing) const {
-  Finding finding;
-  finding.kind = kind;
-  finding.severity = severity;
-  finding.run = run_;
-  finding.layers = {layer_};
-  finding.steps = steps;
-  finding.ongoing = ongoing;
+Finding RecentLoad::finding(FindingKind kind, Severity severity, std::int64_t since) const {
+  Finding finding = layer_finding(kind, severity, run_, layer_, {since, last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.metric = FigureKey("utilisation");
-  finding.title = "Layer " + std::to_string(layer_);
   return finding;
 }
 

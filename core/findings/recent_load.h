@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,33 @@ struct LoadBlock {
   std::span<const float> max_vio;      // [n] MaxVio of the batches
   std::span<const float> assignments;  // [n] T K
 };
+
+// A past condition of a layer's load.
+struct LoadEpisode {
+  FindingKind kind;
+  StepRange steps;
+  int expert = -1;     // if the episode is about one expert
+  double max_vio = 0;  // for an oscillation: mean over its batches
+};
+
+// Windows in a row in which a condition holds.
+struct Lasting {
+  int windows = 0;
+  std::int64_t since = -1;
+  void follow(std::int64_t step, bool holds) {
+    windows = holds ? windows + 1 : 0;
+    if (windows == 1) since = step;
+  }
+};
+
+// Returns the indices of the experts for which `holds`.
+template <class Expert, class Holds>
+std::vector<int> experts_where(const std::vector<Expert>& experts, Holds holds) {
+  std::vector<int> found;
+  for (std::size_t e = 0; e < experts.size(); ++e)
+    if (std::invoke(holds, experts[e])) found.push_back(static_cast<int>(e));
+  return found;
+}
 
 // Start of a condition.
 struct Since {
@@ -93,8 +121,8 @@ class RecentLoad {
   bool lasts(const Since& since, std::int64_t steps) const;
   std::int64_t steps_since(const Since& since) const { return last_step_ - since.step + 1; }
 
-  // Returns a finding with the common members set; its title is the name of the layer.
-  Finding finding(FindingKind kind, Severity severity, StepRange steps, bool ongoing) const;
+  // Returns an ongoing finding with the common members set; its title is the name of the layer.
+  Finding finding(FindingKind kind, Severity severity, std::int64_t since) const;
 
  private:
   struct Kept {
