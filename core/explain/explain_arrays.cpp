@@ -115,27 +115,20 @@ std::optional<Parts> what_if(Context& at) {
     std::vector<double> values;
     for (const RouterFrame& router : at.frame->routers)
       if (const double of_layer = value(router); std::isfinite(of_layer)) values.push_back(of_layer);
-    if (values.empty()) return std::nullopt;
-    at.value = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return Parts{mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers) +
-                                        (padding ? ", padded to a multiple of " : ", at capacity factor ") +
-                                        num(parameter)};
+    return mean_of_layers(at, values,
+                          listed(at.info().moe_layers) +
+                              (padding ? ", padded to a multiple of " : ", at capacity factor ") + num(parameter));
   }
   if (!at.router) return std::nullopt;
   at.value = value(*at.router);
   const auto& counts = at.router->tokens_per_expert;
   const auto slots = static_cast<double>(total(counts));
   if (!std::isfinite(at.value) || slots <= 0) return std::nullopt;
-  if (!padding) {
-    const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
-    return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
-                 std::string(filler ? "rows missing up to" : "slots beyond") + " the room of " + num(room) +
-                     " an expert, ceil(c T K / E) with c = " + num(parameter) + ", of all slots"};
-  }
-  double rows = 0;
-  for (const std::uint32_t n : counts) rows += std::ceil(n / parameter) * parameter;
-  return Parts{"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
-               "rows after each expert's were filled up to a multiple of " + num(parameter) + ", and slots"};
+  if (padding) return padded_to(counts, parameter);
+  const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
+  return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
+               std::string(filler ? "rows missing up to" : "slots beyond") + " the room of " + num(room) +
+                   " an expert, ceil(c T K / E) with c = " + num(parameter) + ", of all slots"};
 }
 
 namespace {
@@ -252,9 +245,7 @@ std::optional<Parts> stability(Context& at) {
     std::vector<double> values;
     for (const TokenLayer& layer : now->layers)
       if (const double of_layer = value(layer.layer); std::isfinite(of_layer)) values.push_back(of_layer);
-    if (values.empty()) return std::nullopt;
-    at.value = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return Parts{mean_text(values), "mean over the MoE layers, against step " + grouped(reference)};
+    return mean_of_layers(at, values, "against step " + grouped(reference));
   }
   at.value = value(at.target.layer);
   const double of = static_cast<double>(now->text.size()) * (sets ? 1 : at.info().top_k);

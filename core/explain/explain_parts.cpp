@@ -8,6 +8,13 @@
 #include "core/io/words.h"
 
 namespace moescope::explaining {
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+}  // namespace
 
 std::string num(double value) {
   char text[40];
@@ -21,9 +28,7 @@ std::uint64_t total(const std::vector<std::uint32_t>& counts) {
 
 std::string many(const char* function, const std::vector<double>& values) {
   if (values.size() == 1) return num(values[0]);
-  std::string text = std::string(function) + "(";
-  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + num(values[i]);
-  return text + ")";
+  return std::string(function) + "(" + joined(values, ", ", num) + ")";
 }
 
 std::string mean_text(const std::vector<double>& values) {
@@ -32,13 +37,22 @@ std::string mean_text(const std::vector<double>& values) {
 }
 
 std::string sum_text(const std::vector<double>& values) {
-  if (values.size() > kMaxTerms) {
-    return std::to_string(values.size()) + " * " +
-           num(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
-  }
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? " + " : "") + num(values[i]);
-  return text;
+  if (values.size() <= kMaxTerms) return joined(values, " + ", num);
+  return std::to_string(values.size()) + " * " + num(mean_of(values));
+}
+
+std::optional<Parts> mean_of_layers(Context& at, const std::vector<double>& values, const std::string& note) {
+  if (values.empty()) return std::nullopt;
+  at.value = mean_of(values);
+  return Parts{mean_text(values), "mean over the MoE layers, " + note};
+}
+
+Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple) {
+  const auto slots = static_cast<double>(total(counts));
+  double rows = 0;
+  for (const std::uint32_t n : counts) rows += std::ceil(n / multiple) * multiple;
+  return {"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
+          "rows after each expert's were filled up to a multiple of " + num(multiple) + ", and slots"};
 }
 
 Parts plain(const Context& at, std::string note) {

@@ -41,6 +41,9 @@ std::string many(const char* function, const std::vector<double>& values);
 // Long lists are shortened to an expression of the same value.
 std::string mean_text(const std::vector<double>& values);
 std::string sum_text(const std::vector<double>& values);
+// The mean of layers' values; nullopt if there are none.
+std::optional<Parts> mean_of_layers(Context& at, const std::vector<double>& values, const std::string& note);
+Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple);  // of rows
 Parts plain(const Context& at, std::string note = {});
 Parts gradient_snr(const Context& at);
 Parts angle(const Context& at, const char* between);

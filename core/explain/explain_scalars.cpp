@@ -96,9 +96,7 @@ Parts step_ms(const Context& at) {
     names += (names.empty() ? "" : ", ") + std::string(phase_name(static_cast<Phase>(phase)));
   }
   if (values.empty()) return plain(at, "sum over the phases of the step");
-  std::string text;
-  for (const double ms : values) text += (text.empty() ? "" : " + ") + num(ms);
-  return {text, names};
+  return {joined(values, " + ", num), names};
 }
 
 Parts median_layer(const Context& at, Metric metric) {
@@ -201,11 +199,7 @@ Parts balance_loss(const Context& at) {
 }
 
 Parts padding(const Context& at) {
-  const auto slots = static_cast<double>(total(at.router->tokens_per_expert));
-  double rows = 0;
-  for (const std::uint32_t n : at.router->tokens_per_expert) rows += std::ceil(n / 32.0) * 32;
-  return {"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
-          "rows after each expert's were filled up to a multiple of 32, and slots"};
+  return padded_to(at.router->tokens_per_expert, 32);
 }
 
 Parts dropped(const Context& at) {

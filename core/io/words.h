@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,16 @@ std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
 // Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
 std::string listed(std::span<const int> numbers, std::size_t most = 6);
+// Joins the items, or what `text_of` makes of each: "a, b, c".
+template <class Items, class TextOf = std::identity>
+std::string joined(const Items& items, const char* between, TextOf text_of = {}) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += between;
+    text += std::invoke(text_of, item);
+  }
+  return text;
+}
 // "step 40" or "steps 40 to 90".
 std::string steps_in_words(std::int64_t first, std::int64_t last);
 // "1 expert", "12 experts".
