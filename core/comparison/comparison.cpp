@@ -11,35 +11,6 @@ namespace moescope {
 
 namespace {
 
-// The runs must outlive the track.
-GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce_loss, int layer = kWholeRun) {
-  GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
-  track.update();
-  return track;
-}
-
-// Calls take(bin, first, last) for each bin with steps; [first, last) are the indices of its steps in the track.
-template <class Take>
-void for_bins(const GapTrack& track, std::span<const std::int64_t> edges, Take take) {
-  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
-    const std::size_t first = track.place(edges[b]), last = track.place(edges[b + 1]);
-    if (first < last) take(b, first, last);
-  }
-}
-
-std::vector<PyramidBin> series_of(const GapTrack& track, std::span<const std::int64_t> edges) {
-  std::vector<PyramidBin> out(edges.size() - 1);
-  for_bins(track, edges,
-           [&](std::size_t b, std::size_t first, std::size_t last) { out[b] = track.raw().slice(first, last); });
-  return out;
-}
-
-std::vector<float> smoothed_of(const GapTrack& track, std::span<const std::int64_t> edges) {
-  std::vector<float> out(edges.size() - 1, kNoValue);
-  for_bins(track, edges, [&](std::size_t b, std::size_t, std::size_t last) { out[b] = track.smooth()[last - 1]; });
-  return out;
-}
-
 float mean_of(const History& history, Metric metric, StepRange window) {
   double sum = 0;
   int finite = 0;
@@ -55,18 +26,10 @@ float mean_of(const History& history, Metric metric, StepRange window) {
 
 }  // namespace
 
-std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
-                                   std::span<const std::int64_t> edges) {
-  return edges.empty() ? std::vector<PyramidBin>() : series_of(track_of(a, b, metric, layer), edges);
-}
-
-std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
-                                std::span<const std::int64_t> edges) {
-  return edges.empty() ? std::vector<float>() : smoothed_of(track_of(a, b, metric, layer), edges);
-}
-
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
-  return track_of(a, b).first_beyond(epsilon);
+  GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b));
+  track.update();
+  return track.first_beyond(epsilon);
 }
 
 std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b) {
@@ -180,18 +143,6 @@ void RunGaps::update() {
   if (!news) return;
   conclusions_.clear();
   for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
-}
-
-std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {
-  return series_of(track(place), slice_edges(range, bins));
-}
-
-std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const {
-  return smoothed_of(track(place), slice_edges(range, bins));
-}
-
-std::optional<std::int64_t> RunGaps::out_since(int place, double band) const {
-  return track(place).out_since(band);
 }
 
 const Conclusion& RunGaps::conclusion(int place) const {

@@ -1,8 +1,5 @@
-// Comparison of runs: gaps and final figures. verdict.h decides whether a gap is more than chance; operand_sqnr.h
-// measures the loss of precision by number formats.
-//
-// A gap is b - a at equal steps; steps that only one run has are left out. Smoothed: an exponential moving average over
-// every step from the first that both runs have (gap_track.h).
+// Comparison of runs: gaps (gap_track.h) and final figures. verdict.h decides whether a gap is more than chance;
+// operand_sqnr.h measures the loss of precision by number formats.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +12,6 @@
 #include "core/history/history.h"
 
 namespace moescope {
-
-// Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
-std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
-                                   std::span<const std::int64_t> edges);
-// Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
-std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
-                                std::span<const std::int64_t> edges);
 
 // Divergence is the first step at which |loss_b - loss_a| > epsilon, or at which only one loss is NaN or infinite.
 inline constexpr double kGapEpsilon = 0.05;  // unless the user chooses another
@@ -79,14 +69,10 @@ class RunGaps {
   int runs() const { return static_cast<int>(runs_.size()); }  // number of runs beside run A
 
   // Results of the run at `place`, counted from 1.
-  std::vector<PyramidBin> series(int place, StepRange range, int bins) const;
-  std::vector<float> smoothed(int place, StepRange range, int bins) const;
-  std::optional<std::int64_t> out_since(int place, double band) const;  // GapTrack::out_since
+  const GapTrack& track(int place) const { return runs_[static_cast<std::size_t>(place - 1)].track; }
   const Conclusion& conclusion(int place) const;
 
  private:
-  const GapTrack& track(int place) const { return runs_[static_cast<std::size_t>(place - 1)].track; }
-
   Metric loss_;
   std::vector<PairedTrack> runs_, twins_;
   Judging judging_;

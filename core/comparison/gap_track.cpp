@@ -21,19 +21,7 @@ float GapTrack::Average::get() const {
   return weight_ > 0 ? static_cast<float>(sum_ / weight_) : kNoValue;
 }
 
-GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric, int layer)
-    : a_(std::move(a)), b_(std::move(b)), metric_(metric), layer_(layer) {}
-
-void GapTrack::forget() {
-  read_ = {};
-  steps_ = {};
-  raw_ = smooth_ = {};
-  average_ = {};
-  identical_ = true;
-  measured_ = false;
-  lost_ = first_lost_ = beyond_ = std::nullopt;
-  looked_ = 0;
-}
+GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric) : a_(std::move(a)), b_(std::move(b)), metric_(metric) {}
 
 bool GapTrack::update() {
   const std::uint64_t sequence = a_->sequence() + b_->sequence();
@@ -43,7 +31,7 @@ bool GapTrack::update() {
   const StepRange both = of_a.empty() || of_b.empty()
                              ? StepRange{}
                              : StepRange{std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
-  if (truncations != truncations_ || both.empty() || both.first != read_.first) forget();
+  if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
   seen_ = sequence;
   truncations_ = truncations;
   const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
@@ -51,8 +39,8 @@ bool GapTrack::update() {
   read_ = both;
   std::vector<std::int64_t> steps;
   std::ranges::set_intersection(a_->steps_in(news), b_->steps_in(news), std::back_inserter(steps));
-  const std::vector<float> values_a = a_->values_at(metric_, layer_, steps),
-                           values_b = b_->values_at(metric_, layer_, steps);
+  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, steps),
+                           values_b = b_->values_at(metric_, kWholeRun, steps);
   for (std::size_t i = 0; i < steps.size(); ++i) add(steps[i], values_a[i], values_b[i]);
   for (Pyramid* series : {&raw_, &smooth_})
     while (series->bytes() > kMaxBytes && series->forget_older_half()) {
@@ -77,16 +65,26 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   if (!first_lost_ && !is_missing(of_a) && !is_missing(of_b)) first_lost_ = step;
 }
 
-std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
-  if (epsilon != epsilon_) {
-    epsilon_ = epsilon;
-    beyond_.reset();
-    looked_ = 0;
+std::vector<PyramidBin> GapTrack::series(std::span<const std::int64_t> edges) const {
+  std::vector<PyramidBin> bins;
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) bins.push_back(raw_.slice(place(edges[b]), place(edges[b + 1])));
+  return bins;
+}
+
+std::vector<float> GapTrack::smoothed(std::span<const std::int64_t> edges) const {
+  std::vector<float> averages;
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
+    const std::size_t end = place(edges[b + 1]);
+    averages.push_back(place(edges[b]) < end ? smooth_[end - 1] : kNoValue);
   }
+  return averages;
+}
+
+std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
   const std::size_t end = first_lost_ ? place(*first_lost_) : steps_.size();
-  for (; !beyond_ && looked_ < end; ++looked_)
-    if (std::fabs(static_cast<double>(raw_[looked_])) > epsilon) beyond_ = steps_[looked_];
-  return beyond_ ? beyond_ : first_lost_;
+  for (std::size_t i = 0; i < end; ++i)
+    if (std::fabs(static_cast<double>(raw_[i])) > epsilon) return steps_[i];
+  return first_lost_;
 }
 
 std::optional<std::int64_t> GapTrack::out_since(double band) const {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "core/history/history.h"
 #include "core/history/step_rows.h"
@@ -20,7 +22,7 @@ inline constexpr double kGapFactor = 0.98;
 
 class GapTrack {
  public:
-  GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss, int layer = kWholeRun);
+  GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss);
 
   // Adds new steps; starts again if one of the runs was rewound. Returns false if nothing is new.
   bool update();
@@ -38,11 +40,14 @@ class GapTrack {
   StepRange last_steps(std::int64_t n, std::int64_t upto) const;  // range of the newest n up to `upto`
   const Pyramid& raw() const { return raw_; }                     // gap; kNoValue unless both values are finite
   const Pyramid& smooth() const { return smooth_; }               // smoothed gap; kNoValue before the first gap
+  // Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
+  std::vector<PyramidBin> series(std::span<const std::int64_t> edges) const;
+  // Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
+  std::vector<float> smoothed(std::span<const std::int64_t> edges) const;
 
   bool identical() const { return measured_ && identical_; }  // every gap is 0
   std::optional<std::int64_t> lost() const { return lost_; }  // first step from which only one run is finite
-  // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite. A repeated call reads
-  // only new steps.
+  // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
   // Returns the step from which the smoothed gap stays larger than `band` up to the end; nullopt if it ends within
   // `band`.
@@ -57,12 +62,10 @@ class GapTrack {
    private:
     double sum_ = 0, weight_ = 0;
   };
-  void forget();
   void add(std::int64_t step, float of_a, float of_b);
 
   HistoryPtr a_, b_;
   Metric metric_;
-  int layer_;
   std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
   StepRange read_;                            // steps of both runs read so far
   StepRows steps_;                            // steps that both runs have
@@ -70,9 +73,6 @@ class GapTrack {
   Average average_;
   bool measured_ = false, identical_ = true;
   std::optional<std::int64_t> lost_, first_lost_;
-  mutable std::optional<std::int64_t> beyond_;
-  mutable double epsilon_ = -1;     // epsilon of the cached first_beyond()
-  mutable std::size_t looked_ = 0;  // number of steps searched for it
 };
 
 }  // namespace moescope

@@ -286,8 +286,10 @@ class CompareTest : public QObject {
     const PairedRun twins[] = {{h[2], false}};
     const Conclusion conclusion = conclude(h[0], {h[1]}, twins);
     QCOMPARE(conclusion.steps, (StepRange{10, 59}));
-    const auto raw = gap_series(*h[0], *h[1], Metric::ce_loss, kWholeRun, slice_edges(all, 60));
-    const auto smooth = smoothed_gap(*h[0], *h[1], Metric::ce_loss, kWholeRun, slice_edges(all, 60));
+    GapTrack gap(h[0], h[1]);
+    gap.update();
+    const auto raw = gap.series(slice_edges(all, 60));
+    const auto smooth = gap.smoothed(slice_edges(all, 60));
     QCOMPARE(column(gaps, 1).size(), 60);
     for (int step : {0, 1, 30, 59}) {
       QCOMPARE(column(gaps, 1)[step].toFloat(), static_cast<float>(raw[step].mean()));

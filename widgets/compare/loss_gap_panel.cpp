@@ -46,9 +46,9 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
   curves_.clear();
   for (const GapSeries& each : series_) {
     Curve& curve = curves_.emplace_back();
-    if (drawn != Gaps::smoothed) curve.raw = gaps.series(each.place, range(), bins());
+    if (drawn != Gaps::smoothed) curve.raw = gaps.track(each.place).series(slice_edges(range(), bins()));
     if (drawn != Gaps::each_step) {
-      curve.values = gaps.smoothed(each.place, range(), bins());
+      curve.values = gaps.track(each.place).smoothed(slice_edges(range(), bins()));
       continue;
     }
     for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
@@ -350,7 +350,7 @@ Panel::Answer LossGapPanel::answer() const {
   QStringList sentences, outside;
   std::vector<int> inside;
   for (const int place : judged_->candidates()) {
-    const auto since = judged_->gaps().out_since(place, static_cast<double>(band));
+    const auto since = judged_->gaps().track(place).out_since(static_cast<double>(band));
     const QString letter = runLetter(*selection_, place);
     if (!since) {
       inside.push_back(place);
@@ -385,8 +385,10 @@ QString LossGapPanel::csv() const {
     const QString name = runLabel(*selection_, run);
     text += QLatin1Char(',') + csvField(QString("%1 minus A, cross-entropy [nats/token]").arg(name)) +
             QLatin1Char(',') + csvField(QString("%1 minus A, smoothed [nats/token]").arg(name));
-    raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
-    columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
+    GapTrack gap(histories[0], histories[run]);
+    gap.update();
+    raw.push_back(gap.series(edges));
+    columns.push_back(gap.smoothed(edges));
   }
   std::vector<Conclusion> conclusions;
   for (const PairedRun& other : runs_->others(*selection_)) {

@@ -38,10 +38,16 @@ Loss noisy(
   return [rng, normal, shift](std::int64_t step) { return falling(step) + (*normal)(*rng) + shift(step); };
 }
 
+GapTrack gap_of(const HistoryPtr& a, const HistoryPtr& b) {
+  GapTrack gap(a, b);
+  gap.update();
+  return gap;
+}
+
 TEST(Gap, IsBMinusAOnStepsThatBothTook) {
   const auto a = history("a", 10, [](std::int64_t step) { return 0.25 * static_cast<double>(step); });
   const auto b = history("b", 6, [](std::int64_t step) { return 0.5 * static_cast<double>(step); });
-  const auto bins = gap_series(*a, *b, Metric::ce_loss, kWholeRun, slice_edges({0, 7}, 4));
+  const auto bins = gap_of(a, b).series(slice_edges({0, 7}, 4));
   ASSERT_EQ(bins.size(), 4u);
   EXPECT_EQ(bins[1].finite, 2u);
   EXPECT_FLOAT_EQ(bins[1].min, 0.5f);
@@ -55,15 +61,15 @@ TEST(Gap, StepsWithoutALossHaveNone) {
   const auto b = history("b", 4, [](std::int64_t step) {
     return step == 2 ? std::numeric_limits<double>::infinity() : falling(step) + 1;
   });
-  const auto bins = gap_series(*a, *b, Metric::ce_loss, kWholeRun, slice_edges({0, 3}, 1));
+  const auto bins = gap_of(a, b).series(slice_edges({0, 3}, 1));
   EXPECT_EQ(bins[0].finite, 3u);
   EXPECT_NEAR(bins[0].mean(), 1, 1e-6);
 }
 
 TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
   const auto a = history("a", 300, noisy(1, 0.1)), b = history("b", 300, noisy(2, 0.1));
-  const auto whole = smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, slice_edges({0, 299}, 300));
-  const auto part = smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, slice_edges({200, 249}, 5));
+  const auto whole = gap_of(a, b).smoothed(slice_edges({0, 299}, 300));
+  const auto part = gap_of(a, b).smoothed(slice_edges({200, 249}, 5));
   EXPECT_EQ(part[0], whole[209]);
   EXPECT_EQ(part[4], whole[249]);
   double sum = 0, weight = 0;  // the definition, once more
@@ -148,15 +154,12 @@ TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
   const auto check = [&](const char* when) {
     gaps.set(a, {{b, true}, {n, true}}, twins);
     const StepRange range{5, 150};
-    EXPECT_TRUE(same_bits(gaps.smoothed(1, range, 13),
-                          smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, slice_edges(range, 13))))
-        << when;
-    const auto fresh = gap_series(*a, *b, Metric::ce_loss, kWholeRun, slice_edges(range, 13)),
-               kept = gaps.series(1, range, 13);
-    for (std::size_t i = 0; i < fresh.size(); ++i) EXPECT_EQ(kept[i].sum, fresh[i].sum) << when;
-    GapTrack track(a, b);
-    track.update();
-    EXPECT_EQ(gaps.out_since(1, 0.002), track.out_since(0.002)) << when;
+    const std::vector<std::int64_t> edges = slice_edges(range, 13);
+    const GapTrack &kept = gaps.track(1), fresh = gap_of(a, b);
+    EXPECT_TRUE(same_bits(kept.smoothed(edges), fresh.smoothed(edges))) << when;
+    const auto kept_bins = kept.series(edges), bins = fresh.series(edges);
+    for (std::size_t i = 0; i < bins.size(); ++i) EXPECT_EQ(kept_bins[i].sum, bins[i].sum) << when;
+    EXPECT_EQ(kept.out_since(0.002), fresh.out_since(0.002)) << when;
     EXPECT_EQ(gaps.conclusion(1).text, conclude(a, {b, true}, twins).text) << when;
   };
   check("at first");
