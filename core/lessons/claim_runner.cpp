@@ -8,8 +8,6 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
-#include <thread>
-#include <tuple>
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
@@ -43,7 +41,7 @@ class ClaimRuns {
   explicit ClaimRuns(std::span<const Claim> claims) {
     for (const Claim& claim : claims)
       for (int seed = 0; seed < claim.seeds; ++seed)
-        for (const RunConfig& config : claim.runs.configs) add({with_seed(config, seed), claim.steps});
+        for (const RunConfig& config : claim.runs) add({with_seed(config, seed), claim.steps});
     // Large models first, so that none of them trains alone at the end.
     for (std::size_t i = 0; i < runs_.size(); ++i) order_.push_back(i);
     std::ranges::stable_sort(order_, std::greater(), [&](std::size_t i) {
@@ -81,40 +79,26 @@ void train(ClaimRun& run) {
   if (!trouble) run.history = engine.histories().front();
 }
 
-// One thread for every run from here on, and as before at the end.
-class OneThreadEach {
- public:
-  OneThreadEach() : all_(num_threads()) { set_num_threads(1); }
-  ~OneThreadEach() { set_num_threads(all_); }
-  OneThreadEach(const OneThreadEach&) = delete;
-  int all() const { return all_; }
-
- private:
-  int all_;
-};
-
-void train_all(ClaimRuns& runs, int threads, const std::function<void(int, int)>& progress) {
+// The loops of a run run on its thread, since they are inside of the loop over the runs.
+void train_all(ClaimRuns& runs, const std::function<void(int, int)>& progress) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;
   int ended = 0;
-  const auto work = [&] {
-    for (std::size_t place = next++; place < runs.size(); place = next++) {
-      try {
-        train(runs.to_train(place));
-        const std::lock_guard lock(mutex);
-        if (progress) progress(++ended, static_cast<int>(runs.size()));
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-        next = runs.size();
-      }
+  const int all = static_cast<int>(runs.size());
+  parallel_for(all, [&](int) {
+    const std::size_t place = next++;
+    if (place >= runs.size()) return;
+    try {
+      train(runs.to_train(place));
+      const std::lock_guard lock(mutex);
+      if (progress) progress(++ended, all);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+      next = runs.size();
     }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (int i = 0; i < std::min(threads, static_cast<int>(runs.size())); ++i) workers.emplace_back(work);
-  }
+  });
   if (error) std::rethrow_exception(error);
 }
 
@@ -129,7 +113,7 @@ ClaimResult measure(const Claim& claim, std::size_t index, const ClaimRuns& runs
   const ClaimComparison& comparison = claim.comparisons[index];
   ClaimResult result{claim.name, static_cast<int>(index), settings_digest(claim), claim.steps, {}, {}};
   const auto value = [&](int run, int seed) {
-    const RunConfig& config = claim.runs.configs[static_cast<std::size_t>(run)];
+    const RunConfig& config = claim.runs[static_cast<std::size_t>(run)];
     return figure_of(runs.of(with_seed(config, seed), claim.steps), comparison);
   };
   for (int seed = 0; seed < claim.seeds; ++seed) {
@@ -149,9 +133,8 @@ std::string today() {
 
 ClaimResults try_claims(std::span<const Claim> claims, const std::function<void(int, int)>& progress) {
   ClaimRuns runs(claims);
-  const OneThreadEach one;
-  train_all(runs, one.all(), progress);
-  ClaimResults results{today(), counted(one.all(), "thread", "threads") + ", " + kernels_here().text(), {}};
+  train_all(runs, progress);
+  ClaimResults results{today(), counted(num_threads(), "thread", "threads") + ", " + kernels_here().text(), {}};
   for (const Claim& claim : claims)
     for (std::size_t i = 0; i < claim.comparisons.size(); ++i) results.results.push_back(measure(claim, i, runs));
   return results;
