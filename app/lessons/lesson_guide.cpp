@@ -107,7 +107,7 @@ void LessonGuide::begin() {
   entering_ = !lesson_.runs.empty();
   openTensors();
   showStep();
-  if (entering_) tasks_.startRuns(lesson_.runs.configs);
+  if (entering_) tasks_.startRuns(lesson_.runs);
   timer_.start();
 }
 

@@ -67,7 +67,7 @@ bool LessonTasks::runsAreOurs() const {
 void LessonTasks::perform(const LessonTask& task) {
   switch (task.kind) {
     case LessonTask::Kind::start:
-      return startRuns(task.start.configs);
+      return startRuns(task.start);
     case LessonTask::Kind::run_until:
       return control_->runUntil(task.until);
     case LessonTask::Kind::set:

@@ -1,14 +1,16 @@
 // Rules that involve several keys of a config, shared by validate() and by the TOML reader, which knows the line
-// numbers; and the text of a value in TOML.
+// numbers; and values in TOML.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
+#include "core/io/toml_text.h"
 
 namespace moescope {
 
@@ -26,5 +28,7 @@ void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, co
                        const std::string& file, std::vector<ConfigProblem>& problems);
 
 std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a decimal point
+// Returns the value of a node, a double for a whole number if the field needs one; nullopt: it is not one value.
+std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field);
 
 }  // namespace moescope

@@ -15,7 +15,7 @@
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
-#include "core/io/toml_text.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -135,30 +135,19 @@ struct Reader {
 
   void read_field(const ConfigField& field, const toml::node& node, int line) {
     lines[field] = line;
-    ConfigValue value;
-    if (node.is_boolean()) {
-      value = **node.as_boolean();
-    } else if (node.is_integer() && field.get(RunConfig{}).index() == 2) {
-      value = static_cast<double>(**node.as_integer());
-    } else if (node.is_integer()) {
-      value = **node.as_integer();
-    } else if (node.is_floating_point()) {
-      value = **node.as_floating_point();
-    } else if (node.is_string()) {
-      value = **node.as_string();
-    } else {
+    const std::optional<ConfigValue> value = value_of(node, field);
+    if (!value)
       problem(line, field.key,
               node.is_array()   ? "is an array, allowed is one value"
               : node.is_table() ? "is a section, allowed is one value"
                                 : "is a date or time, allowed is a number, text, true or false");
-      return;
-    }
-    if (std::string message = check_field(field, value); !message.empty())
+    else if (std::string message = check_field(field, *value); !message.empty())
       problem(line, field.key, message);
     else
-      field.set(parsed.config, value);
+      field.set(parsed.config, *value);
   }
 };
+
 std::string toml_text(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -182,22 +171,12 @@ void append_wrapped(std::string& out, const std::string& text, std::size_t width
 }
 
 std::string allowed_text(const ConfigField& field) {
-  if (!field.choices.empty()) {
-    std::string text;
-    for (const std::string& choice : field.choices) text += (text.empty() ? "" : " | ") + choice;
-    return text;
-  }
+  if (!field.choices.empty()) return joined(field.choices, " | ");
   const std::size_t type = field.get(RunConfig{}).index();
   if (type == 0) return "true | false";
   if (type == 3) return "text";
   return to_string(ConfigValue(field.min)) + " to " + to_string(ConfigValue(field.max)) +
          (field.unit.empty() ? "" : " " + field.unit);
-}
-
-ParsedConfig unreadable(const std::string& path, const std::string& why) {
-  ParsedConfig parsed;
-  parsed.problems.push_back({path, 0, "", why});
-  return parsed;
 }
 
 }  // namespace
@@ -207,6 +186,16 @@ std::string toml_value(const ConfigValue& value) {
   std::string written = to_string(value);
   if (std::holds_alternative<double>(value) && written.find_first_of(".e") == std::string::npos) written += ".0";
   return written;
+}
+
+std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
+  if (const auto* flag = node.as_boolean()) return **flag;
+  if (const auto* text = node.as_string()) return **text;
+  if (const auto* real = node.as_floating_point()) return **real;
+  const auto* integer = node.as_integer();
+  if (!integer) return std::nullopt;
+  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
+  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
 }
 
 std::string nearest_key(std::string_view given) {
@@ -276,16 +265,24 @@ ParsedConfig parse_config(std::string_view text, std::string_view file_name, con
   return std::move(reader.parsed);
 }
 
+std::string read_toml_file(const std::string& path, std::size_t most_bytes, const char* what, std::string& text) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return "no such file";
+  try {
+    text = read_file(path, most_bytes, what);
+    return {};
+  } catch (const std::runtime_error& error) {
+    return std::string(error.what()).substr(path.size() + 2);
+  }
+}
+
 ParsedConfig load_config(const std::string& path, const RunConfig& base) {
   std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
-  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, expected a TOML file");
-  try {
-    return parse_config(read_file(path, kMaxConfigBytes, "run config"), path, base);
-  } catch (const std::runtime_error& error) {
-    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
-  }
+  std::string text;
+  const std::string why = std::filesystem::is_directory(path, error)
+                              ? "is a folder, expected a TOML file"
+                              : read_toml_file(path, kMaxConfigBytes, "run config", text);
+  return why.empty() ? parse_config(text, path, base) : ParsedConfig{{}, {}, {{path, 0, "", why}}};
 }
 
 namespace {
@@ -339,12 +336,8 @@ std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
 
 ParsedConfig load_preset(std::string_view name) {
   if (const PresetFile file = preset_file(name); !file.text.empty()) return parse_config(file.text, file.name);
-  std::string message = "is \"" + std::string(name) + "\", allowed are";
-  for (const std::string& known : preset_names()) message += (known == "nano" ? " " : ", ") + known;
-  for (const std::string& known : comparison_preset_names()) message += ", " + known;
-  ParsedConfig parsed;
-  parsed.problems.push_back({"", 0, "preset", message});
-  return parsed;
+  const std::string allowed = joined(preset_names(), ", ") + ", " + joined(comparison_preset_names(), ", ");
+  return {{}, {}, {{"", 0, kPresetKey, "is \"" + std::string(name) + "\", allowed are " + allowed}}};
 }
 
 std::string to_toml(const RunConfig& config) {

@@ -24,6 +24,8 @@ struct ParsedConfig {
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name, const RunConfig& base = {});
 // A file that cannot be read is a problem in the result.
 ParsedConfig load_config(const std::string& path, const RunConfig& base = {});
+// Reads a user's TOML file into `text`. Returns why it cannot be read, empty if it can. `what`: as in read_file().
+std::string read_toml_file(const std::string& path, std::size_t most_bytes, const char* what, std::string& text);
 // Names of the presets in teaching order: assets/presets/<name>.toml with one run each, and
 // assets/presets/compare/<name>.toml with several runs. load_preset() takes either.
 std::vector<std::string> preset_names();

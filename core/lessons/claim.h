@@ -41,7 +41,8 @@ struct Claim {
   std::string title, statement, source;
   std::int64_t steps = 0;
   int seeds = 0;
-  LessonRuns runs;  // of the first seed; without telemetry that no comparison reads, routers at every 20th step
+  std::vector<RunConfig>
+      runs;  // of the first seed; without telemetry that no comparison reads, routers at every 20th step
   std::vector<ClaimComparison> comparisons;
 };
 

@@ -15,10 +15,8 @@ namespace {
 constexpr const char* kKeptResults = "claims/results.toml";
 
 std::string number_list(std::span<const double> numbers) {
-  std::string list;
-  for (const double each : numbers)
-    list += (list.empty() ? "" : ", ") + (std::isnan(each) ? std::string("nan") : formatted("%#.7g", each));
-  return "[" + list + "]";
+  const auto text = [](double each) { return std::isnan(each) ? std::string("nan") : formatted("%#.7g", each); };
+  return "[" + joined(numbers, ", ", text) + "]";
 }
 
 std::vector<double> numbers_of(TomlSection& section, std::string_view key) {
@@ -80,10 +78,7 @@ ClaimResults parse_claim_results(std::string_view text, std::string_view file) {
     TomlSection root(table, "", problems);
     results.date = root.required_text("date");
     results.machine = root.required_text("machine");
-    root.each("result", [&](const toml::table& each, const std::string& path) {
-      TomlSection section(each, path, problems);
-      results.results.push_back(read_result(section));
-    });
+    root.each("result", [&](TomlSection& result) { results.results.push_back(read_result(result)); });
   } catch (const toml::parse_error& error) {
     problems.add(static_cast<int>(error.source().begin.line), "", std::string(error.description()));
   }

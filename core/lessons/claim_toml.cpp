@@ -1,15 +1,13 @@
 // Reads claims from TOML files and reports all problems at once, each with its line.
 #include <algorithm>
-#include <filesystem>
 #include <span>
 
 #include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/io/assets.h"
-#include "core/io/input_file.h"
 #include "core/io/toml_text.h"
 #include "core/io/words.h"
 #include "core/lessons/claim.h"
-#include "core/lessons/run_figures.h"
 #include "core/lessons/toml_section.h"
 
 namespace moescope {
@@ -32,16 +30,16 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   ClaimComparison comparison;
   comparison.text = section.required_text("text");
   comparison.published = section.required_text("published");
-  comparison.run = read_run_of(section, "run", 1, claim.runs.configs.size());
-  comparison.against = read_run_of(section, "against", 0, claim.runs.configs.size());
+  comparison.run = read_run_of(section, "run", 1, claim.runs.size());
+  comparison.against = read_run_of(section, "against", 0, claim.runs.size());
   if (comparison.run == comparison.against) section.problem("run", "must be another run than against");
   const std::string figure = section.required_text("figure");
-  if (const auto metric = metric_named(figure))
+  if (const auto metric = find_scalar(figure))
     comparison.metric = *metric;
   else if (!figure.empty())
     section.problem("figure", "there is no metric " + figure);
   comparison.last = section.integer("last", 1, 1, std::max<std::int64_t>(1, claim.steps));
-  for (const RunConfig& config : claim.runs.configs)
+  for (const RunConfig& config : claim.runs)
     if (const int every = config.telemetry.validation_every;
         comparison.metric == Metric::val_loss && (every == 0 || every > comparison.last)) {
       section.problem("last", "is " + std::to_string(comparison.last) + ", in which run " + config.name +
@@ -82,40 +80,20 @@ ParsedClaim read_claim(const toml::table& table, std::string_view file) {
     claim.seeds = static_cast<int>(root.integer("seeds", 1, 1, kMaxClaimSeeds));
     for (const char* key : {"steps", "seeds"})
       if (!root.has(key)) root.problem(key, "is missing");
-    if (const toml::table* runs = root.table("runs")) {
-      TomlSection section(*runs, "runs", problems);
-      claim.runs = read_runs(section, {});
-    }
-    if (claim.runs.configs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
-    root.each("compare", [&](const toml::table& each, const std::string& path) {
-      TomlSection section(each, path, problems);
-      claim.comparisons.push_back(read_comparison(section, claim));
-    });
+    root.inside("runs", [&](TomlSection& runs) { claim.runs = read_runs(runs, {}); });
+    if (claim.runs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
+    root.each("compare", [&](TomlSection& section) { claim.comparisons.push_back(read_comparison(section, claim)); });
     if (claim.comparisons.empty()) root.problem("compare", "a claim needs at least one [[compare]]");
-    for (RunConfig& config : claim.runs.configs) measure_only(claim.comparisons, config);
+    for (RunConfig& config : claim.runs) measure_only(claim.comparisons, config);
   }
   problems.sort();
   return {std::move(claim), std::move(problems.found)};
 }
 
-ParsedClaim no_claim(std::string_view file, int line, const std::string& why) {
-  return {{}, {{std::string(file), line, "", why}}};
-}
-
 std::vector<std::string_view> claim_assets() {
-  std::vector<std::string_view> names;
-  for (const Asset& each : assets())
-    if (each.name.starts_with(kClaims) && each.name != kClaimResults) names.push_back(each.name);
-  std::ranges::sort(names);
+  std::vector<std::string_view> names = assets_in(kClaims);
+  std::erase(names, kClaimResults);
   return names;
-}
-
-// "frozen-router" of "claims/01-frozen-router.toml".
-std::string claim_name(std::string_view file) {
-  std::string name = std::filesystem::path(file).stem().string();
-  const std::size_t digits = name.find_first_not_of("0123456789");
-  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
-  return name;
 }
 
 }  // namespace
@@ -123,35 +101,28 @@ std::string claim_name(std::string_view file) {
 ParsedClaim parse_claim(std::string_view text, std::string_view file) {
   try {
     ParsedClaim parsed = read_claim(parse_toml(text, file), file);
-    parsed.claim.name = claim_name(file);
+    parsed.claim.name = name_without_number(file);
     return parsed;
   } catch (const toml::parse_error& error) {
-    return no_claim(file, static_cast<int>(error.source().begin.line), std::string(error.description()));
+    return unread<ParsedClaim>(file, std::string(error.description()), static_cast<int>(error.source().begin.line));
   }
 }
 
 std::vector<std::string> claim_names() {
   std::vector<std::string> names;
-  for (const std::string_view each : claim_assets()) names.push_back(claim_name(each));
+  for (const std::string_view each : claim_assets()) names.push_back(name_without_number(each));
   return names;
 }
 
 ParsedClaim find_claim(std::string_view name) {
-  std::string list;
-  for (const std::string_view each : claim_assets()) {
-    if (name == claim_name(each)) return parse_claim(asset(each), each);
-    list += (list.empty() ? "" : ", ") + claim_name(each);
-  }
+  for (const std::string_view each : claim_assets())
+    if (name == name_without_number(each)) return parse_claim(asset(each), each);
   if (!name.ends_with(".toml"))
-    return no_claim(name, 0, "no such claim, allowed are " + list + ", or the path of a .toml file");
-  const std::string path(name);
-  std::error_code code;
-  if (!std::filesystem::exists(path, code)) return no_claim(path, 0, "no such file");
-  try {
-    return parse_claim(read_file(path, kMaxClaimBytes, "claim"), path);
-  } catch (const std::runtime_error& error) {
-    return no_claim(path, 0, std::string(error.what()).substr(path.size() + 2));
-  }
+    return unread<ParsedClaim>(
+        name, "no such claim, allowed are " + joined(claim_names(), ", ") + ", or the path of a .toml file");
+  std::string text;
+  const std::string why = read_toml_file(std::string(name), kMaxClaimBytes, "claim", text);
+  return why.empty() ? parse_claim(text, name) : unread<ParsedClaim>(name, why);
 }
 
 std::vector<Claim> published_claims() {
@@ -162,7 +133,7 @@ std::vector<Claim> published_claims() {
 
 std::string settings_digest(const Claim& claim) {
   std::string text = std::to_string(claim.steps);
-  for (const RunConfig& config : claim.runs.configs) {
+  for (const RunConfig& config : claim.runs) {
     text += '\n';
     for (const ConfigDifference& each : difference(RunConfig{}, config))
       if (!each.setting.is_in<TelemetryConfig>() && !each.setting.is_in<ParallelConfig>())

@@ -81,19 +81,13 @@ struct LessonSetting {
   ConfigValue value;
 };
 
-// The runs of a lesson; empty if the lesson is about tensors alone.
-struct LessonRuns {
-  std::vector<RunConfig> configs;  // A first
-  bool empty() const { return configs.empty(); }
-};
-
 // Used instead of a run's index: every run of the lesson.
 inline constexpr int kAllRuns = -1;
 
 struct LessonTask {
   enum class Kind { start, run_until, set, twin, show } kind = Kind::run_until;
-  std::string text;  // text of the button
-  LessonRuns start;  // these runs replace the open ones, paused at step 0
+  std::string text;              // text of the button
+  std::vector<RunConfig> start;  // these runs replace the open ones, paused at step 0
   std::int64_t until = 0;
   int run = 0;                          // for set; may be kAllRuns
   std::vector<LessonSetting> settings;  // for set and twin
@@ -135,7 +129,7 @@ struct Lesson {
   std::string name;  // file name without number and suffix
   std::string title, teaches;
   int minutes = 0;
-  LessonRuns runs;
+  std::vector<RunConfig> runs;  // A first; empty if the lesson is about tensors alone
   std::vector<LessonTensor> tensors;
   std::vector<LessonStep> steps;
 };
@@ -146,7 +140,6 @@ struct ParsedLesson {
 };
 // `seed` replaces the seed of every run and tensor; a run with its own seed keeps the difference to the first run's.
 ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std::optional<std::int64_t> seed = {});
-ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed = {});
 
 // Returns the built-in lessons in teaching order.
 std::vector<std::string> lesson_names();

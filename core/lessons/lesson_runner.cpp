@@ -49,7 +49,7 @@ void add_twin(const LessonTask& task, LiveRuns& live) {
 void perform(const LessonTask& task, std::unique_ptr<LiveRuns>& live) {
   switch (task.kind) {
     case LessonTask::Kind::start:
-      live = std::make_unique<LiveRuns>(task.start.configs, "");
+      live = std::make_unique<LiveRuns>(task.start, "");
       break;
     case LessonTask::Kind::run_until:
       live->run_until(task.until);
@@ -70,7 +70,7 @@ LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const st
   LessonOutcome outcome;
   LessonReader reader(lesson.tensors);
   std::unique_ptr<LiveRuns> live;
-  if (!lesson.runs.empty()) live = std::make_unique<LiveRuns>(lesson.runs.configs, "");
+  if (!lesson.runs.empty()) live = std::make_unique<LiveRuns>(lesson.runs, "");
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
     const LessonStep& step = lesson.steps[i];
     for (const LessonTask& task : step.tasks) {

@@ -1,13 +1,13 @@
 // Reads lessons from TOML files and reports all problems at once, each with its line.
 #include <algorithm>
-#include <filesystem>
 
 #include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/findings/findings.h"
 #include "core/io/assets.h"
-#include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/toml_text.h"
+#include "core/io/words.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_section.h"
@@ -66,15 +66,12 @@ class LessonParser {
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
       lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
-      root.each("tensor", [this](const toml::table& t, const std::string& path) { read_tensor(t, path); });
-      if (const toml::table* runs = root.table("runs")) {
-        TomlSection section(*runs, "runs", problems_);
-        lesson_.runs = read_runs(section, seed_);
-        runs_open_ = lesson_.runs.configs.size();
-      }
+      root.each("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
+      root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });
+      runs_open_ = lesson_.runs.size();
       if (lesson_.runs.empty() && lesson_.tensors.empty())
         problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to look at");
-      root.each("step", [this](const toml::table& t, const std::string& path) { read_step(t, path); });
+      root.each("step", [this](TomlSection& step) { read_step(step); });
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
     }
     problems_.sort();
@@ -92,8 +89,7 @@ class LessonParser {
     if (!name.empty() && !tensor_named(name)) section.problem("tensor", "there is no [[tensor]] named " + name);
   }
 
-  void read_tensor(const toml::table& table, const std::string& path) {
-    TomlSection section(table, path, problems_);
+  void read_tensor(TomlSection& section) {
     LessonTensor tensor;
     tensor.name = section.required_text("name");
     tensor.about = section.text("about");
@@ -117,7 +113,8 @@ class LessonParser {
     const LessonFigureInfo* info = find_lesson_figure(figure.key);
     if (!info) {
       if (!figure.key.empty())
-        section.problem("figure", "there is no figure " + figure.key + ", allowed are " + keys());
+        section.problem("figure", "there is no figure " + figure.key + ", allowed are " +
+                                      joined(lesson_figures(), ", ", &LessonFigureInfo::key));
       figure.key = "ce_loss";
       info = find_lesson_figure(figure.key);
     }
@@ -153,9 +150,8 @@ class LessonParser {
     figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
-    if (section.has("from")) figure.from = section.integer("from", 0, 0, kMaxSteps);
-    if (section.has("to")) figure.to = section.integer("to", 0, figure.from.value_or(0), kMaxSteps);
-    section.node("from"), section.node("to");
+    figure.from = section.optional_integer("from", 0, kMaxSteps);
+    figure.to = section.optional_integer("to", figure.from.value_or(0), kMaxSteps);
     if (figure.to && !figure.from) section.problem("to", "goes with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
@@ -202,12 +198,6 @@ class LessonParser {
     return figure;
   }
 
-  static std::string keys() {
-    std::string list;
-    for (const LessonFigureInfo& info : lesson_figures()) list += (list.empty() ? "" : ", ") + std::string(info.key);
-    return list;
-  }
-
   std::optional<LessonCheck::Bound> read_bound(TomlSection& section, std::string_view key) {
     const toml::node* node = section.node(key);
     if (!node) return std::nullopt;
@@ -223,8 +213,7 @@ class LessonParser {
     return bound;
   }
 
-  void read_check(const toml::table& table, const std::string& path, LessonStep& step) {
-    TomlSection section(table, path, problems_);
+  void read_check(TomlSection& section, LessonStep& step) {
     LessonCheck check;
     check.text = section.required_text("text");
     check.above = read_bound(section, "above");
@@ -234,20 +223,19 @@ class LessonParser {
     step.checks.push_back(std::move(check));
   }
 
-  void read_task(const toml::table& table, const std::string& path, LessonStep& step) {
-    TomlSection section(table, path, problems_);
+  void read_task(TomlSection& section, LessonStep& step) {
     LessonTask task;
     task.text = section.text("text");
     const std::vector<std::string> kinds = {"start", "run_until", "set", "twin", "show"};
     const auto given = std::count_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
-    if (given != 1) return problems_.add(section.line(), path, "needs one of start, run_until, set, twin, show");
+    if (given != 1) return section.problem("needs one of start, run_until, set, twin, show");
     const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
     task.kind = static_cast<LessonTask::Kind>(kind - kinds.begin());
     read_task_kind(section, task);
     if (task.text.empty()) task.text = default_text(task);
     if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
-      problems_.add(section.line(), path, "there is no run to do this with: add [runs]");
-    if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.configs.size();
+      section.problem("there is no run to do this with: add [runs]");
+    if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.size();
     if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
       section.problem("twin", "at most 4 runs can be compared");
     step.tasks.push_back(std::move(task));
@@ -255,13 +243,9 @@ class LessonParser {
 
   void read_task_kind(TomlSection& section, LessonTask& task) {
     switch (task.kind) {
-      case LessonTask::Kind::start: {
-        if (const toml::table* table = section.table("start")) {
-          TomlSection runs(*table, section.path("start"), problems_);
-          task.start = read_runs(runs, seed_);
-        }
+      case LessonTask::Kind::start:
+        section.inside("start", [&](TomlSection& runs) { task.start = read_runs(runs, seed_); });
         break;
-      }
       case LessonTask::Kind::run_until:
         task.until = section.integer("run_until", 1, 1, kMaxSteps);
         break;
@@ -269,31 +253,26 @@ class LessonParser {
         task.run = section.has("run") && section.text("run") == "all" ? kAllRuns : read_run(section);
         task.settings = settings_of(section, true);
         break;
-      case LessonTask::Kind::twin: {
+      case LessonTask::Kind::twin:
         task.name = section.required_text("name");
-        if (const toml::table* table = section.table("twin"))
-          task.settings = read_settings(*table, section.path("twin"), false, problems_);
+        task.settings = settings_of(section, false, "twin");
         break;
-      }
-      case LessonTask::Kind::show: {
-        const toml::table* table = section.table("show");
-        if (!table) break;
-        TomlSection show(*table, section.path("show"), problems_);
-        task.tensor = show.required_text("tensor");
-        check_tensor(show, task.tensor);
-        task.format = read_format(show);
-        if (has_tensor_scale(task.format.format)) show.problem("block", "the screen shows blocks: give a number");
-        task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
-        task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
+      case LessonTask::Kind::show:
+        section.inside("show", [&](TomlSection& show) {
+          task.tensor = show.required_text("tensor");
+          check_tensor(show, task.tensor);
+          task.format = read_format(show);
+          if (has_tensor_scale(task.format.format)) show.problem("block", "the screen shows blocks: give a number");
+          task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
+          task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
+        });
         break;
-      }
     }
   }
 
   static std::string default_text(const LessonTask& task) {
-    std::string settings;
-    for (const LessonSetting& s : task.settings)
-      settings += (settings.empty() ? "" : ", ") + s.setting.key() + " = " + to_string(s.value);
+    const std::string settings = joined(
+        task.settings, ", ", [](const LessonSetting& s) { return s.setting.key() + " = " + to_string(s.value); });
     switch (task.kind) {
       case LessonTask::Kind::start:
         return "Start the run of this step";
@@ -310,14 +289,11 @@ class LessonParser {
     return {};
   }
 
-  void read_prediction(const toml::table& table, const std::string& path, LessonStep& step) {
-    TomlSection section(table, path, problems_);
+  void read_prediction(TomlSection& section, LessonStep& step) {
     LessonPrediction prediction;
     prediction.question = section.required_text("question");
     prediction.choices = section.texts("choices");
-    if (const toml::table* number = section.table("number")) {
-      TomlSection figure(*number, section.path("number"), problems_);
-      prediction.number = read_figure(figure);
+    if (section.inside("number", [&](TomlSection& figure) { prediction.number = read_figure(figure); })) {
       prediction.within = section.number("within", 2, 1, 1000);
       if (!prediction.choices.empty()) section.problem("number", "a prediction has choices or a number, not both");
     } else if (prediction.choices.size() < 2) {
@@ -331,31 +307,27 @@ class LessonParser {
     step.prediction = std::move(prediction);
   }
 
-  void read_step(const toml::table& table, const std::string& path) {
-    TomlSection section(table, path, problems_);
+  void read_step(TomlSection& section) {
     LessonStep step;
     step.title = section.required_text("title");
     step.text = section.required_text("text");
     step.hint = section.text("hint");
     step.reveal = section.text("reveal");
-    section.each("do", [&](const toml::table& t, const std::string& p) { read_task(t, p, step); });
+    section.each("do", [&](TomlSection& task) { read_task(task, step); });
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
     step.view.highlight = section.texts("highlight");
     if (const std::string metric = section.text("metric"); !metric.empty()) {
-      step.view.metric = metric_named(metric);
+      step.view.metric = find_scalar(metric);
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
     }
     step.view.each_run = section.choice("panel_for", {"selected_run", "each_run"}, 0) == 1;
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
-    if (section.has("run")) step.view.run = read_run(section);
-    section.node("run");
-    for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}}) {
-      if (section.has(key)) *place = static_cast<int>(section.integer(key, 0, 0, 1023));
-      section.node(key);
-    }
-    if (const toml::table* predict = section.table("predict")) read_prediction(*predict, section.path("predict"), step);
-    section.each("check", [&](const toml::table& t, const std::string& p) { read_check(t, p, step); });
+    if (section.node("run")) step.view.run = read_run(section);
+    for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}})
+      if (const auto number = section.optional_integer(key, 0, 1023)) *place = static_cast<int>(*number);
+    section.inside("predict", [&](TomlSection& predict) { read_prediction(predict, step); });
+    section.each("check", [&](TomlSection& check) { read_check(check, step); });
     if (const toml::table* values = section.table("values")) {
       for (const auto& [key, node] : *values) {
         const std::string at = section.path("values") + "." + std::string(key.str());
@@ -386,82 +358,50 @@ class LessonParser {
   std::size_t runs_open_ = 0;
 };
 
-// Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
-std::string name_of(std::string_view file) {
-  std::string name = std::filesystem::path(file).stem().string();
-  const std::size_t digits = name.find_first_not_of("0123456789");
-  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
-  return name;
-}
-
 constexpr std::string_view kLessons = "lessons/", kExhibits = "exhibits/";
 
-std::vector<std::string_view> assets_in(std::string_view folder) {
-  std::vector<std::string_view> names;
-  for (const Asset& each : assets())
-    if (each.name.starts_with(folder)) names.push_back(each.name);
-  std::sort(names.begin(), names.end());
+std::vector<std::string> names_in(std::string_view folder) {
+  std::vector<std::string> names;
+  for (const std::string_view file : assets_in(folder)) names.push_back(name_without_number(file));
   return names;
-}
-
-ParsedLesson unreadable(std::string_view file, const std::string& why) {
-  ParsedLesson parsed;
-  parsed.problems.push_back({std::string(file), 0, "", why});
-  return parsed;
 }
 
 }  // namespace
 
 ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
-  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, the limit for a lesson");
+  if (text.size() > kMaxLessonBytes) return unread<ParsedLesson>(file, "is larger than 1 MB, the limit for a lesson");
   try {
     const toml::table table = parse_toml(text, file);
     ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);
-    parsed.lesson.name = name_of(file);
+    parsed.lesson.name = name_without_number(file);
     return parsed;
   } catch (const toml::parse_error& error) {
-    if (const std::string encoding = text_problem(text); !encoding.empty()) return unreadable(file, encoding);
-    ParsedLesson parsed;
-    parsed.problems.push_back(
-        {std::string(file), static_cast<int>(error.source().begin.line), "", std::string(error.description())});
-    return parsed;
-  }
-}
-
-ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed) {
-  std::error_code code;
-  if (!std::filesystem::exists(path, code)) return unreadable(path, "no such file");
-  try {
-    return parse_lesson(read_file(path, kMaxLessonBytes, "lesson"), path, seed);
-  } catch (const std::runtime_error& error) {
-    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
+    if (const std::string encoding = text_problem(text); !encoding.empty()) return unread<ParsedLesson>(file, encoding);
+    return unread<ParsedLesson>(file, std::string(error.description()), static_cast<int>(error.source().begin.line));
   }
 }
 
 std::vector<std::string> lesson_names() {
-  std::vector<std::string> names;
-  for (const std::string_view asset_name : assets_in(kLessons)) names.push_back(name_of(asset_name));
-  return names;
+  return names_in(kLessons);
 }
 
 std::vector<std::string> exhibit_names() {
-  std::vector<std::string> names;
-  for (const std::string_view asset_name : assets_in(kExhibits)) names.push_back(name_of(asset_name));
-  return names;
+  return names_in(kExhibits);
 }
 
 ParsedLesson find_lesson(std::string_view name, std::optional<std::int64_t> seed) {
   const std::vector<std::string_view> built_in = assets_in(kLessons);
-  std::string list;
-  for (std::size_t i = 0; i < built_in.size(); ++i) {
-    const std::string each = name_of(built_in[i]);
-    if (name == each || name == std::to_string(i + 1)) return parse_lesson(asset(built_in[i]), built_in[i], seed);
-    list += (list.empty() ? "" : ", ") + each;
-  }
+  for (std::size_t i = 0; i < built_in.size(); ++i)
+    if (name == name_without_number(built_in[i]) || name == std::to_string(i + 1))
+      return parse_lesson(asset(built_in[i]), built_in[i], seed);
   for (const std::string_view each : assets_in(kExhibits))
-    if (name == name_of(each)) return parse_lesson(asset(each), each, seed);
-  if (name.ends_with(".toml")) return load_lesson(std::string(name), seed);
-  return unreadable(name, "no such lesson, allowed are " + list + ", or the path of a .toml file");
+    if (name == name_without_number(each)) return parse_lesson(asset(each), each, seed);
+  if (!name.ends_with(".toml"))
+    return unread<ParsedLesson>(
+        name, "no such lesson, allowed are " + joined(lesson_names(), ", ") + ", or the path of a .toml file");
+  std::string text;
+  const std::string why = read_toml_file(std::string(name), kMaxLessonBytes, "lesson", text);
+  return why.empty() ? parse_lesson(text, name, seed) : unread<ParsedLesson>(name, why);
 }
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -40,19 +41,13 @@ std::string letter(std::size_t place) {
   return std::string(1, static_cast<char>('A' + place));
 }
 
-std::string listed(const std::vector<std::string>& things) {
-  std::string list;
-  for (const std::string& each : things) list += (list.empty() ? "" : ", ") + each;
-  return list;
-}
-
 // Adds a sentence once.
 void add(const std::string& sentence, std::vector<std::string>& unclear) {
   if (std::find(unclear.begin(), unclear.end(), sentence) == unclear.end()) unclear.push_back(sentence);
 }
 
 void apply(const LessonTask& task, Configs& configs) {
-  if (task.kind == LessonTask::Kind::start) configs = task.start.configs;
+  if (task.kind == LessonTask::Kind::start) configs = task.start;
   if (task.kind == LessonTask::Kind::twin && !configs.empty()) configs.push_back(configs.front());
   for (const auto& [setting, value] : task.settings) {
     for (std::size_t place = 0; place < configs.size(); ++place) {
@@ -87,7 +82,7 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)
       add(step + ", \"" + check.text + "\": " + letter(a) + " and " + letter(b) + " differ in " +
-              std::to_string(things.size()) + " things: " + listed(things),
+              std::to_string(things.size()) + " things: " + joined(things, ", "),
           unclear);
   }
 }
@@ -107,7 +102,7 @@ std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig&
 
 std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
   std::vector<std::string> unclear;
-  Configs configs = lesson.runs.configs;
+  Configs configs = lesson.runs;
   for (const LessonStep& step : lesson.steps) {
     const std::string where = "\"" + step.title + "\"";
     for (const LessonTask& task : step.tasks) {
@@ -116,7 +111,7 @@ std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
       for (std::size_t twin = 1; twin < configs.size(); ++twin)
         if (const auto things = too_far(configs, twin); !things.empty())
           add(where + ": " + letter(twin) +
-                  " differs from every run before it in more than one thing: " + listed(things),
+                  " differs from every run before it in more than one thing: " + joined(things, ", "),
               unclear);
     }
     for (const LessonCheck& check : step.checks) judge_comparison(check, configs, where, unclear);

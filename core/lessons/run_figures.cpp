@@ -76,22 +76,6 @@ std::vector<std::shared_ptr<const TelemetryFrame>> frames_of(const History& hist
 
 using Frames = std::span<const std::shared_ptr<const TelemetryFrame>>;
 
-std::vector<double> utilisations(Frames frames, int layer) {
-  std::vector<double> tokens;
-  double sum = 0;
-  for (const auto& frame : frames) {
-    const RouterFrame* router = find_router(frame.get(), layer);
-    if (!router) continue;
-    tokens.resize(router->tokens_per_expert.size());
-    for (std::size_t e = 0; e < tokens.size(); ++e) {
-      tokens[e] += router->tokens_per_expert[e];
-      sum += router->tokens_per_expert[e];
-    }
-  }
-  for (double& n : tokens) n *= static_cast<double>(tokens.size()) / sum;
-  return tokens;
-}
-
 // Returns the slots of every expert, summed over all frames.
 std::vector<std::uint64_t> loads(Frames frames, int layer) {
   std::vector<std::uint64_t> slots;
@@ -102,6 +86,14 @@ std::vector<std::uint64_t> loads(Frames frames, int layer) {
     for (std::size_t e = 0; e < slots.size(); ++e) slots[e] += router->tokens_per_expert[e];
   }
   return slots;
+}
+
+std::vector<double> utilisations(Frames frames, int layer) {
+  const std::vector<std::uint64_t> slots = loads(frames, layer);
+  const double sum = std::accumulate(slots.begin(), slots.end(), 0.0);
+  std::vector<double> tokens(slots.begin(), slots.end());
+  for (double& n : tokens) n *= static_cast<double>(tokens.size()) / sum;
+  return tokens;
 }
 
 std::vector<double> biases(Frames frames, int layer) {
@@ -175,7 +167,7 @@ double flip_margin_ratio(Frames frames) {
 double steps_until(const RunFigure& figure, const History& history) {
   constexpr std::int64_t kMean = 10;
   const auto change = newest_change(history);
-  const auto metric = metric_named(figure.of);
+  const auto metric = find_scalar(figure.of);
   if (!metric) return NAN;
   const StepRange range{change.value_or(0), history.steps().last};
   if (range.size() < kMean) return NAN;
@@ -285,12 +277,6 @@ const LayerGain& ModelledGains::of(const RunFigure& figure, int layer, const std
   return gain;
 }
 
-std::optional<Metric> metric_named(std::string_view key) {
-  for (int m = 0; m < kNumMetrics; ++m)
-    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
-  return std::nullopt;
-}
-
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled) {
   if (key == "steps_until") return finite(steps_until(figure, history));
@@ -302,7 +288,7 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;
   if (key == "finding") return findings_of(figure.of, history);
-  if (const auto metric = metric_named(key)) return finite(metric_figure(figure, *metric, history, range));
+  if (const auto metric = find_scalar(key)) return finite(metric_figure(figure, *metric, history, range));
   const auto frames = frames_of(history, range);
   if (key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
   std::vector<double> over_layers;

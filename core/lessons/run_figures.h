@@ -25,9 +25,6 @@ class ModelledGains {
   std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> known_;
 };
 
-// Returns the metric with that key.
-std::optional<Metric> metric_named(std::string_view key);
-
 // Returns the figure with that key (lesson_figures()); nullopt until its steps have been taken, or if it is NaN or
 // infinite.
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,

@@ -1,22 +1,16 @@
 #include "core/lessons/toml_section.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/config/config_field.h"
+#include "core/config/config_rules.h"
 #include "core/config/config_toml.h"
+#include "core/io/assets.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
-
-std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
-  if (const auto* flag = node.as_boolean()) return ConfigValue(**flag);
-  if (const auto* text = node.as_string()) return ConfigValue(**text);
-  if (const auto* real = node.as_floating_point()) return ConfigValue(**real);
-  const auto* integer = node.as_integer();
-  if (!integer) return std::nullopt;
-  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
-  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
-}
 
 void add_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
                   std::vector<LessonSetting>& settings, TomlProblems& problems) {
@@ -63,7 +57,7 @@ TomlSection::TomlSection(const toml::table& table, std::string path, TomlProblem
 TomlSection::~TomlSection() {
   for (const auto& [key, node] : table_)
     if (!used_.contains(key.str()))
-      problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + allowed());
+      problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + joined(used_, ", "));
 }
 
 const toml::node* TomlSection::node(std::string_view key) {
@@ -105,6 +99,10 @@ std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, 
   return otherwise;
 }
 
+std::optional<std::int64_t> TomlSection::optional_integer(std::string_view key, std::int64_t min, std::int64_t max) {
+  return node(key) ? std::optional(integer(key, 0, min, max)) : std::nullopt;
+}
+
 std::vector<std::string> TomlSection::texts(std::string_view key) {
   const toml::node* found = node(key);
   std::vector<std::string> list;
@@ -119,18 +117,11 @@ std::vector<std::string> TomlSection::texts(std::string_view key) {
 }
 
 int TomlSection::choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
-  if (!has(key)) {
-    node(key);
-    return otherwise;
-  }
+  if (!node(key)) return otherwise;
   const std::string given = text(key);
-  std::string allowed;
-  int index = 0;
-  for (const std::string_view each : choices) {
-    if (given == each) return index;
-    allowed += (index++ == 0 ? "" : ", ") + std::string(each);
-  }
-  problem(key, "is \"" + given + "\", allowed are " + allowed);
+  const auto* found = std::ranges::find(choices, given);
+  if (found != choices.end()) return static_cast<int>(found - choices.begin());
+  problem(key, "is \"" + given + "\", allowed are " + joined(choices, ", "));
   return otherwise;
 }
 
@@ -141,58 +132,71 @@ const toml::table* TomlSection::table(std::string_view key) {
   return nullptr;
 }
 
-void TomlSection::each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take) {
+bool TomlSection::inside(std::string_view key, const std::function<void(TomlSection&)>& take) {
+  const toml::table* found = table(key);
+  if (!found) return false;
+  TomlSection section(*found, path(key), problems_);
+  take(section);
+  return true;
+}
+
+void TomlSection::each(std::string_view key, const std::function<void(TomlSection&)>& take) {
   const toml::node* found = node(key);
   if (!found) return;
   const toml::array* array = found->as_array();
   if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
   int n = 0;
-  for (const toml::node& entry : *array) take(*entry.as_table(), path(key) + " " + std::to_string(++n));
+  for (const toml::node& entry : *array) {
+    TomlSection section(*entry.as_table(), path(key) + " " + std::to_string(++n), problems_);
+    take(section);
+  }
 }
 
-std::string TomlSection::allowed() const {
-  std::string list;
-  for (const std::string& key : used_) list += (list.empty() ? "" : ", ") + key;
-  return list;
+std::vector<std::string_view> assets_in(std::string_view folder) {
+  std::vector<std::string_view> names;
+  for (const Asset& each : assets())
+    if (each.name.starts_with(folder)) names.push_back(each.name);
+  std::ranges::sort(names);
+  return names;
 }
 
-std::vector<LessonSetting> read_settings(const toml::table& table, const std::string& path, bool live,
-                                         TomlProblems& problems) {
+std::string name_without_number(std::string_view file) {
+  std::string name = std::filesystem::path(file).stem().string();
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
+  return name;
+}
+
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view key) {
   std::vector<LessonSetting> settings;
-  add_settings(table, "", path, live, settings, problems);
+  if (const toml::table* table = section.table(key))
+    add_settings(*table, "", section.path(key), live, settings, section.problems());
   return settings;
 }
 
-std::vector<LessonSetting> settings_of(TomlSection& section, bool live) {
-  const toml::table* table = section.table("set");
-  return table ? read_settings(*table, section.path("set"), live, section.problems()) : std::vector<LessonSetting>{};
-}
-
-LessonRuns read_runs(TomlSection& section, std::optional<std::int64_t> seed) {
-  LessonRuns runs;
+std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed) {
+  std::vector<RunConfig> runs;
   const std::string preset = section.required_text("preset");
   const ParsedConfig parsed = load_preset(preset);
   if (!preset.empty())
     for (const ConfigProblem& problem : parsed.problems) section.problem("preset", problem.message);
   RunConfig first = parsed.config;
-  if (section.has("name")) first.name = section.text("name");
-  section.node("name");
+  if (section.node("name")) first.name = section.text("name");
   apply_settings(first, settings_of(section, false));
   const std::int64_t shift = seed ? *seed - first.seed : 0;
-  runs.configs.push_back(first);
-  section.each("run", [&](const toml::table& table, const std::string& path) {
-    TomlSection run(table, path, section.problems());
+  runs.push_back(first);
+  section.each("run", [&](TomlSection& run) {
     RunConfig config = first;
     config.name = run.required_text("name");
     apply_settings(config, settings_of(run, false));
-    runs.configs.push_back(config);
+    runs.push_back(config);
   });
-  for (RunConfig& config : runs.configs) {
+  for (RunConfig& config : runs) {
     config.seed += shift;
     for (const ConfigProblem& problem : validate(config))
       section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
   }
-  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs can be compared");
+  if (runs.size() > 4) section.problem("run", "at most 4 runs can be compared");
   return runs;
 }
 

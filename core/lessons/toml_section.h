@@ -36,40 +36,50 @@ class TomlSection {
 
   const toml::node* node(std::string_view key);
   bool has(std::string_view key) const { return table_.contains(key); }
-  int line() const { return line_of(table_); }
-  int line(std::string_view key) const { return has(key) ? line_of(*table_.get(key)) : line(); }
+  int line(std::string_view key) const { return line_of(has(key) ? *table_.get(key) : table_); }
   std::string path(std::string_view key) const;
   void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
   void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
+  void problem(const std::string& message) { problems_.add(line_of(table_), path_, message); }  // of the table itself
   TomlProblems& problems() { return problems_; }
 
   std::string text(std::string_view key);
   std::string required_text(std::string_view key);
   double number(std::string_view key, double otherwise, double min, double max);
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
+  std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max);
   std::vector<std::string> texts(std::string_view key);
   // Returns the index of one of `choices`.
   int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise);
   const toml::table* table(std::string_view key);
-  // Calls `take` with each table of [[key]] and its path "key 2".
-  void each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take);
+  // Calls `take` with the table [key]. Returns false if there is none.
+  bool inside(std::string_view key, const std::function<void(TomlSection&)>& take);
+  // Calls `take` with each table of [[key]], whose path is "key 2".
+  void each(std::string_view key, const std::function<void(TomlSection&)>& take);
 
  private:
-  std::string allowed() const;
-
   const toml::table& table_;
   std::string path_;
   TomlProblems& problems_;
   std::set<std::string, std::less<>> used_;
 };
 
-// Reads keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`: only of
-// settings that may change while a run trains.
-std::vector<LessonSetting> read_settings(const toml::table& table, const std::string& path, bool live,
-                                         TomlProblems& problems);
-std::vector<LessonSetting> settings_of(TomlSection& section, bool live);  // those of the table `set`
+// Reads a table of keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`:
+// only of settings that may change while a run trains.
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set");
+
+// Sorted names of the built-in files that begin with `folder`.
+std::vector<std::string_view> assets_in(std::string_view folder);
+// Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
+std::string name_without_number(std::string_view file);
+
+// What could not be read, with the reason as its only problem.
+template <class Parsed>
+Parsed unread(std::string_view file, const std::string& why, int line = 0) {
+  return {{}, {{std::string(file), line, "", why}}};
+}
 
 // Reads preset, name, set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
-LessonRuns read_runs(TomlSection& section, std::optional<std::int64_t> seed);
+std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed);
 
 }  // namespace moescope

@@ -398,7 +398,7 @@ class LessonTest : public QObject {
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kWaitMs);
       QTest::qWait(50);  // the guide looks once the window has taken the runs in
       QVERIFY2(nothingIsJudged(open), name.c_str());
-      QCOMPARE(open.window.session()->histories().size(), lesson.runs.configs.size());
+      QCOMPARE(open.window.session()->histories().size(), lesson.runs.size());
       QCOMPARE(open.window.session()->live()->status().step, 0);
       QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isHidden());
       if (lesson.steps.front().prediction) open.choices().last()->click();

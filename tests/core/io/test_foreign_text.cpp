@@ -157,7 +157,7 @@ TEST_F(ForeignFiles, CompressedAndOtherEncodingsAreNamed) {
 TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
   const std::string gzip = put("a.toml", "\x1f\x8b\x08\0\0"s);
   EXPECT_EQ(load_config(gzip).problems.at(0).text(), gzip + ": is gzip-compressed: gunzip it first");
-  EXPECT_EQ(load_lesson(gzip).problems.at(0).text(), gzip + ": is gzip-compressed: gunzip it first");
+  EXPECT_EQ(find_lesson(gzip).problems.at(0).text(), gzip + ": is gzip-compressed: gunzip it first");
   EXPECT_EQ(thrown([&] { TagMap::load(gzip); }), gzip + ": is gzip-compressed: gunzip it first");
   const std::string latin = put("b.toml", "seed = 1\nname = \"gr\xfcn\"\n");
   EXPECT_EQ(load_config(latin).problems.at(0).text(),

@@ -325,7 +325,7 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
       {"x.csv", [](const std::string& p) { import_table(p, {}); }},
       {"x.tfevents", [](const std::string& p) { import_events(p, {}); }},
       {"x.toml", [&](const std::string& p) { problems(load_config(p).problems); }},
-      {"l.toml", [&](const std::string& p) { problems(load_lesson(p).problems); }},
+      {"l.toml", [&](const std::string& p) { problems(find_lesson(p).problems); }},
       {"t.toml", [](const std::string& p) { TagMap::load(p); }},
       {"h.toml", [](const std::string& p) { hardware_profile(p); }},
       {"c.json", [](const std::string& p) { read_calibration(p); }},

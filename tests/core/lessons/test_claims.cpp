@@ -122,7 +122,7 @@ TEST(ClaimRows, ResultsOfOtherSettingsDoNotCount) {
   EXPECT_EQ(claim_rows(claims, results).front().verdict, ClaimVerdict::agrees);
   claims[0].title = "another";
   EXPECT_EQ(claim_rows(claims, results).front().verdict, ClaimVerdict::agrees);
-  claims[0].runs.configs[1].router.top_k = 1;
+  claims[0].runs[1].router.top_k = 1;
   EXPECT_EQ(claim_rows(claims, results).front().verdict, ClaimVerdict::not_tried);
   EXPECT_EQ(claim_notes(claim_rows(claims, results), results), "");
 }
@@ -158,9 +158,9 @@ TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
     ASSERT_TRUE(parsed.problems.empty()) << parsed.problems.front().text();
     EXPECT_TRUE(names.insert(claim.name).second);
     EXPECT_GE(claim.seeds, 5);
-    for (const RunConfig& config : claim.runs.configs) EXPECT_EQ(config.optimizer.total_steps, claim.steps);
+    for (const RunConfig& config : claim.runs) EXPECT_EQ(config.optimizer.total_steps, claim.steps);
     for (const ClaimComparison& each : claim.comparisons) {
-      const auto& configs = claim.runs.configs;
+      const auto& configs = claim.runs;
       EXPECT_FALSE(things_that_differ(configs[static_cast<std::size_t>(each.against)],
                                       configs[static_cast<std::size_t>(each.run)])
                        .empty());
@@ -214,7 +214,7 @@ TEST(ClaimRunner, MeasuresRouters) {
       "load.toml");
   ASSERT_TRUE(parsed.problems.empty()) << parsed.problems.front().text();
   std::vector<Claim> claims = {parsed.claim};
-  claims[0].runs.configs[0].router.initial_bias = "*:0=9";
+  claims[0].runs[0].router.initial_bias = "*:0=9";
   const ClaimResults results = try_claims(claims);
   EXPECT_GT(results.results[0].values[0], 2) << "one expert gets every byte";
   EXPECT_LT(results.results[0].gaps[0], -1);
@@ -223,7 +223,7 @@ TEST(ClaimRunner, MeasuresRouters) {
 TEST(ClaimRunner, TrainsEqualRunsOnce) {
   std::vector<Claim> claims = {tiny_claim(), tiny_claim()};
   claims[1].name = "other";
-  claims[1].runs.configs[1].router.top_k = 1;
+  claims[1].runs[1].router.top_k = 1;
   int all = 0;
   const ClaimResults results = try_claims(claims, [&](int, int runs) { all = runs; });
   EXPECT_EQ(all, 6) << "2 seeds of the shared run and of 2 others";

@@ -56,9 +56,9 @@ TEST(ExhibitList, EachIsAPairWithASourceAndACheckOfOnesOwn) {
     const ParsedLesson parsed = find_lesson(name);
     ASSERT_TRUE(parsed.problems.empty()) << parsed.problems.front().text();
     const Lesson& exhibit = parsed.lesson;
-    ASSERT_EQ(exhibit.runs.configs.size(), 2u);
-    EXPECT_EQ(exhibit.runs.configs[0].name, "right");
-    EXPECT_EQ(exhibit.runs.configs[1].name, "wrong");
+    ASSERT_EQ(exhibit.runs.size(), 2u);
+    EXPECT_EQ(exhibit.runs[0].name, "right");
+    EXPECT_EQ(exhibit.runs[1].name, "wrong");
     EXPECT_TRUE(unclear_comparisons(exhibit).empty());
     ASSERT_EQ(exhibit.steps.size(), 1u);
     const LessonStep& step = exhibit.steps.front();

@@ -105,9 +105,9 @@ TEST(LessonFile, WrongTypesAndMissingPartsAreNamed) {
 TEST(LessonFile, AnotherSeedKeepsTheDistanceBetweenRuns) {
   const std::string text = kHead + "[[runs.run]]\nname = \"n\"\nset = { seed = 5 }\n" + kStep;
   const Lesson lesson = parse_lesson(text, "x.toml", 11).lesson;
-  ASSERT_EQ(lesson.runs.configs.size(), 2u);
-  EXPECT_EQ(lesson.runs.configs[0].seed, 11);
-  EXPECT_EQ(lesson.runs.configs[1].seed, 15);
+  ASSERT_EQ(lesson.runs.size(), 2u);
+  EXPECT_EQ(lesson.runs[0].seed, 11);
+  EXPECT_EQ(lesson.runs[1].seed, 15);
 }
 
 TEST(LessonFile, UnknownLessonsAreAnsweredWithTheList) {
