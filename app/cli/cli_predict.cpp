@@ -69,7 +69,7 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
   root["calibration"] = model.calibration().path;
   root["gpu"] = model.calibration().gpu;
   root["world"] = model.calibration().world;
-  root["fitted"] = {{"sustained_gemm_slowdown", model.sustained_slowdown()}};
+  root["fitted"] = {{"sustained_gemm_slowdown", kSustainedGemmSlowdown}};
   root["memory_copy_GBps"] = {{"value", model.memory_copy_GBps()}, {"source", memory_source}};
   root["kinds"] = {{"predicted", provenance_name(Provenance::modelled)},
                    {"measured", provenance_name(Provenance::measured_elsewhere)}};
@@ -98,7 +98,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   std::printf(
       "fitted, the only one: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of "
       "whole layers of the two H200 files)\n",
-      model.sustained_slowdown());
+      kSustainedGemmSlowdown);
   std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), printable(memory_source).c_str());
   std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
               "tokens", "comm", "measured", "error", "experts", "measured", "error", "rest", "layer", "measured",

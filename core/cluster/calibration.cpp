@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -98,11 +98,7 @@ class Reader {
     return all;
   }
 
-  static std::string text(double value) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, value == std::floor(value) ? "%.0f" : "%.6g", value);
-    return buffer;
-  }
+  static std::string text(double value) { return formatted(value == std::floor(value) ? "%.0f" : "%.6g", value); }
 
  private:
   static std::string at(const std::string& place, const char* key) { return place.empty() ? key : place + "." + key; }

@@ -8,6 +8,7 @@
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/toml_text.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -66,15 +67,11 @@ HardwareNumber read_number(const toml::table& table, const std::string& key, con
     number.kind = Provenance::measured_elsewhere;
     return number;
   }
-  std::string allowed;
-  for (const Provenance candidate : kKinds) {
-    if (kind == provenance_name(candidate)) {
-      number.kind = candidate;
-      return number;
-    }
-    allowed += (allowed.empty() ? "" : ", ") + std::string(provenance_name(candidate));
-  }
-  fail(file, place + "kind: is '" + kind + "', allowed are " + allowed);
+  const auto* known = std::ranges::find(kKinds, kind, provenance_name);
+  if (known == std::end(kKinds))
+    fail(file, place + "kind: is '" + kind + "', allowed are " + joined(kKinds, ", ", provenance_name));
+  number.kind = *known;
+  return number;
 }
 
 std::string lower(std::string text) {

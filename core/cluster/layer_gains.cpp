@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <stdexcept>
 
 #include "core/cluster/hardware.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/step_model.h"
 #include "core/io/assets.h"
+#include "core/io/words.h"
 #include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
 
@@ -19,12 +19,6 @@ constexpr const char* kFile = "calibration/h200x8.json";
 
 double gain(const LayerTime& standard, const LayerTime& deep_ep) {
   return standard.layer_ms() / deep_ep.layer_ms();
-}
-
-std::string zipf_name(double skew) {
-  char name[16];
-  std::snprintf(name, sizeof name, "Zipf %.1f", skew);
-  return name;
 }
 
 // Returns the gain that the model predicts for a routing; shape and tokens are those of `like`.
@@ -108,7 +102,7 @@ LayerGains layer_gains(const std::string& name) {
   for (const double skew : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
     const RoutingPattern pattern{RoutingRule::zipf, 8, 4, skew};
     gains.by_skew.push_back(
-        modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts), zipf_name(skew)));
+        modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts), formatted("Zipf %.1f", skew)));
   }
   std::ranges::sort(gains.by_skew, {}, &LayerGain::rank_max_over_mean);
   return gains;

@@ -329,18 +329,20 @@ double standard_all_to_all_ms(const Calibration& calibration, double bytes, doub
   return ms * time_at(relative, std::min(load_over_mean, relative.back().x));
 }
 
-enum class DeepEpPart { comm, layout };
+double layout_ms(const DeepEpPoint& point) {
+  return std::isnan(point.layout_ms) ? 0 : point.layout_ms;
+}
 
-double deep_ep_part_ms(const DeepEpPoint& point, DeepEpPart part) {
-  if (part == DeepEpPart::layout) return std::isnan(point.layout_ms) ? 0 : point.layout_ms;
+double comm_ms(const DeepEpPoint& point) {
   const double cached = std::isnan(point.dispatch_cached_ms) ? point.dispatch_ms : point.dispatch_cached_ms;
   return point.dispatch_ms + cached + 2 * point.combine_ms;
 }
 
-double deep_ep_ms(const Calibration& calibration, DeepEpPart part, double dim, double tokens, double rows_per_token) {
+double deep_ep_ms(const Calibration& calibration, double (*part_ms)(const DeepEpPoint&), double dim, double tokens,
+                  double rows_per_token) {
   std::map<double, std::map<double, std::vector<Point>>> by_dim_tokens;
   for (const DeepEpPoint& point : calibration.deep_ep)
-    by_dim_tokens[point.dim][point.tokens].push_back({point.received / point.tokens, deep_ep_part_ms(point, part)});
+    by_dim_tokens[point.dim][point.tokens].push_back({point.received / point.tokens, part_ms(point)});
   const auto at_dim = [&](const std::map<double, std::vector<Point>>& by_tokens) {
     std::vector<Point> times;
     for (const auto& [measured, points] : by_tokens) {
@@ -358,8 +360,7 @@ double deep_ep_ms(const Calibration& calibration, DeepEpPart part, double dim, d
 
 }  // namespace
 
-LayerModel::LayerModel(Calibration calibration, double memory_copy_GBps, double sustained_slowdown)
-    : calibration_(std::move(calibration)), slowdown_(sustained_slowdown) {
+LayerModel::LayerModel(Calibration calibration, double memory_copy_GBps) : calibration_(std::move(calibration)) {
   memory_GBps_ = std::isnan(calibration_.memory_copy_GBps) ? memory_copy_GBps : calibration_.memory_copy_GBps;
 }
 
@@ -417,8 +418,8 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
   double gemms = 0;
   for (const auto direction : {&GroupedGemmPoint::forward_ms, &GroupedGemmPoint::dgrad_ms, &GroupedGemmPoint::wgrad_ms})
     gemms += 2 * gemm_ms(w1, direction, load) + gemm_ms(w2, direction, load);
-  time.experts_ms =
-      slowdown_ * gemms + memory_ms(load.rows * (kSwigluPasses * 2 * shape.hidden + kGradientSumPasses * row_bytes));
+  time.experts_ms = kSustainedGemmSlowdown * gemms +
+                    memory_ms(load.rows * (kSwigluPasses * 2 * shape.hidden + kGradientSumPasses * row_bytes));
 
   if (way == AllToAll::standard) {
     time.comm_ms = 4 * standard_all_to_all_ms(calibration_, sent_rows * row_bytes, load_over_mean);
@@ -443,9 +444,9 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
              "deep_ep: measured at one D only; another is taken to cost as the square root of its width, halfway "
              "between latency and bandwidth");
   const double rows = deep_ep_rows_per_token(shares, copies);
-  time.comm_ms = deep_ep_ms(calibration_, DeepEpPart::comm, shape.dim, routing.tokens_per_rank, rows);
+  time.comm_ms = deep_ep_ms(calibration_, comm_ms, shape.dim, routing.tokens_per_rank, rows);
   time.rest_ms = memory_ms(kDeepEpPasses * load.rows * row_bytes) +
-                 deep_ep_ms(calibration_, DeepEpPart::layout, shape.dim, routing.tokens_per_rank, rows);
+                 deep_ep_ms(calibration_, layout_ms, shape.dim, routing.tokens_per_rank, rows);
   return time;
 }
 

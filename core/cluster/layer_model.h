@@ -39,11 +39,10 @@ struct LayerTime {
 class LayerModel {
  public:
   // `memory_copy_GBps` is used if the file has none.
-  LayerModel(Calibration calibration, double memory_copy_GBps, double sustained_slowdown = kSustainedGemmSlowdown);
+  LayerModel(Calibration calibration, double memory_copy_GBps);
 
   const Calibration& calibration() const { return calibration_; }
   double memory_copy_GBps() const { return memory_GBps_; }
-  double sustained_slowdown() const { return slowdown_; }
 
   // Fills in missing values of the shape and the routing from the calibration's world size and the published shape of
   // that name. Appends assumptions to `notes`, each once. Throws std::runtime_error if a shape is unknown.
@@ -53,7 +52,7 @@ class LayerModel {
 
  private:
   Calibration calibration_;
-  double memory_GBps_, slowdown_;
+  double memory_GBps_;
 };
 
 struct LayerComparison {

@@ -118,10 +118,10 @@ std::vector<LiveCase> live_cases(const StepConfig& config) {
   return cases;
 }
 
-std::vector<int> possible_ep(const StepConfig& config, int ranks_per_node) {
+std::vector<int> possible_ep(const StepConfig& config) {
   std::vector<int> degrees;
   const int stage = config.gpus / config.pp;
-  for (int ep = ranks_per_node; ep <= std::min<std::int64_t>(stage, 256); ep *= 2) {
+  for (int ep = kRanksPerNode; ep <= std::min<std::int64_t>(stage, 256); ep *= 2) {
     if (stage % ep == 0 && config.shape.n_experts % ep == 0) degrees.push_back(ep);
   }
   return degrees;

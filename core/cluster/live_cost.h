@@ -44,6 +44,6 @@ inline constexpr int kLiveVariants = 5;
 std::vector<LiveCase> live_cases(const StepConfig& config);
 
 // Returns EP degrees from one node to all GPUs of a pipeline stage that divide both the experts and the GPUs.
-std::vector<int> possible_ep(const StepConfig& config, int ranks_per_node = 8);
+std::vector<int> possible_ep(const StepConfig& config);
 
 }  // namespace moescope

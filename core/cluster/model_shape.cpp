@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "core/io/words.h"
+
 namespace moescope {
 namespace {
 
@@ -25,19 +27,6 @@ std::int64_t attention_linear_parameters(const ModelShape& s) {
   return q + kv + s.n_heads * s.v_head_dim * s.dim;
 }
 
-std::int64_t expert_parameters(const ModelShape& s) {
-  return 3 * s.row_dim() * s.moe_inter;
-}
-
-std::int64_t shared_parameters(const ModelShape& s) {
-  return s.n_shared_experts * 3 * s.dim * s.moe_inter;
-}
-
-// Projections to latent rows and back.
-std::int64_t latent_parameters(const ModelShape& s) {
-  return 2 * s.dim * s.latent_dim;
-}
-
 }  // namespace
 
 std::span<const ModelShape> model_shapes() {
@@ -52,29 +41,16 @@ const ModelShape* find_model_shape(std::string_view name) {
 
 const ModelShape& model_shape(std::string_view name) {
   if (const ModelShape* shape = find_model_shape(name)) return *shape;
-  std::string allowed;
-  for (const ModelShape& shape : kShapes) allowed += (allowed.empty() ? "" : ", ") + shape.name;
-  throw std::runtime_error("model '" + std::string(name) + "': no such shape, allowed are " + allowed);
-}
-
-ParameterCounts parameter_counts(const ModelShape& s) {
-  const std::int64_t embedding = s.vocab * s.dim;
-  const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
-  const std::int64_t every = s.dim * s.n_experts + shared_parameters(s) + latent_parameters(s);  // used by every token
-  ParameterCounts counts;
-  counts.dense = 2 * embedding + s.n_layers * (attention_linear_parameters(s) + layer_norms) + s.dim +
-                 s.n_dense_layers * 3 * s.dim * s.dense_inter;
-  counts.total = counts.dense + s.n_moe_layers() * (every + s.n_experts * expert_parameters(s));
-  counts.active = counts.dense + s.n_moe_layers() * (every + s.top_k * expert_parameters(s));
-  return counts;
+  throw std::runtime_error("model '" + std::string(name) + "': no such shape, allowed are " +
+                           joined(kShapes, ", ", &ModelShape::name));
 }
 
 ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {
   const auto of = [](std::int64_t parameters) { return 2.0 * static_cast<double>(parameters); };
   ForwardFlops flops;
-  flops.routed_experts = of(s.n_moe_layers() * s.top_k * expert_parameters(s));
-  flops.shared_experts = of(s.n_moe_layers() * shared_parameters(s));
-  flops.latent_projections = of(s.n_moe_layers() * latent_parameters(s));
+  flops.routed_experts = of(s.n_moe_layers() * s.top_k * 3 * s.row_dim() * s.moe_inter);
+  flops.shared_experts = of(s.n_moe_layers() * s.n_shared_experts * 3 * s.dim * s.moe_inter);
+  flops.latent_projections = of(s.n_moe_layers() * 2 * s.dim * s.latent_dim);  // to latent rows and back
   flops.attention_linears = of(s.n_layers * attention_linear_parameters(s));
   flops.dense_ffn = of(s.n_dense_layers * 3 * s.dim * s.dense_inter);
   flops.router = of(s.n_moe_layers() * s.dim * s.n_experts);

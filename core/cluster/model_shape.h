@@ -1,7 +1,7 @@
-// Shapes of published DeepSeek models, and figures that follow from a shape alone: parameters and FLOPs.
+// Shapes of published DeepSeek models, and their FLOPs.
 //
 // Legend: V vocabulary, D dim, L layers, H heads, E routed experts, K top_k, F expert hidden dim (moe_inter). Source of
-// the shapes and the counts of parameters: torchtitan, models/deepseek_v3.
+// the shapes: torchtitan, models/deepseek_v3.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,6 @@ std::span<const ModelShape> model_shapes();                 // debugmodel, 16B, 
 const ModelShape* find_model_shape(std::string_view name);  // nullptr if absent
 // Throws std::runtime_error that names the known shapes.
 const ModelShape& model_shape(std::string_view name);
-
-struct ParameterCounts {
-  std::int64_t total;
-  std::int64_t dense;  // embedding, head, attention, norms and dense FFNs
-  std::int64_t active;
-};
-ParameterCounts parameter_counts(const ModelShape& shape);
 
 // FLOPs per token in one forward pass, as the hardware does them. Attention is causal: half of the pairs.
 struct ForwardFlops {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 #include "core/io/words.h"
@@ -151,10 +152,8 @@ class Simulation {
   }
 
   void replace_slow_nodes() {
-    std::vector<int> nodes;
-    for (const Fault& fault : active_) nodes.push_back(fault.node);
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    std::set<int> nodes;
+    for (const Fault& fault : active_) nodes.insert(fault.node);
     active_.clear();
     to_drain_ = false;
     for (const int node : nodes) take_spare(node);

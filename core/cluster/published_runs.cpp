@@ -99,10 +99,6 @@ const Readings& readings() {
   return found;
 }
 
-bool on_fitted_cluster(const StepConfig& config) {
-  return config.hardware.name == hardware_profile("b200").name;
-}
-
 // A share that rounds to zero gets no sign.
 std::string signed_percent(double share) {
   const double percent = std::round(100 * share);
@@ -153,7 +149,7 @@ const StepParameters& fit_to_published(Hypothesis hypothesis) {
 
 std::vector<OpenNumber> open_numbers(const StepConfig& config) {
   const Readings& r = readings();
-  const bool here = on_fitted_cluster(config);
+  const bool here = config.hardware.name == hardware_profile("b200").name;
   std::vector<OpenNumber> open = {
       {kStandardNetwork, "GB/s", here ? r.network_low : line_rate() / 2, r.network_high,
        here ? "what the readings of the B200 runs come to"

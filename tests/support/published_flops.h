@@ -1,5 +1,6 @@
-// FLOPs of a token that torchtitan's MFU counts, forward and backward: 6 x (active parameters without embedding) + 6 L
-// H (qk + v head dim) seq, with full attention although it is causal. A second formula besides core/training/run_cost.
+// Parameters of a published shape, and FLOPs of a token that torchtitan's MFU counts, forward and backward: 6 x (active
+// parameters without embedding) + 6 L H (qk + v head dim) seq, with full attention although it is causal. A second
+// formula besides core/training/run_cost.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,27 @@
 #include "core/cluster/model_shape.h"
 
 namespace moescope {
+
+struct ParameterCounts {
+  std::int64_t total;
+  std::int64_t dense;  // embedding, head, attention, norms and dense FFNs
+  std::int64_t active;
+};
+
+// Every weight of a matrix that a token multiplies is two FLOPs of its forward pass; the others are added.
+inline ParameterCounts parameter_counts(const ModelShape& s) {
+  const auto weights = [](double flops) { return static_cast<std::int64_t>(flops / 2); };
+  const ForwardFlops flops = forward_flops(s, 0);
+  const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
+  const std::int64_t every = weights(flops.router + flops.shared_experts + flops.latent_projections);
+  const std::int64_t experts = weights(flops.routed_experts);
+  ParameterCounts counts;
+  counts.dense = s.vocab * s.dim + weights(flops.head + flops.attention_linears + flops.dense_ffn) +
+                 s.n_layers * layer_norms + s.dim;
+  counts.total = counts.dense + every + experts / s.top_k * s.n_experts;
+  counts.active = counts.dense + every + experts;
+  return counts;
+}
 
 inline double published_flops_per_token(const ModelShape& s, std::int64_t seq) {
   const double attention =
