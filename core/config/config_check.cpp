@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "core/config/config_rules.h"
 #include "core/config/operand_recipes.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/numerics/threads.h"
 #include "core/parallel/placement_choice.h"
 
@@ -110,9 +110,7 @@ double attention_weights(const ModelConfig& m) {
 }
 
 std::string gib(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1 << 30));
-  return text;
+  return formatted("%.1f GiB", bytes / (1 << 30));
 }
 
 // Memory of each thread for the largest matrix: three of its size, and two of its shorter side squared.
@@ -458,7 +456,8 @@ double memory_estimate(const RunConfig& c) {
   return 16 * parameter_count(c) + 4 * tokens * saved + muon_scratch(c);
 }
 
-std::vector<RuleViolation> rule_violations(const RunConfig& config) {
+// Each value must be within its own range.
+static Rules rule_violations(const RunConfig& config) {
   Rules found;
   check_layers(config, found);
   check_vocabulary(config, found);

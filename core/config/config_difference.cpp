@@ -69,7 +69,7 @@ RunConfig perturbed_twin(const RunConfig& config) {
 std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   std::string name = first.name, last;
   if (const auto dense = dense_size(first, twin))
-    return valid_name(name + "+dense-" + std::string(dense_size_name(*dense)));
+    return valid_name(name + (*dense == DenseSize::active ? "+dense-active" : "+dense-total"));
   // A published recipe is named by its name, not by all of its settings.
   const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
   if (!recipe.empty()) name += '+' + recipe;

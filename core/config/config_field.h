@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -40,46 +42,27 @@ struct ConfigField {
 std::span<const ConfigField> config_fields();
 const ConfigField* find_field(std::string_view key);  // nullptr if there is no such key
 std::string nearest_key(std::string_view key);        // the known key with the most similar spelling
-// Returns the field of a member of `config`. There must be one.
-const ConfigField& field_of_member(const RunConfig& config, const void* member);
+const RunConfig& default_config();
+// Returns the field of a member of default_config(). There must be one.
+const ConfigField& field_of_member(const void* member);
 
-// The name of a section in TOML, and its place in the config.
+// The name of a section in TOML; empty for the keys without a section.
 template <class Section>
-inline constexpr std::string_view kSectionName{};
-template <>
-inline constexpr std::string_view kSectionName<ModelConfig> = "model";
-template <>
-inline constexpr std::string_view kSectionName<RouterConfig> = "router";
-template <>
-inline constexpr std::string_view kSectionName<OptimizerConfig> = "optimizer";
-template <>
-inline constexpr std::string_view kSectionName<PrecisionConfig> = "precision";
-template <>
-inline constexpr std::string_view kSectionName<DataConfig> = "data";
-template <>
-inline constexpr std::string_view kSectionName<ParallelConfig> = "parallel";
-template <>
-inline constexpr std::string_view kSectionName<TelemetryConfig> = "telemetry";
+inline constexpr std::string_view kSectionName = std::is_same_v<Section, ModelConfig>       ? "model"
+                                                 : std::is_same_v<Section, RouterConfig>    ? "router"
+                                                 : std::is_same_v<Section, OptimizerConfig> ? "optimizer"
+                                                 : std::is_same_v<Section, PrecisionConfig> ? "precision"
+                                                 : std::is_same_v<Section, DataConfig>      ? "data"
+                                                 : std::is_same_v<Section, ParallelConfig>  ? "parallel"
+                                                 : std::is_same_v<Section, TelemetryConfig> ? "telemetry"
+                                                                                            : "";
 
-// `config` is a RunConfig, const or not.
+// The place of a section in `config`, a RunConfig, const or not.
 template <class Section>
 auto& section_of(auto& config) {
-  if constexpr (std::is_same_v<Section, ModelConfig>)
-    return config.model;
-  else if constexpr (std::is_same_v<Section, RouterConfig>)
-    return config.router;
-  else if constexpr (std::is_same_v<Section, OptimizerConfig>)
-    return config.optimizer;
-  else if constexpr (std::is_same_v<Section, PrecisionConfig>)
-    return config.precision;
-  else if constexpr (std::is_same_v<Section, DataConfig>)
-    return config.data;
-  else if constexpr (std::is_same_v<Section, ParallelConfig>)
-    return config.parallel;
-  else if constexpr (std::is_same_v<Section, TelemetryConfig>)
-    return config.telemetry;
-  else
-    return config;
+  using Place = std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(config)>>, const Section, Section>;
+  return std::get<Place&>(std::tie(config, config.model, config.router, config.optimizer, config.precision, config.data,
+                                   config.parallel, config.telemetry));
 }
 
 // One setting, named by its member of the config: Setting(&RouterConfig::top_k).key() is "router.top_k".
@@ -88,8 +71,7 @@ class Setting {
   template <class Section, class T>
     requires(kSectionName<T>.empty())
   Setting(T Section::*member) {
-    static const RunConfig config;
-    field_ = &field_of_member(config, &(section_of<Section>(config).*member));
+    field_ = &field_of_member(&(section_of<Section>(default_config()).*member));
   }
   Setting(const ConfigField& field) : field_(&field) {}  // must be in the table
 

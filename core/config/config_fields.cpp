@@ -1,5 +1,4 @@
 // Joins the sections of the table of fields.
-#include <cstdint>
 #include <map>
 
 #include "core/config/field_maker.h"
@@ -15,10 +14,6 @@ std::vector<ConfigField> make_table() {
   return table;
 }
 
-std::ptrdiff_t offset_in(const RunConfig& config, const void* member) {
-  return static_cast<const char*>(member) - reinterpret_cast<const char*>(&config);
-}
-
 }  // namespace
 
 std::span<const ConfigField> config_fields() {
@@ -32,15 +27,19 @@ const ConfigField* find_field(std::string_view key) {
   return nullptr;
 }
 
-const ConfigField& field_of_member(const RunConfig& config, const void* member) {
-  static const std::map<std::ptrdiff_t, const ConfigField*> by_offset = [] {
-    std::map<std::ptrdiff_t, const ConfigField*> fields;
-    const RunConfig any;
+const RunConfig& default_config() {
+  static const RunConfig config;
+  return config;
+}
+
+const ConfigField& field_of_member(const void* member) {
+  static const std::map<const void*, const ConfigField*> by_place = [] {
+    std::map<const void*, const ConfigField*> fields;
     for (const ConfigField& f : config_fields())
-      if (f.member) fields[offset_in(any, f.member(any))] = &f;
+      if (f.member) fields[f.member(default_config())] = &f;
     return fields;
   }();
-  return *by_offset.at(offset_in(config, member));
+  return *by_place.at(member);
 }
 
 }  // namespace moescope

@@ -18,8 +18,6 @@ struct RuleViolation {
   std::vector<Setting> settings;  // all that are involved, the one to change first
   std::string message;
 };
-// Each value must be within its own range.
-std::vector<RuleViolation> rule_violations(const RunConfig& config);
 // Checks the rules for interventions: changes of routers and data by the user.
 void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
 

@@ -8,13 +8,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/config/candidates.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/model_presets.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
+#include "core/io/trimmed.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -227,8 +227,7 @@ std::string to_string(const ConfigValue& value) {
 
 ConfigValue parse_value(const ConfigField& field, std::string_view text) {
   const auto parse = [&](auto number) -> ConfigValue {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc{} && end == text.data() + text.size()) return number;
+    if (read_number(text, number)) return number;
     throw std::invalid_argument(check_field(field, std::string(text)));
   };
   switch (field.get(RunConfig{}).index()) {
@@ -287,16 +286,10 @@ ParsedConfig load_config(const std::string& path, const RunConfig& base) {
 
 namespace {
 
-struct PresetFile {
-  std::string name;
-  std::string_view text;
-};
-
-PresetFile preset_file(std::string_view preset) {
-  for (const char* folder : {"presets/", "presets/compare/"}) {
-    const std::string name = folder + std::string(preset) + ".toml";
-    if (const std::string_view text = asset(name); !text.empty()) return {name, text};
-  }
+// Returns the name of the asset; empty if there is no such preset.
+std::string preset_file(std::string_view preset) {
+  for (const char* folder : {"presets/", "presets/compare/"})
+    if (std::string name = folder + std::string(preset) + ".toml"; !asset(name).empty()) return name;
   return {};
 }
 
@@ -319,7 +312,7 @@ std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {
 }
 
 std::string preset_about(std::string_view name) {
-  return leading_comment(preset_file(name).text);
+  return leading_comment(asset(preset_file(name)));
 }
 
 // Runs with live changes are still recognised; runs with other formats at the start are not.
@@ -335,7 +328,7 @@ std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
 }
 
 ParsedConfig load_preset(std::string_view name) {
-  if (const PresetFile file = preset_file(name); !file.text.empty()) return parse_config(file.text, file.name);
+  if (const std::string file = preset_file(name); !file.empty()) return parse_config(asset(file), file);
   const std::string allowed = joined(preset_names(), ", ") + ", " + joined(comparison_preset_names(), ", ");
   return {{}, {}, {{"", 0, kPresetKey, "is \"" + std::string(name) + "\", allowed are " + allowed}}};
 }

@@ -10,6 +10,10 @@
 
 namespace moescope {
 
+// The number of candidates that can be compared with one run. Those that cannot all train beside it at once train in
+// groups (core/training/engine/run_groups.h).
+inline constexpr std::size_t kMaxCandidates = 16;
+
 struct ParsedConfig {
   RunConfig config;
   std::vector<RunConfig> twins;         // runs that train beside it, in lock-step

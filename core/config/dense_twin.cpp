@@ -21,10 +21,6 @@ double weights_to_match(const RunConfig& c, DenseSize size) {
 
 }  // namespace
 
-std::string_view dense_size_name(DenseSize size) {
-  return size == DenseSize::active ? "active" : "total";
-}
-
 RunConfig dense_twin(const RunConfig& config, DenseSize size) {
   RunConfig twin = config;
   ModelConfig& model = twin.model;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
 #include "core/config/run_config.h"
 
@@ -13,8 +12,6 @@ enum class DenseSize {
   active,  // as many weights as a token multiplies, and about as many FLOPs
   total,   // as many weights as the mixture has; a token multiplies them all
 };
-
-std::string_view dense_size_name(DenseSize size);  // "active", "total"
 
 // Returns `config` with dense feed-forwards in all layers, all of one width, a multiple of 32 features, so that blocks
 // of 32 fit. Attention, embedding and head stay. Except for the rounding of the width, the feed-forwards have as many

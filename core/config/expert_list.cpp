@@ -1,6 +1,5 @@
 #include "core/config/expert_list.h"
 
-#include <charconv>
 #include <cmath>
 #include <stdexcept>
 
@@ -11,12 +10,6 @@ namespace moescope {
 namespace {
 
 constexpr double kMaxBias = 1e3;  // larger than any difference of scores
-
-template <class T>
-bool read(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
 
 std::string layers_text(const ModelConfig& model) {
   return "MoE layers are " + std::to_string(model.n_dense_layers) + " to " + std::to_string(model.n_layers - 1);
@@ -34,9 +27,11 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
   int layer = 0, expert = 0;
   double value = 0;
   const bool every = layer_text == "*";
-  if ((!every && !read(layer_text, layer)) || !read(trimmed(entry.substr(colon + 1, equals - colon - 1)), expert))
+  if ((!every && !read_number(layer_text, layer)) ||
+      !read_number(trimmed(entry.substr(colon + 1, equals - colon - 1)), expert))
     fail("write " + form + "; * as the layer is every MoE layer");
-  if (kind == ListOf::values && !(read(trimmed(entry.substr(equals + 1)), value) && std::fabs(value) <= kMaxBias))
+  if (kind == ListOf::values &&
+      !(read_number(trimmed(entry.substr(equals + 1)), value) && std::fabs(value) <= kMaxBias))
     fail("the bias is not a number from -1000 to 1000: choose one");
   if (expert < 0 || expert >= model.n_experts)
     fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));

@@ -1,12 +1,12 @@
 #include "core/config/mixture.h"
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/io/trimmed.h"
+#include "core/io/words.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -18,11 +18,7 @@ constexpr double kMaxWeight = 1e6;
 std::pair<std::string, double> parse_share(std::string_view entry) {
   const std::size_t equals = entry.rfind('=');
   double weight = -1;
-  if (equals != std::string_view::npos) {
-    const std::string_view number = trimmed(entry.substr(equals + 1));
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
-    if (error != std::errc{} || end != number.data() + number.size()) weight = -1;
-  }
+  if (equals != std::string_view::npos && !read_number(trimmed(entry.substr(equals + 1)), weight)) weight = -1;
   std::string domain(trimmed(entry.substr(0, equals)));
   if (domain.empty() || !(weight >= 0 && weight <= kMaxWeight))
     throw std::invalid_argument("\"" + std::string(entry) +
@@ -57,10 +53,7 @@ MixtureEntries parse_mixture(std::string_view text) {
 }
 
 std::string mixture_text(const MixtureEntries& entries) {
-  std::string text;
-  for (const auto& [domain, weight] : entries)
-    text += (text.empty() ? "" : ", ") + domain + '=' + to_string(ConfigValue(weight));
-  return text;
+  return joined(entries, ", ", [](const auto& entry) { return entry.first + '=' + to_string(entry.second); });
 }
 
 std::vector<double> mixture_weights(std::string_view text, const std::vector<std::string>& domains) {
@@ -75,9 +68,8 @@ std::vector<double> mixture_weights(std::string_view text, const std::vector<std
     if (at != domains.end()) {
       weights[static_cast<std::size_t>(at - domains.begin())] = weight;
     } else if (domain != "*") {
-      std::string known;
-      for (const std::string& name : domains) known += (known.empty() ? "" : ", ") + name;
-      throw std::invalid_argument("there is no domain \"" + domain + "\": choose out of " + known + " and *");
+      throw std::invalid_argument("there is no domain \"" + domain + "\": choose out of " + joined(domains, ", ") +
+                                  " and *");
     }
   }
   for (const double weight : weights) sum += weight;

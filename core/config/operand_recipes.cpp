@@ -1,45 +1,29 @@
 #include "core/config/operand_recipes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 
 #include "core/io/trimmed.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
 
+constexpr GemmClass kClasses[] = {GemmClass::experts,   GemmClass::shared_experts, GemmClass::dense_ffn,
+                                  GemmClass::attention, GemmClass::router_gate,    GemmClass::head};
 constexpr OperandRole kOperands[] = {OperandRole::x, OperandRole::w, OperandRole::dy};
 constexpr Direction kDirections[] = {Direction::forward, Direction::dgrad, Direction::wgrad};
 
-std::optional<GemmClass> gemm_class_named(std::string_view name) {
-  for (int i = 0; i < kNumGemmClasses; ++i)
-    if (name == gemm_class_name(static_cast<GemmClass>(i))) return static_cast<GemmClass>(i);
-  return std::nullopt;
-}
-
-std::optional<OperandRole> operand_named(std::string_view name) {
-  const auto found =
-      std::ranges::find_if(kOperands, [&](OperandRole operand) { return name == operand_name(operand); });
-  return found == std::end(kOperands) ? std::nullopt : std::optional(*found);
+// Returns the value that `name_of` gives this name.
+template <class Enum, std::size_t N>
+std::optional<Enum> named(const Enum (&values)[N], const char* (*name_of)(Enum), std::string_view name) {
+  const Enum* found = std::ranges::find(values, name, name_of);
+  return found == std::end(values) ? std::nullopt : std::optional(*found);
 }
 
 [[noreturn]] void refuse(std::string_view entry, const std::string& why) {
   throw std::invalid_argument("\"" + std::string(entry) + "\": " + why);
-}
-
-std::string class_names() {
-  std::string names;
-  for (int i = 0; i < kNumGemmClasses; ++i)
-    names += (i ? ", " : "") + std::string(gemm_class_name(static_cast<GemmClass>(i)));
-  return names;
-}
-
-std::string recipe_names() {
-  std::string names;
-  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
-  return names;
 }
 
 // True if this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
@@ -49,19 +33,11 @@ bool reads(Direction gemm, OperandRole operand) {
                                                 : OperandRole::w);
 }
 
-std::optional<Direction> direction_named(std::string_view name) {
-  if (name == "fprop") return Direction::forward;
-  const auto found = std::ranges::find_if(kDirections, [&](Direction each) { return name == direction_name(each); });
-  return found == std::end(kDirections) ? std::nullopt : std::optional(*found);
-}
-
 // Parses "2" or "2-5".
 LayerRange parse_layers(std::string_view entry, std::string_view text) {
   const auto number = [&](std::string_view digits) {
     int value = -1;
-    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || value < 0)
-      refuse(entry, "layers are a number or a range, such as 2 or 2-5");
+    if (!read_number(digits, value) || value < 0) refuse(entry, "layers are a number or a range, such as 2 or 2-5");
     return value;
   };
   const auto dash = text.find('-');
@@ -96,31 +72,32 @@ std::string options_text(const OperandRecipe& recipe) {
 OperandRecipe parse_entry(std::string_view entry) {
   OperandRecipe out{};
   const auto colon = entry.find(':');
-  const std::string_view named = colon == entry.npos ? entry : trimmed(entry.substr(colon + 1));
+  const std::string_view whole = colon == entry.npos ? entry : trimmed(entry.substr(colon + 1));
   if (colon != entry.npos) out.layers = parse_layers(entry, trimmed(entry.substr(0, colon)));
-  const auto dot = named.find('.'), equals = named.find('=');
-  if (dot == named.npos || equals == named.npos || dot > equals)
+  const auto dot = whole.find('.'), equals = whole.find('=');
+  if (dot == whole.npos || equals == whole.npos || dot > equals)
     refuse(entry, "expected CLASS.OPERAND=RECIPE, such as experts.dY=mxfp8_e5m2_grad");
-  const auto gemm_class = gemm_class_named(trimmed(named.substr(0, dot)));
-  if (!gemm_class) refuse(entry, "classes are " + class_names());
+  const auto gemm_class = named(kClasses, gemm_class_name, trimmed(whole.substr(0, dot)));
+  if (!gemm_class) refuse(entry, "classes are " + joined(kClasses, ", ", gemm_class_name));
   out.gemm_class = *gemm_class;
   if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is of no layer");
-  const std::string_view of_class = named.substr(dot + 1, equals - dot - 1);
+  const std::string_view of_class = whole.substr(dot + 1, equals - dot - 1);
   const auto second = of_class.find('.');
-  const auto operand = operand_named(trimmed(of_class.substr(0, second)));
+  const auto operand = named(kOperands, operand_name, trimmed(of_class.substr(0, second)));
   if (!operand) refuse(entry, "operands are x, W, dY");
   out.operand = *operand;
   if (second != of_class.npos) {
-    out.gemm = direction_named(trimmed(of_class.substr(second + 1)));
+    const std::string_view gemm = trimmed(of_class.substr(second + 1));
+    out.gemm = named(kDirections, direction_name, gemm == "fprop" ? "forward" : gemm);
     if (!out.gemm) refuse(entry, "GEMMs are forward (or fprop), dgrad, wgrad");
     if (!reads(*out.gemm, out.operand))
       refuse(entry, std::string(direction_name(*out.gemm)) + " does not read " + operand_name(out.operand) +
                         ": forward multiplies x and W, dgrad dY and W, wgrad dY and x");
   }
-  std::string_view how = named.substr(equals + 1);
+  std::string_view how = whole.substr(equals + 1);
   const auto plus = std::min(how.find('+'), how.size());
   const auto recipe = recipe_named(trimmed(how.substr(0, plus)));
-  if (!recipe) refuse(entry, "recipes are " + recipe_names());
+  if (!recipe) refuse(entry, "recipes are " + joined(recipes(), ", ", &RecipeInfo::name));
   out.recipe = *recipe;
   parse_options(entry, how.substr(plus), out);
   return out;
@@ -144,12 +121,11 @@ std::vector<OperandRecipe> parse_operand_recipes(std::string_view text) {
 }
 
 std::string operand_recipes_text(const std::vector<OperandRecipe>& recipes) {
-  std::string text;
-  for (const OperandRecipe& each : recipes)
-    text += std::string(text.empty() ? "" : ", ") + layers_text(each.layers) + gemm_class_name(each.gemm_class) + '.' +
-            operand_name(each.operand) + (each.gemm ? std::string(".") + direction_name(*each.gemm) : "") + '=' +
-            recipe_info(each.recipe).name + options_text(each);
-  return text;
+  return joined(recipes, ", ", [](const OperandRecipe& each) {
+    return layers_text(each.layers) + gemm_class_name(each.gemm_class) + '.' + operand_name(each.operand) +
+           (each.gemm ? std::string(".") + direction_name(*each.gemm) : "") + '=' + recipe_info(each.recipe).name +
+           options_text(each);
+  });
 }
 
 }  // namespace moescope

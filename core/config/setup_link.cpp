@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <stdexcept>
 
@@ -12,6 +11,7 @@
 #include "core/config/config_toml.h"
 #include "core/io/base64.h"
 #include "core/io/text_escape.h"
+#include "core/io/trimmed.h"
 
 namespace moescope {
 namespace {
@@ -73,12 +73,10 @@ std::string unpacked(const std::string& packed) {
 std::map<std::string, std::string> parameters_of(std::string_view text) {
   std::map<std::string, std::string> parameters;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('&'), text.size());
-    const std::string_view part = text.substr(0, end);
+    const std::string_view part = take_until(text, '&');
     const std::size_t equals = part.find('=');
     if (equals != std::string_view::npos)
       parameters[std::string(part.substr(0, equals))] = std::string(part.substr(equals + 1));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parameters;
 }
@@ -89,8 +87,7 @@ std::int64_t number_of(const std::map<std::string, std::string>& parameters, con
   if (found == parameters.end()) return -1;
   const std::string& text = found->second;
   std::int64_t value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > most)
+  if (!read_number(text, value) || value < 0 || value > most)
     refuse(std::string(name) + " is \"" + printable(text.substr(0, 40)) + "\", expected 0 to " + std::to_string(most));
   return value;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 namespace moescope {
 
@@ -11,6 +13,13 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Reads a number that is all of the text. False if the text is none; the value then means nothing.
+template <class Number>
+bool read_number(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
 }
 
 // Returns the text before the next `end` and removes it and `end` from `text`.

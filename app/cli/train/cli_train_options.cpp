@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "core/config/candidates.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 

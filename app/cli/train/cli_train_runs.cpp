@@ -7,7 +7,6 @@
 
 #include "app/program/kernel_restart.h"
 #include "core/checkpoints/training_start.h"
-#include "core/config/candidates.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"

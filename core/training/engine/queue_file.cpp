@@ -4,7 +4,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/config/candidates.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/io/input_file.h"
