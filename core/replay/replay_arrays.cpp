@@ -26,12 +26,13 @@ void append_little_endian(std::uint32_t bits, int bytes, std::vector<std::uint8_
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
 }
 
-struct QuantizedLoad {
-  std::vector<float> largest;        // [L, P]
-  std::vector<std::uint8_t> shares;  // [L, P, E]
+// Rows of cells as shares of the largest cell of their row.
+struct ByteTable {
+  std::vector<float> largest;  // [rows]
+  std::vector<std::uint8_t> shares;
 };
 
-void append_row(std::span<const float> row, QuantizedLoad& load) {
+void append_row(std::span<const float> row, ByteTable& load) {
   float largest = kNoValue;
   for (const float u : row)
     if (std::isfinite(u)) largest = std::isfinite(largest) ? std::max(largest, u) : u;
@@ -58,25 +59,20 @@ MatrixShape shape_of_matrices(const History& history, StepRange range) {
   return {};
 }
 
-// Matrices with cells as shares of the largest cell.
-struct MatrixTable {
-  std::vector<float> largest;
-  std::vector<std::uint8_t> shares;
-};
-void append_matrix(std::span<const std::uint32_t> counts, MatrixTable& table) {
+void append_matrix(std::span<const std::uint32_t> counts, ByteTable& table) {
   const double top = *std::ranges::max_element(counts);
   table.largest.push_back(static_cast<float>(top));
   for (const std::uint32_t count : counts)
     table.shares.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255 * count / top)) : 0);
 }
-void append_no_matrix(std::size_t cells, MatrixTable& table) {
+void append_no_matrix(std::size_t cells, ByteTable& table) {
   table.largest.push_back(kNoValue);
   table.shares.resize(table.shares.size() + cells);
 }
 
 // Copies of the standard all-to-all, and de-duplicated copies as in DeepEP.
 struct MatrixTables {
-  MatrixTable copies, distinct;
+  ByteTable copies, distinct;
   void append(const RouterFrame* router, std::size_t cells) {
     if (router && is_whole(router->volume) && router->volume.copies_RR.size() == cells) {
       append_matrix(router->volume.copies_RR, copies);
@@ -230,7 +226,7 @@ std::uint8_t share_code(double share) {
 }
 
 void add_load(const History& history, StepRange range, int points, const ReplayTick& tick, ReplayJson& run) {
-  QuantizedLoad load;
+  ByteTable load;
   const auto experts = static_cast<std::size_t>(history.info().n_experts);
   const auto& layers = history.info().moe_layers;
   for (const int layer : layers) {

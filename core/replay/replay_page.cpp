@@ -16,8 +16,6 @@
 namespace moescope {
 namespace {
 
-using HistoryRef = std::shared_ptr<const History>;
-
 struct Cancelled {};
 
 // Progress of a part, scaled to its share of the whole.
@@ -25,21 +23,12 @@ ReplayTick part_of(const ReplayTick& whole, double begin, double end) {
   return [=](double share) { whole(begin + share * (end - begin)); };
 }
 
-void append_means(const History& history, Metric metric, int layer, StepRange range, int points,
-                  std::vector<float>& means) {
-  for (const PyramidBin& bin : history.series(metric, layer, range, points))
-    means.push_back(bin.finite ? bin.mean() : kNoValue);
-}
-
-std::string scalar_of_layers(const History& history, Metric metric, StepRange range, int points) {
+std::string scalar_of(const History& history, Metric metric, const std::vector<int>& layers, StepRange range,
+                      int points) {
   std::vector<float> means;
-  for (const int layer : history.info().moe_layers) append_means(history, metric, layer, range, points, means);
-  return base64(means);
-}
-
-std::string scalar_of_run(const History& history, Metric metric, StepRange range, int points) {
-  std::vector<float> means;
-  append_means(history, metric, kWholeRun, range, points, means);
+  for (const int layer : layers)
+    for (const PyramidBin& bin : history.series(metric, layer, range, points))
+      means.push_back(bin.finite ? bin.mean() : kNoValue);
   return base64(means);
 }
 
@@ -52,7 +41,7 @@ int points_of(const History& history, std::int64_t steps, std::size_t bytes, int
   return static_cast<int>(std::min({steps, std::int64_t{most}, affordable}));
 }
 
-ReplayJson findings_of(const HistoryRef& history, StepRange range, const ReplayTick& tick) {
+ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayTick& tick) {
   constexpr int kParts = 50;
   FindingsScan scan(history);
   for (int part = 1; part <= kParts; ++part) {
@@ -79,7 +68,7 @@ ReplayJson lacks_of(const ReplayJson& run, const History& history, StepRange ran
   return lacks;
 }
 
-ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points, const ReplayTick& tick) {
+ReplayJson run_of(const HistoryPtr& history, std::size_t bytes, int most_points, const ReplayTick& tick) {
   const RunInfo& info = history->info();
   const StepRange range = history->steps();  // the present steps, if the run is training
   if (range.empty()) throw std::runtime_error(info.name + ": has no step to export");
@@ -101,10 +90,10 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
   const int points = points_of(*history, steps, bytes - taken, most_points);
   run["logged"] = steps;
   run["edges"] = slice_edges(range, points);
-  run["loss"] = scalar_of_run(*history, Metric::ce_loss, range, points);
-  run["val_loss"] = scalar_of_run(*history, Metric::val_loss, range, points);
-  run["max_vio"] = scalar_of_layers(*history, Metric::max_vio, range, points);
-  run["max_vio_window"] = scalar_of_layers(*history, Metric::max_vio_window, range, points);
+  run["loss"] = scalar_of(*history, Metric::ce_loss, {kWholeRun}, range, points);
+  run["val_loss"] = scalar_of(*history, Metric::val_loss, {kWholeRun}, range, points);
+  run["max_vio"] = scalar_of(*history, Metric::max_vio, info.moe_layers, range, points);
+  run["max_vio_window"] = scalar_of(*history, Metric::max_vio_window, info.moe_layers, range, points);
   add_load(*history, range, points, part_of(tick, 0.8, 1), run);
   run["lacks"] = lacks_of(run, *history, range);
   return run;
