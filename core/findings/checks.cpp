@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kWindowSteps = 50, kSettled = 170;  // steps of a window, and steps before a jump can be detected
+constexpr std::int64_t kSettled = 170;  // steps before a jump can be detected
 constexpr std::int64_t kOscillationLoads = 100;
 
 bool has_values(const History& history, Metric metric) {
@@ -83,7 +83,7 @@ void Checking::losses() {
   if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
   passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
   if (!is_checkpoint_)
-    after(kWindowSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
+    after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
           "The loss has no spike, and no rise that stays.");
   if (has_values(history_, Metric::aux_loss) || has_values(history_, Metric::z_loss))
     passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
@@ -126,7 +126,7 @@ void Checking::experts() {
 void Checking::layers() {
   using enum FindingKind;
   if (LoadWatch::can_tell_collapse(history_.info()))
-    after(kWindowSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+    after(kMeanSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
   else
     needs("collapse", "at least top_k + 2 experts in use by chance: more experts, or more tokens per step");
   after(kUnevenSteps, {uneven}, "lasting imbalance",
@@ -171,11 +171,11 @@ void Checking::scores(const RouterFrame& router) {
   if (router.gate_mass.empty() || router.expert_bias.empty())
     needs("bias against gate", "expert_bias and gate_mass");
   else
-    after(3 * kWindowSteps, {FindingKind::bias_against_gate}, "bias against gate", "No bias contradicts its gate.");
+    after(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate", "No bias contradicts its gate.");
   if (is_missing(router.mutual_information))
     needs("scores of the router", "their histograms, entropy and mutual information");
   else
-    after(3 * kWindowSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
+    after(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
           "No router is saturated or gives every token the same scores.");
 }
 

@@ -63,18 +63,14 @@ constexpr const char* kKindNames[] = {"loss NaN or infinite",
 static_assert(std::size(kKindNames) == static_cast<std::size_t>(FindingKind::by_hand) + 1);
 
 // Values of one step that identify a rewound run.
-struct Fingerprint {
-  std::int64_t step = -1;
-  std::uint32_t loss = 0, max_vio = 0;
-  bool operator==(const Fingerprint&) const = default;
-};
+using Fingerprint = std::pair<std::uint32_t, std::uint32_t>;
 
 Fingerprint fingerprint(const History& history, std::int64_t step) {
   const std::int64_t at[] = {step};
   const auto bits = [&](Metric metric) {
     return std::bit_cast<std::uint32_t>(history.values_at(metric, kWholeRun, at).front());
   };
-  return {step, bits(Metric::ce_loss), bits(Metric::max_vio)};
+  return {bits(Metric::ce_loss), bits(Metric::max_vio)};
 }
 
 }  // namespace
@@ -182,7 +178,6 @@ class Reading {
   void read_frames(QuantWatch& quants);
   WindowFrames frames_of(StepRange window) const;
   void read_layer(Watches::Layer& layer);
-  bool may_have(int layer) const;
   void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
   void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
   void read_faults(Watches::Layer& layer, std::int64_t b) const;
@@ -235,11 +230,6 @@ void Reading::read_frames(QuantWatch& quants) {
     const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
     if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
   }
-}
-
-// True if the layer has any frame in the range, or in the window that ends in it.
-bool Reading::may_have(int layer) const {
-  return history_.has_layer(layer, {first_step_, steps_.back()});
 }
 
 // Does what read_layer() does for a layer without loads.
@@ -344,7 +334,8 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
   const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
   for (Watches::Layer& layer : watches.layers) {
     if (stop.stop_requested()) return;
-    if (may_have(layer.load.layer())) {
+    // Whether it has any frame in the range, or in the window that ends in it.
+    if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
       read_layer(layer);
     } else {
       max_vio_.emplace_back();
@@ -369,11 +360,11 @@ struct FindingsScan::State {
   Fingerprint newest;
   std::optional<Watches> watches;  // state after `whole`
   std::optional<Watches> ahead;    // state after `seen`, if that is more
+  const Watches& newest_watches() const { return ahead ? *ahead : *watches; }
 };
 
 void FindingsScan::State::restart() {
   whole = seen = {};
-  newest = {};
   axis.restart();
   watches.emplace(history->info(), axis);
   ahead.reset();
@@ -417,7 +408,7 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
 
 std::vector<Finding> FindingsScan::findings() const {
   const State& s = *state_;
-  const Watches& watches = s.ahead ? *s.ahead : *s.watches;
+  const Watches& watches = s.newest_watches();
   std::vector<Finding> out;
   const StepRange seen = this->seen();
   watches.losses.findings(out, s.settings.even_aux(seen.last));
@@ -451,15 +442,14 @@ std::vector<Finding> FindingsScan::findings() const {
 
 std::vector<Finding> FindingsScan::not_yet() const {
   std::vector<Finding> out;
-  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers)
-    layer.load.not_yet(out);
+  for (const Watches::Layer& layer : state_->newest_watches().layers) layer.load.not_yet(out);
   for (Finding& finding : out) finding.steps = state_->axis.steps(finding.steps);
   return out;
 }
 
 std::vector<LayerLoad> FindingsScan::loads() const {
   std::vector<LayerLoad> loads;
-  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers) {
+  for (const Watches::Layer& layer : state_->newest_watches().layers) {
     const RecentLoad& load = layer.load.load();
     if (load.no_load()) continue;
     LayerLoad& each = loads.emplace_back();
@@ -555,11 +545,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
             "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.saw + "\n  " +
             finding.why + "\n";
-    if (!finding.knobs.empty()) {
-      text += "  Moved by:";
-      for (std::size_t i = 0; i < finding.knobs.size(); ++i) text += (i ? ", " : " ") + finding.knobs[i].key();
-      text += "\n";
-    }
+    if (!finding.knobs.empty()) text += "  Moved by: " + joined(finding.knobs, ", ", &Setting::key) + "\n";
   }
   if (findings.empty()) {
     text += "No finding.\n";

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/findings/expert_watch.h"
@@ -203,13 +204,10 @@ std::string Judge::beside(const Finding& lead) const {
 }
 
 std::vector<int> Judge::layers_with(FindingKind kind) const {
-  std::vector<int> layers;
+  std::set<int> layers;
   for (const Finding& finding : findings_)
-    if (finding.kind == kind && finding.ongoing)
-      layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
-  std::ranges::sort(layers);
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  return layers;
+    if (finding.kind == kind && finding.ongoing) layers.insert(finding.layers.begin(), finding.layers.end());
+  return {layers.begin(), layers.end()};
 }
 
 void Judge::describe(const Finding& lead, Health& health) const {
@@ -307,8 +305,7 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
 
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
-  std::string moves;
-  for (const Setting knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob.key();
+  const std::string moves = joined(lead.knobs, ", ", &Setting::key);
   const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
   if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
@@ -384,10 +381,6 @@ Health Judge::health() {
     health.shorter.push_back(text);
   return health;
 }
-
-}  // namespace
-
-namespace {
 
 // Removes forms that are not shorter than the one before.
 void keep_shorter(Health& health) {

@@ -111,7 +111,6 @@ Interventions::Interventions(const History& history)
       top_k_(history.info().top_k),
       moe_layers_(history.info().moe_layers),
       settings_(history.settings()) {
-  has_config_ = settings_.at_start()->config();
   const LogSettings& log = settings_.at_start()->log();
   for (const char* name : kOtherBalancing)
     if (const auto found = log.find(name);
@@ -247,7 +246,7 @@ std::int64_t Interventions::since(std::initializer_list<Setting> settings, StepR
 }
 
 void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
-  if (!has_config_ || moe_layers_.empty() || read.empty()) return;
+  if (!settings_.at_start()->config() || moe_layers_.empty() || read.empty()) return;
   add_by_hand(out, read);
   add_no_gradient(out, read);
 }
@@ -365,9 +364,9 @@ void Interventions::add_change_causes(Finding& finding) const {
     if (!known && step >= from && step <= to && may_cause(change->setting, finding.kind)) named.push_back(&*change);
   }
   std::ranges::reverse(named);
-  std::string text;
-  for (const Change* change : named)
-    text += (text.empty() ? "" : "; ") + change->marker.text + " at step " + grouped(change->marker.step);
+  const std::string text = joined(named, "; ", [](const Change* change) {
+    return change->marker.text + " at step " + grouped(change->marker.step);
+  });
   if (!text.empty())
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
   if (!jump && finding.kind != FindingKind::loss_not_finite) return;

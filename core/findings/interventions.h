@@ -62,7 +62,6 @@ class Interventions {
   void add_change_causes(Finding& finding) const;
 
   int run_ = 0, n_experts_ = 0, top_k_ = 0;
-  bool has_config_ = false;
   std::vector<int> moe_layers_;
   SettingsTrack settings_;
   std::string other_balancing_;  // balancing that a log names: "balance = quantile histogram"; empty: none
