@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "core/frame/router_stats.h"
 #include "core/history/step_axis.h"
+#include "core/io/words.h"
 
 namespace moescope {
 
@@ -108,10 +108,10 @@ std::string to_text(const RoutingOverlap& routing) {
   if (routing.replayed)
     return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
   if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
-  char overlap[16];  // enough digits for differences of a few in a thousand, which rounding causes
-  std::snprintf(overlap, sizeof overlap, "%.4g %%", 100 * static_cast<double>(routing.overlap));
+  // Enough digits for differences of a few in a thousand, which rounding causes.
   const std::string text =
-      overlap + std::string(" of experts in common with run A at step ") + std::to_string(routing.step);
+      formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
+      std::to_string(routing.step);
   if (routing.first_other_layer < 0) return text;
   return text + ", other ones from layer " + std::to_string(routing.first_other_layer) + " on";
 }

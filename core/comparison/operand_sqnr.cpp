@@ -55,14 +55,8 @@ OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& run
 }
 
 const char* words_of(OperandChoice choice) {
-  switch (choice) {
-    case OperandChoice::differing:
-      return " in which the runs differ";
-    case OperandChoice::scaled:
-      return " in 8 bits and fewer";
-    default:
-      return "";
-  }
+  if (choice == OperandChoice::differing) return " in which the runs differ";
+  return choice == OperandChoice::scaled ? " in 8 bits and fewer" : "";
 }
 
 }  // namespace

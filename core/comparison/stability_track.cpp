@@ -9,14 +9,7 @@
 namespace moescope {
 
 std::int64_t EarlierStep::of(std::int64_t step) const {
-  switch (kind) {
-    case Kind::half_way:
-      return step / 2;
-    case Kind::at:
-      return steps;
-    default:
-      return step - steps;
-  }
+  return kind == Kind::half_way ? step / 2 : kind == Kind::at ? steps : step - steps;
 }
 
 bool StabilityTrack::update(const History& history, int at_most) {

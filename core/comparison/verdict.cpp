@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <string_view>
+#include <numeric>
 
 #include "core/frame/run_origin.h"
 #include "core/io/words.h"
@@ -18,13 +17,7 @@ constexpr int kBatches = 4;
 using BatchMeans = std::array<double, kBatches>;
 
 double mean_over(const BatchMeans& means) {
-  double sum = 0;
-  for (const double mean : means) sum += mean;
-  return sum / kBatches;
-}
-
-bool covers(StepRange steps, StepRange part) {
-  return steps.first <= part.first && steps.last >= part.last;
+  return std::accumulate(means.begin(), means.end(), 0.0) / kBatches;
 }
 
 // Returns the batch means of the gap; nullopt if a batch has no gap.
@@ -78,9 +71,7 @@ double variances(double equal_runs, bool same_start) {
 }
 
 std::string two_digits(float value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", static_cast<double>(std::fabs(value)));
-  return text;
+  return formatted("%.2g", static_cast<double>(std::fabs(value)));
 }
 
 // Prints the gap with as many digits after the point as two digits of `half` need: "+0.0028". No sign if it rounds to
@@ -88,10 +79,8 @@ std::string two_digits(float value) {
 std::string signed_gap(float gap, float half) {
   const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
-  char text[64];
-  std::snprintf(text, sizeof text, "%+.*f", digits, static_cast<double>(gap));
-  const std::string_view number = text;
-  return std::string(number.find_first_of("123456789") == number.npos ? number.substr(1) : number);
+  const std::string number = formatted("%+.*f", digits, static_cast<double>(gap));
+  return number.find_first_of("123456789") == number.npos ? number.substr(1) : number;
 }
 
 std::string steps_text(StepRange range) {
@@ -300,7 +289,7 @@ std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float l
 bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
   std::vector<BatchMeans> equal = {BatchMeans{}};  // first: run A, whose gap to itself is 0
   for (const GapTrack* twin : twins) {
-    if (!covers(twin->steps(), c.steps)) continue;
+    if (common_steps(c.steps, *twin) != c.steps) continue;
     if (const auto means = batch_means(*twin, c.steps)) equal.push_back(*means);
   }
   auto gap = batch_means(run, c.steps);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "core/io/words.h"
 
@@ -14,12 +13,6 @@ using Reasons = std::vector<std::string>;
 
 constexpr double kMostTimesLonger = 20;
 
-std::string short_number(float value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", static_cast<double>(value));
-  return text;
-}
-
 // Returns "1.4 times what matters", "nine times what matters".
 std::string times_what_matters(double ratio) {
   static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
@@ -27,17 +20,12 @@ std::string times_what_matters(double ratio) {
   if (!std::isfinite(ratio)) return "more than chance";
   if (ratio < 0.95) return "more than chance, less than what matters";
   if (ratio < 1.05) return "as much as matters";
-  char text[48];
-  if (ratio < 1.95) {
-    std::snprintf(text, sizeof text, "%.1f times what matters", ratio);
-    return text;
-  }
+  if (ratio < 1.95) return formatted("%.1f times what matters", ratio);
   const double whole = std::round(ratio);
   if (whole < 2.5) return "twice what matters";
   if (whole < static_cast<double>(kNumbers.size()))
     return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
-  std::snprintf(text, sizeof text, "%.0f times what matters", whole);
-  return text;
+  return formatted("%.0f times what matters", whole);
 }
 
 Reasons sizes(const Conclusion& c) {
@@ -127,19 +115,8 @@ VerdictWord verdict_word(const Conclusion& c) {
 }
 
 const char* to_text(VerdictWord word) {
-  switch (word) {
-    case VerdictWord::good_enough:
-      return "Good enough";
-    case VerdictWord::worse:
-      return "Worse";
-    case VerdictWord::better:
-      return "Better";
-    case VerdictWord::not_told_apart:
-      return "Not told apart";
-    case VerdictWord::too_early:
-      return "Too early to tell";
-  }
-  return "";
+  static constexpr const char* kTexts[] = {"Good enough", "Worse", "Better", "Not told apart", "Too early to tell"};
+  return kTexts[static_cast<int>(word)];
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
@@ -163,8 +140,10 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       return {"in about " + lacking + ", when the noise twin differs from A", "in about " + lacking};
     case Verdict::equal:
       return {"less than what matters"};
-    case Verdict::unclear:
-      return {"chance hides gaps below " + short_number(c.half), "hidden below " + short_number(c.half)};
+    case Verdict::unclear: {
+      const std::string half = formatted("%.2g", static_cast<double>(c.half));
+      return {"chance hides gaps below " + half, "hidden below " + half};
+    }
     case Verdict::worse:
     case Verdict::better:
       return sizes(c);

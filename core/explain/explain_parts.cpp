@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 #include "core/io/words.h"
@@ -17,9 +16,7 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 std::string num(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
+  return formatted("%.6g", value);
 }
 
 std::uint64_t total(const std::vector<std::uint32_t>& counts) {
