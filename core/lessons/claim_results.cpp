@@ -93,17 +93,8 @@ const ClaimResults& kept_claim_results() {
 }
 
 const char* claim_verdict_words(ClaimVerdict verdict) {
-  switch (verdict) {
-    case ClaimVerdict::agrees:
-      return "agrees";
-    case ClaimVerdict::contradicts:
-      return "contradicts";
-    case ClaimVerdict::too_small:
-      return "too small to see here";
-    case ClaimVerdict::not_tried:
-      break;
-  }
-  return "not tried";
+  static constexpr const char* kWords[] = {"not tried", "agrees", "contradicts", "too small to see here"};
+  return kWords[static_cast<int>(verdict)];
 }
 
 ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap) {

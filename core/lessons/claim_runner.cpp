@@ -41,32 +41,29 @@ class ClaimRuns {
   explicit ClaimRuns(std::span<const Claim> claims) {
     for (const Claim& claim : claims)
       for (int seed = 0; seed < claim.seeds; ++seed)
-        for (const RunConfig& config : claim.runs) add({with_seed(config, seed), claim.steps});
+        for (const RunConfig& config : claim.runs) {
+          const RunConfig seeded = with_seed(config, seed);
+          runs_.try_emplace(key(seeded, claim.steps), ClaimRun{seeded, claim.steps});
+        }
     // Large models first, so that none of them trains alone at the end.
-    for (std::size_t i = 0; i < runs_.size(); ++i) order_.push_back(i);
-    std::ranges::stable_sort(order_, std::greater(), [&](std::size_t i) {
-      return parameter_count(runs_[i].config) * static_cast<double>(runs_[i].steps);
+    for (auto& [key, run] : runs_) order_.push_back(&run);
+    std::ranges::stable_sort(order_, std::greater(), [](const ClaimRun* run) {
+      return parameter_count(run->config) * static_cast<double>(run->steps);
     });
   }
 
   std::size_t size() const { return runs_.size(); }
-  ClaimRun& to_train(std::size_t place) { return runs_[order_[place]]; }
-  const ClaimRun& of(const RunConfig& config, std::int64_t steps) const {
-    return runs_[places_.at(key(config, steps))];
-  }
+  ClaimRun& to_train(std::size_t place) { return *order_[place]; }
+  const ClaimRun& of(const RunConfig& config, std::int64_t steps) const { return runs_.at(key(config, steps)); }
 
  private:
   static std::string key(RunConfig config, std::int64_t steps) {
     config.name = "run";
     return std::to_string(steps) + '\n' + to_toml(config);
   }
-  void add(ClaimRun run) {
-    if (places_.try_emplace(key(run.config, run.steps), runs_.size()).second) runs_.push_back(std::move(run));
-  }
 
-  std::vector<ClaimRun> runs_;
-  std::vector<std::size_t> order_;
-  std::map<std::string, std::size_t> places_;
+  std::map<std::string, ClaimRun> runs_;  // by steps and settings
+  std::vector<ClaimRun*> order_;
 };
 
 void train(ClaimRun& run) {

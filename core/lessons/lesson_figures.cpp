@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 
 #include "core/cluster/calibration.h"
 #include "core/frame/metrics.h"
 #include "core/io/assets.h"
+#include "core/io/words.h"
 #include "core/numerics/quantize.h"
 
 namespace moescope {
@@ -67,20 +67,6 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"measured_rank_max_over_mean", Source::cluster, "", "load of the fullest rank over the mean in that measurement"},
 };
 
-// One row per figure: own figures, then the metrics.
-const std::vector<LessonFigureInfo>& table() {
-  static const std::vector<LessonFigureInfo> rows = [] {
-    std::vector<LessonFigureInfo> all(std::begin(kOwnFigures), std::end(kOwnFigures));
-    for (int m = 0; m < kNumMetrics; ++m) {
-      const MetricInfo& info = metric_info(static_cast<Metric>(m));
-      const bool share = std::string_view(info.unit) == "share";
-      all.push_back({info.key, Source::run, share ? "%" : info.unit, info.formula});
-    }
-    return all;
-  }();
-  return rows;
-}
-
 double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
                      const MatrixFormat& format, const std::vector<float>& values) {
   const auto rows = static_cast<std::size_t>(tensor.rows), cols = static_cast<std::size_t>(tensor.cols);
@@ -135,16 +121,10 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
     return figure_text(figure, std::fabs(value - reference)) + way;
   const double ratio = reference > 0 ? value / reference : NAN;
-  char text[48];
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
-  if (ratio >= 2)
-    std::snprintf(text, sizeof text, "%.2g times as much", ratio);
-  else if (std::fabs(ratio - 1) < 0.0005)
-    return "the same";
-  else
-    std::snprintf(text, sizeof text, std::fabs(ratio - 1) < 0.01 ? "%.1f %%%s" : "%.0f %%%s",
-                  100 * std::fabs(ratio - 1), way.c_str());
-  return text;
+  if (ratio >= 2) return formatted("%.2g times as much", ratio);
+  const double apart = std::fabs(ratio - 1);
+  return apart < 0.0005 ? "the same" : formatted(apart < 0.01 ? "%.1f %%" : "%.0f %%", 100 * apart) + way;
 }
 
 // Returns what the reference does not share with the figure: another run, or other steps.
@@ -161,11 +141,20 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
 }  // namespace
 
 std::span<const LessonFigureInfo> lesson_figures() {
-  return table();
+  static const std::vector<LessonFigureInfo> rows = [] {
+    std::vector<LessonFigureInfo> all(std::begin(kOwnFigures), std::end(kOwnFigures));
+    for (int m = 0; m < kNumMetrics; ++m) {
+      const MetricInfo& info = metric_info(static_cast<Metric>(m));
+      const bool share = std::string_view(info.unit) == "share";
+      all.push_back({info.key, Source::run, share ? "%" : info.unit, info.formula});
+    }
+    return all;
+  }();
+  return rows;
 }
 
 const LessonFigureInfo* find_lesson_figure(std::string_view key) {
-  for (const LessonFigureInfo& info : table())
+  for (const LessonFigureInfo& info : lesson_figures())
     if (key == info.key) return &info;
   return nullptr;
 }
@@ -174,20 +163,12 @@ std::string figure_text(const LessonFigure& figure, double value) {
   const LessonFigureInfo* info = find_lesson_figure(figure.key);
   assert(info);
   const std::string_view unit = info->unit;
-  char text[48];
-  if (unit == "%")
-    std::snprintf(text, sizeof text, std::fabs(value) < 0.001 && value != 0 ? "%.2f %%" : "%.1f %%", 100 * value);
-  else if (unit == "dB")
-    std::snprintf(text, sizeof text, "%.1f dB", value);
-  else if (unit == "x")
-    std::snprintf(text, sizeof text, "%.2fx", value);
-  else if (unit == "steps")
-    std::snprintf(text, sizeof text, "%.0f steps", value);
-  else
-    std::snprintf(text, sizeof text, std::fabs(value) >= 100 ? "%.0f%s%s" : "%.3g%s%s", value,
-                  unit.empty() || unit == "nats/token" ? "" : " ",
-                  unit.empty() || unit == "nats/token" ? "" : info->unit);
-  return text;
+  if (unit == "%") return formatted(std::fabs(value) < 0.001 && value != 0 ? "%.2f %%" : "%.1f %%", 100 * value);
+  if (unit == "dB") return formatted("%.1f dB", value);
+  if (unit == "x") return formatted("%.2fx", value);
+  if (unit == "steps") return formatted("%.0f steps", value);
+  const std::string number = formatted(std::fabs(value) >= 100 ? "%.0f" : "%.3g", value);
+  return unit.empty() || unit == "nats/token" ? number : number + " " + info->unit;
 }
 
 std::optional<double> LessonReader::read(const LessonFigure& figure) const {

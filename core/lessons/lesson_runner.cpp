@@ -16,11 +16,6 @@ void wait_until_stopped(LiveRuns& live) {
   if (const std::string error = live.status().error; !error.empty()) throw std::runtime_error(error);
 }
 
-std::vector<std::shared_ptr<const History>> readable(const LiveRuns& live) {
-  const auto histories = live.histories();
-  return {histories.begin(), histories.end()};
-}
-
 // Returns RunInfo::run of the run at `place`.
 int run_at(const LiveRuns& live, int place) {
   return live.histories().at(static_cast<std::size_t>(place))->info().run;
@@ -80,7 +75,10 @@ LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const st
       else
         perform(task, live);
     }
-    if (live) reader.set_histories(readable(*live));
+    if (live) {
+      const auto histories = live->histories();
+      reader.set_histories({histories.begin(), histories.end()});
+    }
     for (const LessonCheck& check : step.checks) {
       outcome.checks.push_back({static_cast<int>(i), check.text, reader.judge(check)});
       outcome.holds &= outcome.checks.back().judgement.state == LessonJudgement::State::holds;

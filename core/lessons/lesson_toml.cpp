@@ -79,14 +79,9 @@ class LessonParser {
   }
 
  private:
-  const LessonTensor* tensor_named(const std::string& name) const {
-    for (const LessonTensor& tensor : lesson_.tensors)
-      if (tensor.name == name) return &tensor;
-    return nullptr;
-  }
-
   void check_tensor(TomlSection& section, const std::string& name) {
-    if (!name.empty() && !tensor_named(name)) section.problem("tensor", "there is no [[tensor]] named " + name);
+    const bool known = std::ranges::find(lesson_.tensors, name, &LessonTensor::name) != lesson_.tensors.end();
+    if (!name.empty() && !known) section.problem("tensor", "there is no [[tensor]] named " + name);
   }
 
   void read_tensor(TomlSection& section) {
