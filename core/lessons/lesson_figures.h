@@ -44,7 +44,6 @@ class LessonReader {
 
   void set_histories(std::vector<std::shared_ptr<const History>> histories) { histories_ = std::move(histories); }
   void set_chosen(const MatrixFormat& chosen) { chosen_ = chosen; }
-  const MatrixFormat& chosen() const { return chosen_; }
 
   // Returns nullopt until the required steps have been taken, or if the figure is NaN or infinite.
   std::optional<double> read(const LessonFigure& figure) const;

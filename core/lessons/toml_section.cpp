@@ -57,7 +57,8 @@ TomlSection::TomlSection(const toml::table& table, std::string path, TomlProblem
 TomlSection::~TomlSection() {
   for (const auto& [key, node] : table_)
     if (!used_.contains(key.str()))
-      problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + joined(used_, ", "));
+      problems_.add(static_cast<int>(key.source().begin.line), path(key.str()),
+                    "no such key, allowed are " + joined(used_, ", "));
 }
 
 const toml::node* TomlSection::node(std::string_view key) {

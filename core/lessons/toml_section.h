@@ -38,8 +38,7 @@ class TomlSection {
   bool has(std::string_view key) const { return table_.contains(key); }
   int line(std::string_view key) const { return line_of(has(key) ? *table_.get(key) : table_); }
   std::string path(std::string_view key) const;
-  void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
-  void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
+  void problem(std::string_view key, const std::string& message) { problems_.add(line(key), path(key), message); }
   void problem(const std::string& message) { problems_.add(line_of(table_), path_, message); }  // of the table itself
   TomlProblems& problems() { return problems_; }
 
