@@ -35,11 +35,7 @@ class RankMatrix : public MatrixPlot {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override { return {}; }
-  QRect legendRect() const override { return {}; }
-  QString legendKey() const override { return {}; }
   void paintStatic(QPainter&) override {}
-  void paintColorLegend(QPainter&) override {}
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
 

@@ -91,10 +91,6 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
   return {left, top, wide * (1 - kGap), bottom - top};
 }
 
-QString PlacementStrip::staticKey() const {
-  return QString::number(top_) + QLatin1Char(' ') + QString::number(rank_load_.size());
-}
-
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();

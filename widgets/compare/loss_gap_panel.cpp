@@ -110,17 +110,6 @@ std::int64_t GapPlot::shownStep() const {
                     range().last);
 }
 
-QString GapPlot::staticKey() const {
-  return TimeAxisPlot::staticKey() +
-         QStringLiteral(":%1:%2:%3:%4:%5")
-             .arg(values_.low)
-             .arg(values_.high)
-             .arg(ground_.matters)
-             .arg(ground_.judged.first)
-             .arg(ground_.judged.last) +
-         caption_;
-}
-
 void GapPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintGround(painter);

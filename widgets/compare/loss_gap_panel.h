@@ -36,7 +36,6 @@ class GapPlot : public TimeAxisPlot {
   void setCaption(const QString& caption) { caption_ = caption; }
 
  protected:
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

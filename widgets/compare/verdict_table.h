@@ -59,7 +59,6 @@ class VerdictTable : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {}; }
-  void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
   QPoint cursorPosition() const override;

@@ -50,8 +50,6 @@ class WhatIfTable : public PlotFrame {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override { return QString::number(static_cast<int>(metric_)); }
-  void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

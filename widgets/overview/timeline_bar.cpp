@@ -201,12 +201,6 @@ void TimelineTrack::paintFindings(QPainter& painter) const {
   }
 }
 
-QString TimelineTrack::staticKey() const {
-  QString key;
-  for (const Tick& tick : ticks()) key += QStringLiteral("%1@%2 ").arg(tick.label).arg(xOf(tick.value));
-  return key;
-}
-
 std::vector<Tick> TimelineTrack::ticks() const {
   return integerTicks(all_.first, all_.last, std::max(2, plotRect().width() / withType(90)));
 }

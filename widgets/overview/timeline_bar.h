@@ -36,7 +36,6 @@ class TimelineTrack : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {12, withType(4), 12, withType(22)}; }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

@@ -24,7 +24,6 @@ class TokenContexts : public PlotFrame {
   QSize minimumSizeHint() const override { return {120, 3 * fontMetrics().height()}; }
 
  protected:
-  QString staticKey() const override { return title_; }
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
 

@@ -95,12 +95,6 @@ int BandBars::rowAt(QPoint position) const {
   return row >= 0 && row < static_cast<double>(rows_.size()) ? static_cast<int>(row) : -1;
 }
 
-QString BandBars::staticKey() const {
-  QString key = caption_ + QString::number(top_) + QString::number(namesWidth()) + QString::number(figuresWidth());
-  for (const LegendEntry& entry : legend_) key += entry.label;
-  return key;
-}
-
 void BandBars::paintStatic(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(mutedText(palette()));

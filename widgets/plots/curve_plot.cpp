@@ -35,11 +35,6 @@ void CurvePlot::setXAxis(const QString& caption, double low, double high) {
   high_ = high;
 }
 
-QString CurvePlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3:%4").arg(low_).arg(high_).arg(top_).arg(bars_) + x_caption_ + value_caption_ +
-         legendLabels().join(QLatin1Char(';'));
-}
-
 void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));

@@ -35,7 +35,6 @@ class CurvePlot : public PlotFrame {
  protected:
   QMargins margins() const override;
   QPoint cursorPosition() const override;
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

@@ -74,10 +74,6 @@ int HalfOctavePlot::binAt(int x) const {
   return std::min(last_, first_ + (x - plot.left()) * (last_ + 1 - first_) / std::max(1, plot.width()));
 }
 
-QString HalfOctavePlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3:%4").arg(first_).arg(last_).arg(bins()).arg(top_) + texts_.caption;
-}
-
 void HalfOctavePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int most = std::max(2, plot.height() / withType(26));

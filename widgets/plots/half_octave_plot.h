@@ -34,7 +34,6 @@ class HalfOctavePlot : public PlotFrame {
   QMargins margins() const override {  // room for the legend above the caption
     return {axisLabelWidth(), 4 + (texts_.front.isEmpty() ? 2 : 3) * fontMetrics().height(), 12, axisLabelHeight()};
   }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

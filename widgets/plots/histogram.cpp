@@ -35,10 +35,6 @@ int Histogram::categoryAt(int y) const {
                              std::max(0, static_cast<int>(shares_.size()) - 1));
 }
 
-QString Histogram::staticKey() const {
-  return QStringLiteral("%1:%2:%3").arg(first_).arg(shares_.size()).arg(top_share_) + share_caption_;
-}
-
 void Histogram::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   std::vector<Tick> shares = linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)));

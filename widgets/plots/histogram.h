@@ -23,7 +23,6 @@ class Histogram : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {10, 10, 14, axisLabelHeight()}; }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -47,11 +47,6 @@ double LaneChart::laneHeight() const {
   return plotRect().height() / std::max(1.0, static_cast<double>(names_.size()));
 }
 
-QString LaneChart::staticKey() const {
-  const QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
-  return key + keyLabels().join(QLatin1Char(','));
-}
-
 void LaneChart::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());

@@ -34,7 +34,6 @@ class LaneChart : public PlotFrame {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -117,13 +117,6 @@ QString LinePlot::formatted(float value) const {
   return percent_ ? formatPercent(value) : formatValue(value);
 }
 
-QString LinePlot::staticKey() const {
-  QString key =
-      TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3:").arg(values_.low).arg(values_.high).arg(log_values_);
-  for (const ReferenceLine& line : references_) key += line.label + QString::number(line.value);
-  return key + caption_;
-}
-
 void LinePlot::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
   const QRect plot = plotRect();

@@ -57,7 +57,6 @@ class LinePlot : public TimeAxisPlot {
   QRegion hoverRegion() const override { return TimeAxisPlot::hoverRegion() | figuresRect(); }
   void paintPrintedOverlay(QPainter& painter) override { paintNames(painter); }
   QRect figuresRect() const;  // area of the names and values
-  QString staticKey() const override;
   QStringList readoutAt(QPoint position) const override;
 
  private:

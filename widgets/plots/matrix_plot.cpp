@@ -41,12 +41,6 @@ std::vector<int> edgesOfPixels(int cells, int most_pixels) {
   return edges;
 }
 
-QString labelsOf(const std::vector<Tick>& ticks) {
-  QString all;
-  for (const Tick& tick : ticks) all += tick.label;
-  return all;
-}
-
 }  // namespace
 
 MatrixPlot::MatrixPlot(QWidget* parent) : PlotFrame(parent) {}
@@ -116,24 +110,6 @@ QRgb MatrixPlot::cellColor(int row, int column) const {
   return legend_.lut[codes_[static_cast<std::size_t>(row) * columns_ + column]];
 }
 
-QString MatrixPlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3:%4").arg(rows_).arg(columns_).arg(row_ticks_.size()).arg(column_ticks_.size()) +
-         row_caption_ + column_caption_ + labelsOf(row_ticks_) + labelsOf(column_ticks_);
-}
-
-QString MatrixPlot::legendKey() const {
-  return legend_.caption + labelsOf(legend_.ticks);
-}
-
-QRect MatrixPlot::legendRect() const {
-  const QRect row = captionRow();
-  return {freeInCaptionRow().left(), 0, width(), row.height()};
-}
-
-void MatrixPlot::paintColorLegend(QPainter& painter) {
-  if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
-}
-
 void MatrixPlot::paintStatic(QPainter& painter) {
   const QRect cells = cellsRect();
   const QFontMetrics metrics(painter.font());
@@ -150,6 +126,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
                   cells.bottom() - plotRect().bottom() + extra_.bottom());
   painter.setFont(usual);
+  if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
 }
 
 QImage MatrixPlot::image(const QSize& most) const {

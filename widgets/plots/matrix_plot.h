@@ -52,12 +52,8 @@ class MatrixPlot : public PlotFrame {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override;
   QRect captionRow() const override;
-  QRect legendRect() const override;
-  QString legendKey() const override;
   void paintStatic(QPainter& painter) override;
-  void paintColorLegend(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QPoint cursorPosition() const override;

@@ -49,12 +49,6 @@ QRectF PercentilePlot::barOf(int id) const {
   return {xOf(at), plotRect().top() + 0.0, xOf(at + 1) - xOf(at), plotRect().height() + 0.0};
 }
 
-QString PercentilePlot::staticKey() const {
-  QString key = QStringLiteral("%1:%2:").arg(octaves_).arg(groups_.size()) + group_caption_ + value_caption_;
-  if (!groups_.empty()) key += QStringLiteral("%1:%2").arg(groups_.front().id).arg(groups_.back().id);
-  return key;
-}
-
 void PercentilePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintLeftAxis(painter, valueAxis(), octaveTicks(octaves_), value_caption_);

@@ -31,7 +31,6 @@ class PercentilePlot : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {axisLabelWidth(), 10, 10, axisLabelHeight()}; }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

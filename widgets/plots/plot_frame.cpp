@@ -116,15 +116,14 @@ bool PlotFrame::dark() const {
 
 void PlotFrame::paintEvent(QPaintEvent* event) {
   if (printed_) return paintPrinted();
-  if (std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF()) {
-    prepare();
-    renderContent();
+  if (std::exchange(dirty_, false) || picture_.size() != size() * devicePixelRatioF()) {
+    paintPicture();
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
   for (const QRect& part : event->region()) {  // Qt copies slowly under a clip of several rectangles
     painter.setClipRect(part);
-    painter.drawPixmap(0, 0, content_);
+    painter.drawPixmap(0, 0, picture_);
   }
   painter.setClipping(false);
   if (notice_.isEmpty()) {
@@ -136,15 +135,14 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
 }
 
-// Refills the data and paints the static layer, twice if its labels turn out wider than their margin.
+// Refills the data and paints what is behind them, twice if the labels turn out wider than their margin.
 void PlotFrame::prepare() {
   if (refill) refill();
-  renderStatic();
+  paintBehindData();
   const bool as_wide = std::exchange(label_excess_, wanted_excess_) == wanted_excess_;
   if (std::exchange(room_above_, wanted_room_above_) == wanted_room_above_ && as_wide) return;
-  static_layer_ = {};
   if (refill) refill();
-  renderStatic();
+  paintBehindData();
 }
 
 void PlotFrame::paintPrinted() {
@@ -156,7 +154,6 @@ void PlotFrame::paintPrinted() {
   if (!notice_.isEmpty()) return paintNotice(painter);
   painter.save();
   paintStatic(painter);
-  paintColorLegend(painter);
   painter.restore();
   painter.save();
   painter.setClipRect(rect());
@@ -167,23 +164,14 @@ void PlotFrame::paintPrinted() {
   paintPrintedOverlay(painter);
 }
 
-void PlotFrame::renderStatic() {
-  const QString key = staticKey() + notice_, legend_key = notice_.isEmpty() ? legendKey() : QString();
+void PlotFrame::paintBehindData() {
   const QSize device_size = size() * devicePixelRatioF();
-  const bool same_axes = static_layer_.size() == device_size && static_key_ == key;
-  if (same_axes && legend_key_ == legend_key) return;
-  static_key_ = key;
-  legend_key_ = legend_key;
-  if (static_layer_.size() != device_size) static_layer_ = QPixmap(device_size);
-  static_layer_.setDevicePixelRatio(devicePixelRatioF());
-  if (!same_axes) static_layer_.fill(palette().base().color());
-  QPainter painter(&static_layer_);
+  if (picture_.size() != device_size) picture_ = QPixmap(device_size);
+  picture_.setDevicePixelRatio(devicePixelRatioF());
+  picture_.fill(palette().base().color());
+  QPainter painter(&picture_);
   painter.setFont(font());
-  if (notice_.isEmpty()) {
-    same_axes ? painter.fillRect(legendRect(), palette().base()) : paintStatic(painter);
-    return paintColorLegend(painter);
-  }
-  paintNotice(painter);
+  notice_.isEmpty() ? paintStatic(painter) : paintNotice(painter);
 }
 
 // Paints a notice on the grid, so that a panel keeps its form while it waits.
@@ -202,11 +190,11 @@ void PlotFrame::paintNotice(QPainter& painter) const {
   painter.drawText(area, kFlags, notice_);
 }
 
-void PlotFrame::renderContent() {
-  content_ = static_layer_;
-  QPainter painter(&content_);
-  painter.setFont(font());
+void PlotFrame::paintPicture() {
+  prepare();
   if (!notice_.isEmpty()) return;
+  QPainter painter(&picture_);
+  painter.setFont(font());
   painter.setClipRect(rect());
   paintData(painter);
   painter.setClipRect(rect());
@@ -253,10 +241,8 @@ QPoint PlotFrame::arrowOf(const QKeyEvent* event) {
 
 void PlotFrame::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange ||
-      event->type() == QEvent::FontChange) {
-    static_layer_ = {};
+      event->type() == QEvent::FontChange)
     markDirty();
-  }
   QWidget::changeEvent(event);
 }
 

@@ -1,7 +1,7 @@
 // The base of every painted plot: margins, a cached picture, a notice in place of missing data.
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
-// plot is really on screen; the data are painted over a cached static layer (axes, grid, labels) into a picture; the
+// plot is really on screen; axes, grid and labels and then the data are painted into a picture, which is kept; the
 // overlay (crosshair, cursor, hover, focus) is painted over that picture, sixty times a second at most. While the mouse
 // moves, only the parts of the overlay that follow it are repainted.
 //
@@ -57,7 +57,7 @@ class PlotFrame : public QWidget {
 
  protected:
   virtual QMargins margins() const { return {axisLabelWidth(), 8, 10, axisLabelHeight()}; }
-  virtual void paintStatic(QPainter& painter) = 0;
+  virtual void paintStatic(QPainter&) {}  // paints what is behind the data: axes, grid, labels
   virtual void paintData(QPainter& painter) = 0;
   // The readout for a position under the mouse, shown beside it by the default overlay, and in the status bar.
   virtual QStringList readoutAt(QPoint) const { return {}; }
@@ -75,12 +75,6 @@ class PlotFrame : public QWidget {
   virtual void paintPrintedOverlay(QPainter&) {
   }                                      // paints the parts of the overlay for exported pictures: legends, marks
   virtual void paintMarks(QPainter&) {}  // paints over the data, without their clip
-  // The state on which the static layer depends besides size, resolution, font and palette.
-  virtual QString staticKey() const { return {}; }
-  // A part of the static layer that changes more often, a colour scale. It is painted again alone, in its own area.
-  virtual QRect legendRect() const { return {}; }
-  virtual QString legendKey() const { return {}; }
-  virtual void paintColorLegend(QPainter&) {}
 
   QRect plotRect() const;
   // Axes over the plot, from its left edge to its right one, and from its lower edge to its upper one.
@@ -153,16 +147,15 @@ class PlotFrame : public QWidget {
   void takeType();
   void updateHover();
   void prepare();
-  void renderStatic();
-  void renderContent();
+  void paintBehindData();
+  void paintPicture();
   void paintPrinted();
   void paintNotice(QPainter& painter) const;
 
   bool dirty_ = true, printed_ = false;
   QString notice_, read_out_;
-  QPixmap static_layer_, content_;
+  QPixmap picture_;
   QRegion hover_region_;  // of the overlay on the screen
-  QString static_key_, legend_key_;
   // Width by which the labels of the left axis exceed its margin, and height that its caption needs above the plot; the
   // second pair is found while painting.
   int label_excess_ = 0, room_above_ = 0;

@@ -86,13 +86,6 @@ int ScatterPlot::nearest(QPoint position) const {
   return best;
 }
 
-QString ScatterPlot::staticKey() const {
-  QString key = QStringLiteral("%1:").arg(axes_ == Axes::plane ? reach(false) : octaves_) + x_caption_ + y_caption_ +
-                legend_.caption;
-  for (const Tick& tick : legend_.ticks) key += tick.label;
-  return key;
-}
-
 void ScatterPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintLeftAxis(painter, axis(true), ticks(true), y_caption_);

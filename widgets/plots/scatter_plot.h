@@ -34,7 +34,6 @@ class ScatterPlot : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {axisLabelWidth(), fontMetrics().height() + 4, 12, axisLabelHeight()}; }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

@@ -25,7 +25,6 @@ class ShareBars : public PlotFrame {
   static constexpr int kMaxBars = 4;
 
  protected:
-  QString staticKey() const override { return title_; }
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
 

@@ -61,15 +61,6 @@ void TimeAxisPlot::followPicture() {
   PlotFrame::followPicture();
 }
 
-// Contains the places of the ticks, not the range: a long run grows for many steps before a tick moves by a pixel.
-QString TimeAxisPlot::staticKey() const {
-  QString key = QStringLiteral("%1:%2:%3").arg(log_steps_).arg(labels_shown_).arg(plotRect().right());
-  key += step_notes_.join(QLatin1Char(';'));
-  for (const Tick& tick : stepTicks())
-    key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
-  return key;
-}
-
 std::vector<Tick> TimeAxisPlot::stepTicks() const {
   const int most = std::max(3, plotRect().width() / withType(64));
   if (!log_steps_) return integerTicks(range().first, range().last, most);

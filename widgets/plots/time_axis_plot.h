@@ -24,9 +24,9 @@ class TimeAxisPlot : public PlotFrame {
 
  protected:
   StepRange range() const { return selection_->range(); }
-  double xOf(double step) const;                // centre of a step, widget pixels
-  std::int64_t stepAt(double x) const;          // step at x, clamped to the range
-  void paintStepAxis(QPainter& painter) const;  // paints a part of the static layer
+  double xOf(double step) const;        // centre of a step, widget pixels
+  std::int64_t stepAt(double x) const;  // step at x, clamped to the range
+  void paintStepAxis(QPainter& painter) const;
   virtual void clickedAt(QPoint position);
 
   QMargins margins() const override;
@@ -39,7 +39,6 @@ class TimeAxisPlot : public PlotFrame {
   void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
   void followPicture() override;
-  QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
   void takeHover() override { hovered_ = {selection_->hoverStep(), mouse_}; }
   QRegion hoverRegion() const override;

@@ -121,13 +121,6 @@ QImage TimeHeatMap::image(int pixel_rows) const {
   return picture;
 }
 
-QString TimeHeatMap::staticKey() const {
-  return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3").arg(first_row_).arg(last_row_).arg(rows_) +
-         row_caption_ + current_label_ + legend_.caption +
-         (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
-         (row_ticks_.empty() ? QString() : row_ticks_.front().label);
-}
-
 void TimeHeatMap::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
   std::vector<Tick> labels = row_ticks_;

@@ -50,7 +50,6 @@ class TimeHeatMap : public TimeAxisPlot {
 
  protected:
   QPoint cursorPosition() const override;
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintScale(QPainter& painter) const;  // paints the colour scale, unless it is elsewhere
   void paintData(QPainter& painter) override;

@@ -64,12 +64,6 @@ QPointF XyPlot::place(const QPointF& point) const {
   return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())};
 }
 
-QString XyPlot::staticKey() const {
-  QString key = QStringLiteral("%1:%2:%3:%4:").arg(x_.low).arg(x_.high).arg(y_.low).arg(y_.high);
-  for (const Series& s : series_) key += s.label;
-  return key + x_caption_ + y_caption_ + reference_label_ + QString::number(reference_);
-}
-
 void XyPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());

@@ -82,12 +82,6 @@ QMargins LayerStackMap::margins() const {
   return around;
 }
 
-QString LayerStackMap::staticKey() const {
-  QString key = TimeHeatMap::staticKey() + QStringLiteral(":%1").arg(right_margin_);
-  for (const int layer : layers_) key += QStringLiteral(",%1").arg(layer);
-  return key;
-}
-
 // Distance between labelled experts.
 int LayerStackMap::expertTickStep() const {
   const double row = layers_.empty() ? 1 : (bottomOf(0) - topOf(0)) / experts_;

@@ -29,7 +29,6 @@ class LayerStackMap : public TimeHeatMap {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintMarks(QPainter& painter) override;

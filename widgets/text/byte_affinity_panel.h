@@ -21,7 +21,6 @@ class ByteStrip : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {6, withType(18), 6, 2}; }
-  void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
 

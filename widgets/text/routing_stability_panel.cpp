@@ -56,12 +56,6 @@ void StabilityBars::setBars(std::vector<Bar> bars, float baseline, int current_l
   current_ = current_layer;
 }
 
-QString StabilityBars::staticKey() const {
-  QString key = caption_;
-  for (const Bar& bar : bars_) key += QString::number(bar.layer) + QLatin1Char(' ');
-  return key;
-}
-
 QRectF StabilityBars::slot(std::size_t bar) const {
   const QRectF room = plotRect();
   const double width = room.width() / static_cast<double>(std::max<std::size_t>(1, bars_.size()));

@@ -37,7 +37,6 @@ class StabilityBars : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {axisLabelWidth(), withType(20), 10, withType(22)}; }
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

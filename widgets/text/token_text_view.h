@@ -39,7 +39,6 @@ class TokenTextView : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {8, 4, 8, withType(26)}; }
-  void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -65,8 +65,6 @@ void TokenPathPlot::setCurrent(int layer, int expert) {
   expert_ = expert;
 }
 
-void TokenPathPlot::paintStatic(QPainter&) {}
-
 std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
   std::vector<Piece> pieces;
   const QRectF room = plotRect();

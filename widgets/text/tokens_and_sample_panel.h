@@ -36,7 +36,6 @@ class TokenPathPlot : public PlotFrame {
 
  protected:
   QMargins margins() const override { return {withType(46), 3 * fontMetrics().height() / 2 + 3, 8, withType(18)}; }
-  void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -61,11 +61,6 @@ int BlockBars::elementAt(QPoint position) const {
   return std::clamp((position.x() - plotRect().left()) * count / std::max(1, plotRect().width()), 0, count - 1);
 }
 
-QString BlockBars::staticKey() const {
-  const Axis axis = valueAxis();
-  return QStringLiteral("%1:%2:%3").arg(axis.low).arg(axis.high).arg(block_ ? block_->elements.size() : 0);
-}
-
 void BlockBars::paintStatic(QPainter& painter) {
   if (!block_) return;
   const Axis axis = valueAxis();

@@ -18,7 +18,6 @@ class BlockBars : public PlotFrame {
   void elementChosen(int element);
 
  protected:
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

@@ -113,13 +113,6 @@ QMargins NumberLine::margins() const {
   return {left, fontMetrics().height() + kSpace4, kSpace8, axisLabelHeight()};
 }
 
-QString NumberLine::staticKey() const {
-  QString key =
-      QStringLiteral("%1:%2:%3:%4:%5").arg(low_, 0, 'g', 17).arg(high_, 0, 'g', 17).arg(log_).arg(least_).arg(caption_);
-  for (const Points& row : rows_) key += row.label;
-  return key;
-}
-
 void NumberLine::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   std::vector<Tick> all = ticks();

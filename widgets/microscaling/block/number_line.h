@@ -39,7 +39,6 @@ class NumberLine : public PlotFrame {
 
  protected:
   QMargins margins() const override;
-  QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
