@@ -261,22 +261,9 @@ class AxisTest : public QObject {
     QCOMPARE(utilisationCode(NAN), kNoDataCode);
   }
 
-  // The codes come from a table.
   void utilisationCodeIsTheRoundedLogarithm() {
     const auto computed = [](double u) { return divergingCode((std::log2(u) + 2) / 4); };
     for (double u = 0.2; u < 5; u *= 1.00003) QCOMPARE(utilisationCode(u), computed(u));
-    for (double u = 0.25; u <= 4; u *= 2) {  // where entries begin and end
-      for (int i = 0; i < 256; ++i) {
-        const double at = u * (1 + i / 256.0);
-        for (const double near : {std::nextafter(at, 0), at, std::nextafter(at, 9)})
-          QCOMPARE(utilisationCode(near), computed(near));
-      }
-    }
-    for (int code = 2; code < 255; ++code) {  // and codes
-      const double at = std::exp2((code - 1.5) / 253 * 4 - 2);
-      for (const double near : {at * (1 - 1e-15), at, at * (1 + 1e-15)})
-        QCOMPARE(utilisationCode(near), computed(near));
-    }
   }
 
   void everyScaleHasItsOwnColourForNoDataAndNoToken() {

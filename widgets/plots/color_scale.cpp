@@ -3,9 +3,7 @@
 #include <QFontMetrics>
 #include <QLinearGradient>
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <span>
 
 #include "widgets/look/type_scale.h"
@@ -30,44 +28,6 @@ Lut lutOf(std::span<const QRgb> stops, bool dark) {
   for (int code = 1; code < 256; ++code) lut[code] = at(stops, (code - 1) / 254.0);
   return lut;
 }
-
-// A table of the codes of utilisations from 1/4 to 4, since a logarithm for each of thousands of cells takes too long.
-// Numbers with the same leading bits share an entry, which is narrower than a code: at most one code begins in it.
-class UtilisationTable {
- public:
-  UtilisationTable() {
-    for (std::uint64_t i = 0; i < kEntries; ++i) {
-      std::uint64_t below = (kFirst + i) << kShift, above = below + (std::uint64_t{1} << kShift);
-      const std::uint8_t code = computed(below);
-      entries_[i] = {std::numeric_limits<double>::infinity(), code};
-      if (computed(above - 1) == code) continue;
-      while (above - below > 1) {  // the bits of positive floating-point numbers are ordered
-        const std::uint64_t middle = below + (above - below) / 2;
-        (computed(middle) == code ? below : above) = middle;
-      }
-      entries_[i].next = std::bit_cast<double>(above);
-    }
-  }
-
-  std::uint8_t codeOf(double utilisation) const {
-    const Entry& entry = entries_[(std::bit_cast<std::uint64_t>(utilisation) >> kShift) - kFirst];
-    return static_cast<std::uint8_t>(entry.code + (utilisation >= entry.next ? 1 : 0));
-  }
-
- private:
-  struct Entry {
-    double next;        // value at which the next code begins
-    std::uint8_t code;  // code below that value
-  };
-  static std::uint8_t computed(std::uint64_t bits) {
-    const double limit = std::log2(kUtilisationLimit);
-    return divergingCode((std::log2(std::bit_cast<double>(bits)) + limit) / (2 * limit));
-  }
-  static constexpr int kShift = 44;  // keeps 8 bits of the fraction
-  static constexpr std::uint64_t kFirst = std::bit_cast<std::uint64_t>(1 / kUtilisationLimit) >> kShift;
-  static constexpr std::uint64_t kEntries = (std::bit_cast<std::uint64_t>(kUtilisationLimit) >> kShift) - kFirst + 1;
-  std::array<Entry, kEntries> entries_;
-};
 
 }  // namespace
 
@@ -97,10 +57,9 @@ Lut utilisationLut(bool dark) {
 }
 
 std::uint8_t utilisationCode(double utilisation) {
-  static const UtilisationTable kTable;
-  if (std::isnan(utilisation)) return kNoDataCode;
   if (utilisation <= 0) return kZeroLoadCode;
-  return kTable.codeOf(std::clamp(utilisation, 1 / kUtilisationLimit, kUtilisationLimit));
+  const double limit = std::log2(kUtilisationLimit);
+  return divergingCode((std::log2(utilisation) + limit) / (2 * limit));
 }
 
 int loadLimit(LoadScale scale) {
