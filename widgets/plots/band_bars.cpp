@@ -20,8 +20,6 @@ QStringList columnsOf(const QString& figure) {
 
 }  // namespace
 
-BandBars::BandBars(QWidget* parent) : PlotFrame(parent) {}
-
 void BandBars::setRows(std::vector<Row> rows) {
   rows_ = std::move(rows);
   double largest = 1e-9;

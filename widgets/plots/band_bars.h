@@ -34,7 +34,7 @@ class BandBars : public PlotFrame {
     bool band = false;
   };
 
-  explicit BandBars(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setRows(std::vector<Row> rows);
   const std::vector<Row>& rows() const { return rows_; }
   void setLegend(std::vector<LegendEntry> legend) { legend_ = std::move(legend); }

@@ -17,8 +17,6 @@ constexpr int kCurveSwatch = 12, kLowCurves = 130;
 
 }  // namespace
 
-CurvePlot::CurvePlot(QWidget* parent) : PlotFrame(parent), mark_(std::nan("")) {}
-
 void CurvePlot::setCurves(std::vector<Curve> curves) {
   curves_ = std::move(curves);
   double largest = 1e-3;

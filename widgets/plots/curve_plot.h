@@ -19,7 +19,7 @@ class CurvePlot : public PlotFrame {
     std::vector<QPointF> points;  // x rising
   };
 
-  explicit CurvePlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setCurves(std::vector<Curve> curves);
   void setBars(bool bars) { bars_ = bars; }
   void setXAxis(const QString& caption, double low, double high);
@@ -56,7 +56,7 @@ class CurvePlot : public PlotFrame {
   std::vector<Curve> curves_;
   bool bars_ = false;
   QString x_caption_, value_caption_;
-  double low_ = 0, high_ = 1, top_ = 1, mark_, mark_step_ = 1;
+  double low_ = 0, high_ = 1, top_ = 1, mark_ = kNoValue, mark_step_ = 1;
 };
 
 }  // namespace moescope

@@ -34,10 +34,6 @@ QString half_octave_median(std::span<const std::uint32_t> counts) {
   return QStringLiteral("-");
 }
 
-HalfOctavePlot::HalfOctavePlot(QWidget* parent) : PlotFrame(parent) {
-  setMouseTracking(true);
-}
-
 void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front,
                                    int color) {
   back_.assign(back.begin(), back.end());

@@ -17,7 +17,7 @@ class HalfOctavePlot : public PlotFrame {
   Q_OBJECT
 
  public:
-  explicit HalfOctavePlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
 
   struct Texts {
     QString value;              // name of the binned value: "margin"

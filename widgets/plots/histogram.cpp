@@ -8,8 +8,6 @@
 
 namespace moescope {
 
-Histogram::Histogram(QWidget* parent) : PlotFrame(parent) {}
-
 void Histogram::setBars(int first_category, std::vector<double> shares) {
   first_ = first_category;
   shares_ = std::move(shares);

@@ -11,7 +11,7 @@ class Histogram : public PlotFrame {
   Q_OBJECT
 
  public:
-  explicit Histogram(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
 
   void setBars(int first_category, std::vector<double> shares);  // 0..1 each
   void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; the neighbour carries the labels

@@ -14,8 +14,6 @@ constexpr int kLaneSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
 
 }  // namespace
 
-LaneChart::LaneChart(QWidget* parent) : PlotFrame(parent) {}
-
 void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, double end) {
   names_ = std::move(names);
   intervals_ = std::move(intervals);

@@ -25,7 +25,7 @@ class LaneChart : public PlotFrame {
     QString text;
   };
 
-  explicit LaneChart(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setActivities(std::vector<Activity> activities) { activities_ = std::move(activities); }
   void setLanes(QStringList names, std::vector<Interval> intervals, double end);
   void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marks above the lanes

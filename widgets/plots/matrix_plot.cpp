@@ -43,8 +43,6 @@ std::vector<int> edgesOfPixels(int cells, int most_pixels) {
 
 }  // namespace
 
-MatrixPlot::MatrixPlot(QWidget* parent) : PlotFrame(parent) {}
-
 void MatrixPlot::setCells(int rows, int columns, std::vector<std::uint8_t> codes) {
   assert(codes.size() == static_cast<std::size_t>(rows) * columns);
   rows_ = rows;

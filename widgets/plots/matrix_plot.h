@@ -13,7 +13,7 @@ class MatrixPlot : public PlotFrame {
   Q_OBJECT
 
  public:
-  explicit MatrixPlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
 
   // `codes`: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);

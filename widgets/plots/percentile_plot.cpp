@@ -10,8 +10,6 @@
 
 namespace moescope {
 
-PercentilePlot::PercentilePlot(QWidget* parent) : PlotFrame(parent) {}
-
 void PercentilePlot::setGroups(std::vector<Group> groups, const QString& caption) {
   groups_ = std::move(groups);
   group_caption_ = caption;

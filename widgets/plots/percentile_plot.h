@@ -19,7 +19,7 @@ class PercentilePlot : public PlotFrame {
     std::array<float, 5> values{};  // smallest, 10 %, median, 90 %, largest
   };
 
-  explicit PercentilePlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setGroups(std::vector<Group> groups, const QString& caption);
   void setValueCaption(const QString& caption) { value_caption_ = caption; }
   void setCurrent(int id) { current_ = id; }

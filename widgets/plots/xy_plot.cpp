@@ -17,8 +17,6 @@ constexpr int kLineSwatch = 24, kNearCurve = 30;
 
 }  // namespace
 
-XyPlot::XyPlot(QWidget* parent) : PlotFrame(parent), reference_(std::nan("")) {}
-
 void XyPlot::setSeries(std::vector<Series> series) {
   series_ = std::move(series);
   double low_x = least_x_.low, high_x = least_x_.high, low_y = least_y_.low, high_y = least_y_.high;

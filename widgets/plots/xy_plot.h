@@ -22,9 +22,8 @@ class XyPlot : public PlotFrame {
     std::vector<QString> names{};  // names of the points for the readout; may be empty
   };
 
-  explicit XyPlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setSeries(std::vector<Series> series);
-  const std::vector<Series>& series() const { return series_; }
   void setCaptions(const QString& x, const QString& y);
   void setAtLeastShown(ValueRange x, ValueRange y);
   void setReference(double y, const QString& label);  // a horizontal line
@@ -47,7 +46,7 @@ class XyPlot : public PlotFrame {
   std::vector<Series> series_;
   QString x_caption_, y_caption_, reference_label_;
   ValueRange least_x_, least_y_, x_, y_;
-  double reference_;
+  double reference_ = kNoValue;
 };
 
 }  // namespace moescope

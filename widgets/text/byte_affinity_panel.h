@@ -15,7 +15,7 @@ class ByteStrip : public PlotFrame {
     std::uint8_t byte;
     float lift, share;
   };
-  explicit ByteStrip(QWidget* parent = nullptr) : PlotFrame(parent) { setMouseTracking(true); }
+  using PlotFrame::PlotFrame;
   void setBytes(const QString& title, std::vector<Byte> bytes);
   QSize minimumSizeHint() const override { return {120, 44}; }
 

@@ -26,7 +26,7 @@ class StabilityBars : public PlotFrame {
     int layer;
     float stability;  // kNoValue: cannot be compared
   };
-  explicit StabilityBars(QWidget* parent = nullptr) : PlotFrame(parent) { setMouseTracking(true); }
+  using PlotFrame::PlotFrame;
   void setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption);
   std::function<QStringList(int bar)> describe;
   std::function<FigureTarget(int layer)> figureOfLayer;  // figure of a layer, for the explain card

@@ -35,10 +35,6 @@ std::size_t characterBytes(const TokenFrame& text, TokenSpan token, std::size_t 
 
 }  // namespace
 
-TokenTextView::TokenTextView(QWidget* parent) : PlotFrame(parent) {
-  setMouseTracking(true);
-}
-
 void TokenTextView::setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows) {
   const bool other = !text_ || !text || text_->text != text->text;
   text_ = std::move(text);

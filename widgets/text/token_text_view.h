@@ -21,7 +21,7 @@ class TokenTextView : public PlotFrame {
     ExpertColors colors;
   };
 
-  explicit TokenTextView(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
 
   // Shows a text: with one row coloured letters, with several a line for each.
   void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);

@@ -50,10 +50,6 @@ double meanLoss(const TokenFrame& text) {
 
 }  // namespace
 
-TokenPathPlot::TokenPathPlot(QWidget* parent) : PlotFrame(parent) {
-  setMouseTracking(true);
-}
-
 void TokenPathPlot::setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<Column> columns) {
   text_ = std::move(text);
   position_ = position;

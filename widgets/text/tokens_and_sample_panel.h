@@ -26,7 +26,7 @@ class TokenPathPlot : public PlotFrame {
     ExpertColors colors;
   };
 
-  explicit TokenPathPlot(QWidget* parent = nullptr);
+  using PlotFrame::PlotFrame;
   void setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<Column> columns);
   void setCurrent(int layer, int expert);
   QSize minimumSizeHint() const override { return {120, 60}; }
