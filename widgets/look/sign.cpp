@@ -23,36 +23,15 @@ void paintExclamation(QPainter& painter, const QColor& ground) {
 
 QColor signColor(Sign sign, bool dark) {
   const Colors& c = colors(dark);
-  switch (sign) {
-    case Sign::good:
-      return QColor(c.good);
-    case Sign::attention:
-      return QColor(c.attention);
-    case Sign::bad:
-      return QColor(c.bad);
-    case Sign::unsure:
-    case Sign::note:
-    case Sign::over:
-      break;
-  }
-  return QColor(c.ink2);
+  return sign == Sign::good ? c.good : sign == Sign::attention ? c.attention : sign == Sign::bad ? c.bad : c.ink2;
 }
 
 QColor signGround(Sign sign, bool dark) {
   const Colors& c = colors(dark);
-  switch (sign) {
-    case Sign::good:
-      return QColor(c.good_soft);
-    case Sign::attention:
-      return QColor(c.attention_soft);
-    case Sign::bad:
-      return QColor(c.bad_soft);
-    case Sign::unsure:
-    case Sign::note:
-    case Sign::over:
-      break;
-  }
-  return QColor(c.neutral_soft);
+  return sign == Sign::good        ? c.good_soft
+         : sign == Sign::attention ? c.attention_soft
+         : sign == Sign::bad       ? c.bad_soft
+                                   : c.neutral_soft;
 }
 
 void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark) {
