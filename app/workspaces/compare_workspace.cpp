@@ -33,10 +33,10 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   table_ = addDock(verdicts_, "dock_compare_table");
   gap_ = addDock(new LossGapPanel(selection_, runs, judged_), "dock_compare_gap");
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
-  flips_ = addDock(new RoutingFlipsPanel(selection_, runs), "dock_compare_flips");
+  flips_ = addDock(new RoutingFlipsPanel(selection_), "dock_compare_flips");
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
-  load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
+  load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });

@@ -52,8 +52,7 @@ class FormatEffectsTest : public QObject {
     config.router.bias_centring = false;
     Selection selection;
     selection.setHistories({trained(config)});
-    ComparedRuns runs;
-    RoutingFlipsPanel panel(&selection, &runs);
+    RoutingFlipsPanel panel(&selection);
     show(&panel, kWide);
     const auto frame = selection.history()->gradient_frame_at(5);
     QVERIFY(frame);
@@ -88,8 +87,7 @@ class FormatEffectsTest : public QObject {
     config.router.force_balance = true;
     Selection selection;
     selection.setHistories({trained(config)});
-    ComparedRuns runs;
-    RoutingFlipsPanel panel(&selection, &runs);
+    RoutingFlipsPanel panel(&selection);
     show(&panel, kWide);
     button(&panel, "in the router")->click();
     const auto* lines = panel.findChild<RouterRoundingView*>()->findChild<LinePlot*>();

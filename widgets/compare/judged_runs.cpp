@@ -61,7 +61,7 @@ const Conclusion& JudgedRuns::conclusion(int place) const {
 std::vector<int> JudgedRuns::candidates() const {
   std::vector<int> places;
   for (int place = 1; place <= judged(); ++place)
-    if (!runs_->isNoiseTwin(place)) places.push_back(place);
+    if (!selection_->isNoiseTwin(place)) places.push_back(place);
   return places;
 }
 

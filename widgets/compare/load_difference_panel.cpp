@@ -60,8 +60,8 @@ QString signedShare(float value) {
 
 }  // namespace
 
-LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, "Load difference", Provenance::measured_here, parent), runs_(runs) {
+LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, "Load difference", Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
@@ -77,7 +77,6 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
     selection_->setLayer(rows_[static_cast<std::size_t>(row)].layer);
     selection_->setExpert(column);
   });
-  connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::dataChanged, this, &LoadDifferencePanel::followOrigin);
   shown_ = makeChoice({"minus A", "the run", "run A", "weights"}, "Loads",
                       "The load of each expert in the run minus that in run A, or either of them; of checkpoints also "

@@ -13,7 +13,7 @@ class LoadDifferencePanel : public Panel {
   Q_OBJECT
 
  public:
-  LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
+  explicit LoadDifferencePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
  protected:
@@ -39,7 +39,6 @@ class LoadDifferencePanel : public Panel {
   void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
 
-  const ComparedRuns* runs_;
   QComboBox* shown_;
   MatrixPlot* view_;
   std::vector<Row> rows_;

@@ -44,8 +44,8 @@ bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
 
 }  // namespace
 
-RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, "Routing flips", Provenance::measured_here, parent), runs_(runs) {
+RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, "Routing flips", Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
@@ -90,7 +90,6 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   connect(by_rounding_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRounding);
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
-  connect(runs_, &ComparedRuns::changed, margins_, &PlotFrame::markDirty);
   addOption(by_rounding_);
   in_router_ = makeToggle(
       "in the router",
@@ -155,7 +154,7 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   if (inRouter()) return {{}, router_->answers()};
   const std::vector<Rate> all = rates();
   const auto less = [this](const Rate& a, const Rate& b) {
-    const bool twin_a = runs_->isNoiseTwin(a.run), twin_b = runs_->isNoiseTwin(b.run);
+    const bool twin_a = selection_->isNoiseTwin(a.run), twin_b = selection_->isNoiseTwin(b.run);
     return twin_a == twin_b ? a.share < b.share : twin_a;
   };
   const auto most = std::ranges::max_element(all, less);
@@ -174,11 +173,11 @@ Panel::Answer RoutingFlipsPanel::answer() const {
 QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   const auto& histories = selection_->histories();
   if (of.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
-  const bool drifted = runs_->isNoiseTwin(of.run) ||
+  const bool drifted = selection_->isNoiseTwin(of.run) ||
                        !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
   if (!drifted) return QString("; the weights still equal those of A, so the settings cause it");
   const std::vector<Rate> all = rates();
-  const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return runs_->isNoiseTwin(each.run); });
+  const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return selection_->isNoiseTwin(each.run); });
   if (twin == all.end() || twin->run == of.run) return QString("; the weights of the runs differ too");
   return QString("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
 }

@@ -18,7 +18,7 @@ class RoutingFlipsPanel : public Panel {
 
  public:
   // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen.
-  RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
+  explicit RoutingFlipsPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
  protected:
@@ -56,7 +56,6 @@ class RoutingFlipsPanel : public Panel {
   void refillMargins();
   QStringList describe(int row, std::int64_t step) const;
 
-  const ComparedRuns* runs_;
   bool chosen_ = false;  // the user has chosen the reference
   LinePlot* lines_;
   TimeHeatMap* layers_;

@@ -160,7 +160,7 @@ VerdictRow VerdictsPanel::row(int place) const {
   row.letter = runLetter(*selection_, place);
   row.name = runName(*selection_, place);
   row.color = runColor(*selection_, place);
-  row.noise = runs_->isNoiseTwin(place);
+  row.noise = selection_->isNoiseTwin(place);
   row.note = note(place);
   addGap(row, place);
   addCosts(row, place);

@@ -32,7 +32,7 @@ struct Colors {
   QRgb accent, accent_soft, on_accent, good, good_soft, attention, attention_soft, bad, bad_soft, neutral_soft;
   QRgb grid, axis, plain_bar, strong_bar;
   QRgb no_data, zero_load, zero_load_hatch;
-  QRgb noise;                   // colour of noise twins
+  QRgb noise;                   // colour of noise twins, whose curves are dashed
   std::array<QRgb, 8> series;   // the first four are the runs A to D
   std::array<QRgb, 7> load;     // colours of the load, from a quarter of the fair share to four times
   std::array<QRgb, 7> matrix;   // matrices with numbers; the last: more bytes, or less SQNR
@@ -45,6 +45,7 @@ inline const Colors& colors(const QPalette& palette) {
   return colors(isDark(palette));
 }
 QPalette themePalette(Theme theme);
+inline constexpr int kNoiseSeries = -1;  // index of the colour of noise twins among those of series
 
 // Colours of maps with many cells, equal in both themes, from dark to light.
 inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,

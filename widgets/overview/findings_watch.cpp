@@ -49,7 +49,7 @@ void FindingsWatch::look() {
   const std::vector<PairedRun> others = runs_->others(*selection_);
   std::vector<PairedRun> judged, twins = runs_->twins(*selection_);
   for (int place = 1; place <= std::ssize(others); ++place)
-    if (!runs_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
+    if (!selection_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
   worker_.start([this, scans = scans_, histories = std::move(histories), judged = std::move(judged),
                  twins = std::move(twins), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result;

@@ -14,7 +14,6 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/selection/step_count.h"
 
 namespace moescope {
 namespace {
@@ -319,7 +318,7 @@ void VerdictTiles::openCard(Which tile) {
     if (!history) return QString();
     const VerdictTile* shown = tiles_[tile];
     return QString("<p>Over the last %1 together: <b>%2</b>, %3.</p>")
-               .arg(stepCount(*selection_, kWindowSteps),
+               .arg(selection_->stepCount(kWindowSteps),
                     (shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
                     shown->content().context.value(0)) +
            figureCard(explain_figure(*history, target(tile)));

@@ -33,7 +33,6 @@ class VerdictLine : public QWidget {
   void setExplanation(const QString& title, std::function<QString()> html);
 
   QString text() const;  // the whole sentence as plain text
-  std::optional<Sign> sign() const { return sign_; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 

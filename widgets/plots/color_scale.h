@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "widgets/look/series.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
 

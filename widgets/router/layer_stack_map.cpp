@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "widgets/plots/margin_bars.h"
-#include "widgets/selection/step_count.h"
 
 namespace moescope {
 namespace {
@@ -130,7 +129,7 @@ QRect LayerStackMap::barsArea() const {
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
   const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load on some steps only
   MarginBars bars{.caption = sparse ? QString("last %1 logged").arg(kWindowSteps)
-                                    : QString("last %1").arg(stepCount(*selection_, kWindowSteps)),
+                                    : QString("last %1").arg(selection_->stepCount(kWindowSteps)),
                   .least_high = kLeastBarScale,
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {

@@ -1,7 +1,7 @@
 #include "widgets/selection/compared_runs.h"
 
 #include "core/comparison/run_letters.h"
-#include "widgets/look/series.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
@@ -9,10 +9,6 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   runs_ = std::move(runs);
   about_ = about;
   emit changed();
-}
-
-bool ComparedRuns::isNoiseTwin(int place) const {
-  return place < std::ssize(runs_) && runs_[static_cast<std::size_t>(place)].noise_twin;
 }
 
 std::vector<PairedRun> ComparedRuns::others(const Selection& selection) const {
@@ -34,27 +30,17 @@ std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
 
 Judging ComparedRuns::judging(const Selection& selection, double matters) const {
   int candidates = 0;
-  for (int run = 1; run < std::ssize(selection.histories()); ++run) candidates += !isNoiseTwin(run);
+  for (int run = 1; run < std::ssize(selection.histories()); ++run) candidates += !selection.isNoiseTwin(run);
   return {matters, candidates};
 }
 
-namespace {
-
-std::vector<bool> noiseTwins(const Selection& selection) {
-  std::vector<bool> twins;
-  for (int run = 0; run < std::ssize(selection.histories()); ++run) twins.push_back(selection.isNoiseTwin(run));
-  return twins;
-}
-
-}  // namespace
-
 QString runLetter(const Selection& selection, int place) {
-  return QString::fromStdString(run_letter(noiseTwins(selection), static_cast<std::size_t>(place)));
+  return QString::fromStdString(run_letter(selection.noiseTwins(), static_cast<std::size_t>(place)));
 }
 
 int runColor(const Selection& selection, int place) {
   return selection.isNoiseTwin(place) ? kNoiseSeries
-                                      : number_of_its_kind(noiseTwins(selection), static_cast<std::size_t>(place));
+                                      : number_of_its_kind(selection.noiseTwins(), static_cast<std::size_t>(place));
 }
 
 QString runName(const Selection& selection, int place) {

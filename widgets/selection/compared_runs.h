@@ -31,7 +31,6 @@ class ComparedRuns : public QObject {
   void set(std::vector<ComparedRun> runs, const QString& about = {});
   const QString& about() const { return about_; }  // expected results, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
-  bool isNoiseTwin(int place) const;
   std::vector<PairedRun> others(const Selection& selection) const;  // all runs but run A
   std::vector<PairedRun> twins(const Selection& selection) const;   // noise twins of run A
   Judging judging(const Selection& selection, double matters = kMatters) const;

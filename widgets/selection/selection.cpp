@@ -57,6 +57,10 @@ QString Selection::stepWord() const {
   return checkpoint ? QString("batch") : QString("step");
 }
 
+QString Selection::stepCount(int steps) const {
+  return QString("%1 %2").arg(steps).arg(stepWord() == "batch" ? QString("batches") : QString("steps"));
+}
+
 void Selection::setNoiseTwins(std::vector<bool> twins) {
   if (std::exchange(noise_twins_, twins) != twins) emit dataChanged();
 }

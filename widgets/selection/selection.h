@@ -26,6 +26,7 @@ class Selection : public QObject {
   void setRun(int run);
   // Sets which runs are noise twins of run A; the others are not.
   void setNoiseTwins(std::vector<bool> twins);
+  const std::vector<bool>& noiseTwins() const { return noise_twins_; }
   bool isNoiseTwin(int run) const;
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
@@ -34,6 +35,7 @@ class Selection : public QObject {
   bool following() const { return following_; }
   void setFollowing(bool follow);
   QString stepWord() const;                  // "step"; of a checkpoint, whose steps are batches of text, "batch"
+  QString stepCount(int steps) const;        // "50 steps"; of a checkpoint "50 batches"
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing);
   StepRange range() const { return range_; }  // visible range of all time axes
