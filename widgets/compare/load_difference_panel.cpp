@@ -15,17 +15,11 @@ namespace {
 
 constexpr double kLeastWeightDifference = 1e-5;  // low end of the logarithmic colour scale
 
-double weightPosition(double difference) {
-  if (!std::isfinite(difference)) return std::nan("");
-  return difference <= kLeastWeightDifference
-             ? 0
-             : std::min(1.0, 1 - std::log10(difference) / std::log10(kLeastWeightDifference));
-}
-
 LegendScale weightLegend(bool dark) {
   LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its norm"), .beyond = true};
   for (const double share : {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0})
-    legend.ticks.push_back({weightPosition(share), QString::number(share * 100) + QStringLiteral(" %")});
+    legend.ticks.push_back(
+        {logPosition(share, kLeastWeightDifference), QString::number(share * 100) + QStringLiteral(" %")});
   return legend;
 }
 
@@ -35,12 +29,6 @@ float weightDifference(float sqnr_db) {
 }
 
 constexpr double kLimit = 1;  // ends of the colour scale: a whole fair share more or less
-
-std::uint8_t differenceCode(float difference) {
-  if (!std::isfinite(difference)) return kNoDataCode;
-  const double position = std::clamp((difference / kLimit + 1) / 2, 0.0, 1.0);
-  return static_cast<std::uint8_t>(2 + std::lround(position * 253));
-}
 
 LegendScale differenceLegend(bool dark) {
   return {.lut = utilisationLut(dark),
@@ -230,8 +218,8 @@ void LoadDifferencePanel::refill() {
     const std::vector<float>& values = valuesOf(row);
     for (int e = 0; e < columns; ++e) {
       const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
-      codes.push_back(shown() == Shown::weights      ? scaleCode(weightPosition(static_cast<double>(value)))
-                      : shown() == Shown::difference ? differenceCode(value)
+      codes.push_back(shown() == Shown::weights      ? scaleCode(logPosition(value, kLeastWeightDifference))
+                      : shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2)
                                                      : utilisationCode(static_cast<double>(value)));
     }
   }

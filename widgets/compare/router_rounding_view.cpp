@@ -33,15 +33,10 @@ int seriesOf(std::size_t source) {
   return static_cast<int>(source) + 1;
 }
 
-double scalePosition(double share) {
-  if (!std::isfinite(share)) return std::nan("");
-  return share <= kLowestShare ? 0 : 1 - std::log10(share) / std::log10(kLowestShare);
-}
-
 LegendScale changedLegend(bool dark) {
   LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("changed"), .beyond = false};
   for (const double share : {0.001, 0.01, 0.1, 1.0})
-    legend.ticks.push_back({scalePosition(share), formatPercent(share)});
+    legend.ticks.push_back({logPosition(share, kLowestShare), formatPercent(share)});
   return legend;
 }
 
@@ -190,7 +185,7 @@ void RouterRoundingView::refillMatrix() {
     rows.push_back({static_cast<double>(row), QString::number(layers_[static_cast<std::size_t>(row)])});
     for (int column = 0; column < std::ssize(kRoundingSources); ++column) {
       const RouterRoundingFrame* at = cell(row, column);
-      codes.push_back(scaleCode(at ? scalePosition(static_cast<double>(at->changed)) : std::nan("")));
+      codes.push_back(scaleCode(at ? logPosition(at->changed, kLowestShare) : std::nan("")));
     }
   }
   for (std::size_t i = 0; i < kRoundingSources.size(); ++i)

@@ -17,15 +17,10 @@ namespace {
 constexpr int kWideEnough = 620;      // width from which the second plot is shown
 constexpr double kLowestRate = 1e-3;  // low end of the logarithmic colour scale
 
-double position(double rate) {
-  if (!std::isfinite(rate)) return std::nan("");
-  return rate <= kLowestRate ? 0 : 1 - std::log10(rate) / std::log10(kLowestRate);
-}
-
 LegendScale rateLegend(bool dark) {
   LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("flipped"), .beyond = false};
   for (const double rate : {0.001, 0.01, 0.1, 1.0})
-    legend.ticks.push_back({position(rate), QString::number(rate * 100) + QStringLiteral(" %")});
+    legend.ticks.push_back({logPosition(rate, kLowestRate), QString::number(rate * 100) + QStringLiteral(" %")});
   return legend;
 }
 
@@ -68,7 +63,8 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
     for (std::size_t row = 0; row < layers.size(); ++row) {
       const auto slices = shown()->series(shownMetric(), layers[row], range, bins);
       for (std::size_t bin = 0; bin < slices.size(); ++bin)
-        if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(position(slices[bin].max));
+        if (slices[bin].finite > 0)
+          codes[bin * layers.size() + row] = scaleCode(logPosition(slices[bin].max, kLowestRate));
     }
     return codes;
   };

@@ -1,7 +1,6 @@
 #include "widgets/plots/color_scale.h"
 
 #include <QFontMetrics>
-#include <QLinearGradient>
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -56,27 +55,15 @@ Lut utilisationLut(bool dark) {
   return lut;
 }
 
-std::uint8_t utilisationCode(double utilisation) {
-  if (utilisation <= 0) return kZeroLoadCode;
-  const double limit = std::log2(kUtilisationLimit);
-  return divergingCode((std::log2(utilisation) + limit) / (2 * limit));
-}
-
 int loadLimit(LoadScale scale) {
   return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
 }
 
 // Takes the root: the load on a wider scale is where its root is on the scale to 4.
 std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
-  switch (scale) {
-    case LoadScale::to_16:
-      return utilisationCode(std::sqrt(utilisation));
-    case LoadScale::to_64:
-      return utilisationCode(std::cbrt(utilisation));
-    case LoadScale::to_4:
-      break;
-  }
-  return utilisationCode(utilisation);
+  if (scale == LoadScale::to_16) utilisation = std::sqrt(utilisation);
+  if (scale == LoadScale::to_64) utilisation = std::cbrt(utilisation);
+  return utilisation <= 0 ? kZeroLoadCode : divergingCode((std::log2(utilisation) + 2) / 4);
 }
 
 std::uint8_t divergingCode(double position) {
@@ -92,6 +79,11 @@ QColor seriesColor(int index, bool dark) {
 
 Qt::PenStyle seriesLine(int index) {
   return index == kNoiseSeries ? Qt::DashLine : Qt::SolidLine;
+}
+
+double logPosition(double share, double lowest) {
+  if (!std::isfinite(share)) return std::nan("");
+  return share <= lowest ? 0 : 1 - std::log10(share) / std::log10(lowest);
 }
 
 QColor gridColor(const QPalette& palette) {
@@ -126,10 +118,6 @@ QColor hatchOnZeroLoad(bool dark) {
   return QColor(colors(dark).zero_load_hatch);
 }
 
-QBrush hatch(const QColor& color) {
-  return QBrush(color, Qt::BDiagPattern);
-}
-
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
   if (scale.ticks.empty() && scale.swatches.empty()) return 0;
   const QFontMetrics metrics(painter.font());
@@ -155,7 +143,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   for (const LegendScale::Swatch& each : scale.swatches) {
     const QRect place(x, area.center().y() - box / 2, box, box);
     painter.fillRect(place, each.color);
-    if (each.struck) painter.fillRect(place, hatch(QColor(colors(palette).zero_load_hatch)));
+    if (each.struck) painter.fillRect(place, QBrush(colors(palette).zero_load_hatch, Qt::BDiagPattern));
     x += box + gap;
     text(each.label, mutedText(palette));
     x += kSpace12 - gap;

@@ -32,16 +32,16 @@ Lut matrixLut(bool dark);
 // Utilisation u: diverging over log2 u from 1/4 to 4, blue below 1 and orange above. The fair share has the
 // colour of the ground, extremes stand out from it. Code 1 is u = 0 exactly (no token): its own colour,
 // hatched.
-inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
-std::uint8_t utilisationCode(double utilisation);
 // The scale of utilisation, or the same colours up to 16 or 64 times the fair load.
 enum class LoadScale { to_4, to_16, to_64 };
 int loadLimit(LoadScale scale);  // 4, 16, 64
-std::uint8_t utilisationCode(double utilisation, LoadScale scale);
+std::uint8_t utilisationCode(double utilisation, LoadScale scale = LoadScale::to_4);
 // The code of another quantity on these colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
 std::uint8_t divergingCode(double position);
+// The position of a share on a logarithmic scale from `lowest` to 1; NaN of NaN.
+double logPosition(double share, double lowest);
 
 // Started from Okabe and Ito's series and moved until, also as seen with protanopia, deuteranopia and tritanopia
 // (Machado, Oliveira and Fernandes 2009), any two are 12 apart in CIE Lab, the first four, which runs have, 20; and
@@ -55,9 +55,7 @@ QColor axisColor(const QPalette& palette);
 QColor cursorColor(bool dark);  // colour of cursor and selected cell, drawn on a halo
 // Black or white, whichever reads better on `background`.
 QColor textOn(QRgb background);
-// A brush of diagonal lines for cells without data or without tokens.
-QBrush hatch(const QColor& color);
-// A brush of finer lines for cells of few pixels: a diagonal passes through every cell of 2 x 2 pixels.
+// A brush of fine diagonal lines for cells without tokens: one passes through every cell of 2 x 2 pixels.
 QBrush fineHatch(const QColor& color);
 QColor hatchOnZeroLoad(bool dark);
 
