@@ -20,7 +20,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/plots/duration_text.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 

@@ -8,7 +8,7 @@
 #include "app/session/settings.h"
 #include "core/config/config_field.h"
 #include "core/training/run_cost.h"
-#include "widgets/plots/duration_text.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 

@@ -11,7 +11,6 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/duration_text.h"
 
 namespace moescope {
 namespace {

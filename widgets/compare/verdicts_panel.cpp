@@ -12,7 +12,6 @@
 #include "widgets/look/style.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/tensor_text.h"
-#include "widgets/plots/duration_text.h"
 
 namespace moescope {
 namespace {

@@ -17,9 +17,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/flat_combo.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/duration_text.h"
 #include "widgets/plots/value_tile.h"
 
 namespace moescope {

@@ -175,6 +175,12 @@ QString formatBytes(double bytes) {
          QLatin1Char(' ') + QLatin1String(kUnits[unit]);
 }
 
+QString aboutDuration(double seconds) {
+  if (seconds < 90) return QStringLiteral("about %1 s").arg(std::max(1.0, std::round(seconds)));
+  if (seconds < 5400) return QStringLiteral("about %1 min").arg(std::round(seconds / 60));
+  return QStringLiteral("about %1 h").arg(seconds / 3600, 0, 'f', 1);
+}
+
 namespace {
 
 // The exponent in superscripts, without spaces; empty: a character has no superscript in Unicode.

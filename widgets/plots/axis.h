@@ -51,6 +51,7 @@ QString formatValue(double value, int digits = 4);
 QString formatPercent(double share);
 // SI bytes: "12.3 MB".
 QString formatBytes(double bytes);
+QString aboutDuration(double seconds);   // "about 40 s", "about 12 min", "about 3.5 h"
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
 // The text of a number with minus signs in place of hyphens, also in the exponent.
 QString withMinus(QString number);
