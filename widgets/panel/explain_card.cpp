@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/config/config_field.h"
+#include "core/explain/figure_knobs.h"
 #include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -33,16 +34,28 @@ QString escaped(const std::string& text) {
   return QString::fromStdString(text).toHtmlEscaped();
 }
 
-QString markedLine(const char* kind, const QString& label, const QString& words) {
-  if (words.isEmpty()) return {};
-  return QStringLiteral("<p class=\"%1\"><b>%2</b> %3</p>").arg(QLatin1String(kind), label, words);
+QString escaped(const char* text) {
+  return QString::fromUtf8(text).toHtmlEscaped();
+}
+
+QString markedLine(const char* kind, const QString& label, const char* words) {
+  if (!*words) return {};
+  return QStringLiteral("<p class=\"%1\"><b>%2</b> %3</p>").arg(QLatin1String(kind), label, escaped(words));
+}
+
+// Name, unit, a box with the formula, how to read the figure, and more lines about it.
+QString cardOf(const MetricInfo& info, const QString& formula, const QString& more) {
+  const QString unit = *info.unit ? QStringLiteral(", ") + escaped(info.unit) : QString();
+  return QStringLiteral("<p><b>%1</b>%2</p><table class=\"formula\"><tr><td>%3</td></tr></table>")
+             .arg(escaped(info.name), unit, formula) +
+         markedLine("good", "Good:", info.good) + markedLine("bad", "Bad:", info.bad) + more;
 }
 
 QString valueText(const Explanation& figure) {
   const std::string_view unit = figure.info->unit;
   if (unit == "share") return formatPercent(figure.value);
   const QString number = std::isinf(figure.value) ? QStringLiteral("exact") : formatValue(figure.value, 5);
-  return unit.empty() ? number : number + QLatin1Char(' ') + QString::fromUtf8(figure.info->unit).toHtmlEscaped();
+  return unit.empty() ? number : number + QLatin1Char(' ') + escaped(figure.info->unit);
 }
 
 // "bias update rate, now 0.001"
@@ -65,21 +78,18 @@ QString knobsText(const std::vector<Explanation::Knob>& knobs) {
   return QString("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
-// The box with the computation: place, formula, formula with values, and a note on the values.
-QString formulaBox(const Explanation& figure) {
-  const QString formula = QString::fromUtf8(figure.info->formula).toHtmlEscaped();
-  QString html = QStringLiteral("<table class=\"formula\"><tr><td>");
-  if (figure.where.empty()) {
-    html += QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula);
-  } else {
-    html += QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
-                .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
-    if (!figure.expression.empty())
-      html += QStringLiteral("<br><code>&nbsp;&nbsp;= %1 = <b>%2</b></code>")
-                  .arg(escaped(figure.expression), valueText(figure));
-    if (!figure.note.empty()) html += QStringLiteral("<br><span class=\"muted\">%1</span>").arg(escaped(figure.note));
-  }
-  return html + QStringLiteral("</td></tr></table>");
+// The computation: place, formula, formula with values, and a note on the values.
+QString formulaText(const Explanation& figure) {
+  const QString formula = escaped(figure.info->formula);
+  if (figure.where.empty())
+    return QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula);
+  QString html = QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
+                     .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
+  if (!figure.expression.empty())
+    html += QStringLiteral("<br><code>&nbsp;&nbsp;= %1 = <b>%2</b></code>")
+                .arg(escaped(figure.expression), valueText(figure));
+  if (!figure.note.empty()) html += QStringLiteral("<br><span class=\"muted\">%1</span>").arg(escaped(figure.note));
+  return html;
 }
 
 QString moreLines(const Explanation& figure) {
@@ -89,7 +99,7 @@ QString moreLines(const Explanation& figure) {
     lines << QString("Taught in <a href='lesson:%1'>lesson %1, %2</a>")
                  .arg(lesson->number)
                  .arg(lesson->title.toHtmlEscaped());
-  if (*figure.info->source) lines << QString("Source: %1").arg(QString::fromUtf8(figure.info->source).toHtmlEscaped());
+  if (*figure.info->source) lines << QString("Source: %1").arg(escaped(figure.info->source));
   return lines.isEmpty() ? QString()
                          : QStringLiteral("<p class=\"more\">%1</p>").arg(lines.join(QStringLiteral("<br>")));
 }
@@ -104,11 +114,18 @@ QString plainPowers(QString html) {
 }  // namespace
 
 QString figureCard(const Explanation& figure) {
-  const MetricInfo& info = *figure.info;
-  const auto text = [](const char* words) { return QString::fromUtf8(words).toHtmlEscaped(); };
-  const QString unit = *info.unit ? QStringLiteral(", ") + text(info.unit) : QString();
-  return QStringLiteral("<p><b>%1</b>%2</p>").arg(text(info.name), unit) + formulaBox(figure) +
-         markedLine("good", "Good:", text(info.good)) + markedLine("bad", "Bad:", text(info.bad)) + moreLines(figure);
+  return cardOf(*figure.info, formulaText(figure), moreLines(figure));
+}
+
+QString metricCard(const MetricInfo& info) {
+  const auto more = [](const QString& label, const char* words) {
+    return *words ? QStringLiteral("%1 %2<br>").arg(label, escaped(words)) : QString();
+  };
+  return cardOf(info,
+                QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
+                    .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
+                QStringLiteral("<p class=\"more\">%1%2</p>")
+                    .arg(more("Moved by", knobs_text(info).c_str()), more("Source:", info.source)));
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {

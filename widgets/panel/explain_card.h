@@ -62,5 +62,6 @@ class ExplainCard : public QFrame {
 // A figure as rich text with links "knob:KEY" to settings and "lesson:NUMBER" to lessons. Classes mark special parts:
 // formula, good, bad, more.
 QString figureCard(const Explanation& figure);
+QString metricCard(const MetricInfo& info);  // without a value, with all settings that move the figure
 
 }  // namespace moescope

@@ -18,7 +18,4 @@ QString measuredWhere(const History* run);
 // place of the scores, else empty.
 QString biasUnit(const History& run, std::int64_t step);
 
-// Rich text: name, unit, formula, how to read it, what moves it, source.
-QString metricCard(const MetricInfo& info);
-
 }  // namespace moescope

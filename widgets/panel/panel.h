@@ -75,7 +75,7 @@ class Panel : public QWidget {
   // The text of assets/panels/NAME.html, named after the class (LoadOverTimePanel: load_over_time), with `values` in
   // place of its %1, %2, ... and the cards of these figures in place of "{cards KEY KEY}".
   QString explanation(const QStringList& values = {}) const;
-  // A card with the present values; inside panels it hides the function of metric_text.h of the same name.
+  // A card with the present values; inside panels it hides the function of explain_card.h of the same name.
   QString metricCard(const MetricInfo& info) const;
   // The kind of the shown numbers; for panels of a run it depends on the run. nullopt: there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
