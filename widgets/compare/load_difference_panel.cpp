@@ -55,12 +55,8 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
-    connect(selection_, signal, view_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::focusChanged, view_, [this] {
-    markCurrent();
-    view_->markDirty();
-  });
+  connect(selection_, &Selection::focusChanged, this, &LoadDifferencePanel::markCurrent);
+  followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     selection_->setLayer(rows_[static_cast<std::size_t>(row)].layer);
     selection_->setExpert(column);

@@ -113,9 +113,8 @@ RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
   });
   margins_->refill = [this] { refillMargins(); };
   margins_->setAccessibleName("Changed choices by margin");
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(margins_)})
-    for (const auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  connect(selection_, &Selection::changed, matrix_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::changed, margins_, &PlotFrame::markDirty);
   stack_->addWidget(lines_);
   stack_->addWidget(matrix_);
   auto* row = plainRow(this);

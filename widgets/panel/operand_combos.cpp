@@ -3,7 +3,6 @@
 #include <QSignalBlocker>
 #include <QStandardItemModel>
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "widgets/panel/tensor_text.h"
@@ -11,27 +10,9 @@
 namespace moescope {
 namespace {
 
-// Calls `synchronise` when the choices or the selection may have changed. Most steps have no statistics, and searching
-// all operands takes time.
-template <class Combo>
-void follow(Selection* selection, Combo* combo, void (Combo::*synchronise)()) {
-  struct Source {
-    std::shared_ptr<const TelemetryFrame> frame;
-    OperandPlace tensor;
-    bool operator==(const Source&) const = default;
-  };
-  const auto look = [selection, combo, synchronise, seen = std::make_shared<Source>()] {
-    const Source now{selection->quantFrame(), selection->tensor()};
-    if (std::exchange(*seen, now) != now) (combo->*synchronise)();
-  };
-  QObject::connect(selection, &Selection::focusChanged, combo, look);
-  QObject::connect(selection, &Selection::timeChanged, combo, look);
-  QObject::connect(selection, &Selection::dataChanged, combo, look);
-}
-
-OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
-  OperandChoices choices{{}, gemm_class};
-  if (frame)
+OperandChoices choicesOf(const Selection& selection) {
+  OperandChoices choices{{}, selection.tensor().gemm_class()};
+  if (const auto frame = selection.quantFrame())
     for (const QuantFrame& quant : frame->quants) ++choices.operands[static_cast<std::size_t>(quant.gemm_class())];
   return choices;
 }
@@ -45,13 +26,12 @@ GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief
   for (int i = 0; i < kNumQuantClasses; ++i)
     addItem(brief ? gemmClassBrief(static_cast<GemmClass>(i)) : gemmClassLabel(static_cast<GemmClass>(i)));
   connect(this, &QComboBox::activated, this, &GemmClassCombo::choose);
-  follow(selection_, this, &GemmClassCombo::synchronise);
+  connect(selection_, &Selection::changed, this, &GemmClassCombo::synchronise);
   synchronise();
 }
 
 void GemmClassCombo::synchronise() {
-  const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
+  const OperandChoices choices = choicesOf(*selection_);
   if (std::exchange(choices_, choices) == choices) return;
   auto* items = static_cast<QStandardItemModel*>(model());
   for (int i = 0; i < count(); ++i) {
@@ -82,15 +62,15 @@ OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : FlatCombo(pa
     place.layer = selection_->tensor().layer;
     selection_->setTensor(place);
   });
-  follow(selection_, this, &OperandCombo::synchronise);
+  connect(selection_, &Selection::changed, this, &OperandCombo::synchronise);
   synchronise();
 }
 
 void OperandCombo::synchronise() {
-  const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
+  const OperandChoices choices = choicesOf(*selection_);
   if (std::exchange(choices_, choices) != choices) {
     const QSignalBlocker quiet(this);
+    const auto frame = selection_->quantFrame();
     places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
     clear();
     for (const OperandPlace& place : places_)
@@ -110,15 +90,15 @@ OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : Fl
     place.layer = layers_[static_cast<std::size_t>(index)];
     selection_->setTensor(place);
   });
-  follow(selection_, this, &OperandLayerCombo::synchronise);
+  connect(selection_, &Selection::changed, this, &OperandLayerCombo::synchronise);
   synchronise();
 }
 
 void OperandLayerCombo::synchronise() {
-  const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
+  const OperandChoices choices = choicesOf(*selection_);
   if (std::exchange(choices_, choices) != choices) {
     const QSignalBlocker quiet(this);
+    const auto frame = selection_->quantFrame();
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
     clear();
     for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : QString("L%1").arg(layer));

@@ -169,8 +169,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   column_->setSpacing(0);
   buildHeader();
   column_->addWidget(header_);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, this, &Panel::repaintHeader);
+  connect(selection_, &Selection::changed, this, &Panel::repaintHeader);
 }
 
 void Panel::buildHeader() {
@@ -273,10 +272,7 @@ void Panel::openCard(QPoint at, const QString& title, std::function<QString()> h
   connect(card, &ExplainCard::manualRequested, this, &Panel::manualRequested);
   connect(card, &ExplainCard::knobRequested, this, &Panel::knobRequested);
   connect(card, &ExplainCard::lessonRequested, this, &Panel::lessonRequested);
-  const auto refresh = [card] { card->refresh(); };
-  connect(selection_, &Selection::dataChanged, card, refresh);
-  connect(selection_, &Selection::timeChanged, card, refresh);
-  connect(selection_, &Selection::focusChanged, card, refresh);
+  connect(selection_, &Selection::changed, card, &ExplainCard::refresh);
   connect(this, &QObject::destroyed, card, &QObject::deleteLater);
 }
 
@@ -440,8 +436,7 @@ bool Panel::hasSteps(PlotFrame* plot) const {
 }
 
 void Panel::followSelection(PlotFrame* plot) {
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot, &PlotFrame::markDirty);
+  connect(selection_, &Selection::changed, plot, &PlotFrame::markDirty);
 }
 
 void Panel::addOption(QWidget* control) {

@@ -14,10 +14,7 @@ ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QS
   setText(name);
   setAccessibleName(name);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  const auto refresh = [this] { update(); };
-  connect(selection, &Selection::dataChanged, this, refresh);
-  connect(selection, &Selection::timeChanged, this, refresh);
-  connect(selection, &Selection::focusChanged, this, refresh);
+  connect(selection, &Selection::changed, this, qOverload<>(&QWidget::update));
 }
 
 void ValueTile::setShortName(const QString& name) {

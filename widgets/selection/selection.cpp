@@ -29,7 +29,10 @@ int nearestMoeLayer(const RunInfo& info, int layer) {
 
 }  // namespace
 
-Selection::Selection(QObject* parent) : QObject(parent) {}
+Selection::Selection(QObject* parent) : QObject(parent) {
+  for (const auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(this, signal, this, &Selection::changed);
+}
 
 void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
   histories_ = std::move(histories);

@@ -74,6 +74,7 @@ class Selection : public QObject {
   void timeChanged();   // cursor or range
   void layerChosen();   // the user selected a layer, possibly the selected one
   void focusChanged();  // run, layer, expert or tensor
+  void changed();       // data, time or focus
   void hoverStepChanged();
 
  private:

@@ -85,9 +85,8 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   strip_->setAccessibleName("Bytes of the chosen expert");
   strip_->refill = [this] { refillStrip(); };
   followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)}) {
-    followSelection(plot);
-  }
+  followSelection(view_);
+  followSelection(strip_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int, int column) { selection_->setExpert(column); });
   addControl(new LayerCombo(selection_, this));
   auto* body = new QWidget(this);

@@ -164,9 +164,8 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   path_ = new TokenPathPlot(this);
   path_->setAccessibleName("Path of one token");
   path_->refill = [this] { refillPath(); };
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(path_)}) {
-    followSelection(plot);
-  }
+  followSelection(view_);
+  followSelection(path_);
   connect(view_, &TokenTextView::tokenChosen, this, [this](int position, int layer) {
     token_ = position;
     token_text_ = text_ ? text_->text : "";
