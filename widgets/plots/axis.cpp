@@ -101,6 +101,18 @@ std::vector<Tick> powerOfTwoTicks(int low, int high, int most) {
   return ticks;
 }
 
+std::vector<Tick> ticksOf(const QStringList& labels) {
+  std::vector<Tick> ticks;
+  for (const QString& label : labels) ticks.push_back({static_cast<double>(ticks.size()), label});
+  return ticks;
+}
+
+std::vector<Tick> ticksOf(const std::vector<int>& numbers) {
+  QStringList labels;
+  for (const int number : numbers) labels << QString::number(number);
+  return ticksOf(labels);
+}
+
 std::vector<Tick> octaveTicks(int octaves) {
   std::vector<Tick> ticks;
   for (int power = -octaves; power <= octaves; ++power)

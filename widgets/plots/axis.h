@@ -1,7 +1,7 @@
 // Ticks of axes and texts of numbers: pure functions, no widget.
 #pragma once
 
-#include <QString>
+#include <QStringList>
 #include <vector>
 
 namespace moescope {
@@ -30,6 +30,9 @@ std::vector<Tick> integerTicks(double low, double high, int most);
 std::vector<Tick> logTicks(double low, double high, int most);
 // Labels of powers of two, by formatPowerOfTwo(), for whole k in [low, high].
 std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
+// At 0, 1, 2, ...
+std::vector<Tick> ticksOf(const QStringList& labels);
+std::vector<Tick> ticksOf(const std::vector<int>& numbers);
 // From 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
 std::vector<Tick> octaveTicks(int octaves);
 
