@@ -50,15 +50,12 @@ void MatrixPlot::setCells(int rows, int columns, std::vector<std::uint8_t> codes
   codes_ = std::move(codes);
 }
 
-// Compares first: the labels rarely change, and measuring them takes longer.
 void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
-  if (ticks == row_ticks_ && caption == row_caption_ && font() == measured_font_) return;
-  measured_font_ = font();
   row_ticks_ = std::move(ticks);
   row_caption_ = caption;
-  int widest = 0;
-  for (const Tick& tick : row_ticks_) widest = std::max(widest, fontMetrics().horizontalAdvance(tick.label));
-  widest_label_ = widest;
+  widest_label_ = 0;
+  for (const Tick& tick : row_ticks_)
+    widest_label_ = std::max(widest_label_, fontMetrics().horizontalAdvance(tick.label));
 }
 
 void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
@@ -131,15 +128,11 @@ QImage MatrixPlot::image(const QSize& most) const {
   const std::vector<int> row_edges = edgesOfPixels(rows_, most.height());
   const std::vector<int> column_edges = edgesOfPixels(columns_, most.width());
   const int width = static_cast<int>(column_edges.size()) - 1, height = static_cast<int>(row_edges.size()) - 1;
-  const bool shared = height < rows_ || width < columns_;  // some cells share a pixel
   QImage picture(width, height, QImage::Format_RGB32);
   for (int y = 0; y < height; ++y) {
     auto* out = reinterpret_cast<QRgb*>(picture.scanLine(y));
-    const std::uint8_t* codes = codes_.data() + static_cast<std::size_t>(y) * columns_;
     for (int x = 0; x < width; ++x)
-      out[x] =
-          legend_
-              .lut[shared ? heaviest(row_edges[y], row_edges[y + 1], column_edges[x], column_edges[x + 1]) : codes[x]];
+      out[x] = legend_.lut[heaviest(row_edges[y], row_edges[y + 1], column_edges[x], column_edges[x + 1])];
   }
   return picture;
 }

@@ -75,7 +75,6 @@ class MatrixPlot : public PlotFrame {
   QString row_caption_, column_caption_;
   QMargins extra_;
   int widest_label_ = 0;  // widest label of the rows
-  QFont measured_font_;   // font of widest_label_
   bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
