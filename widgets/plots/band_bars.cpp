@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
@@ -16,6 +17,10 @@ constexpr double kThickestRow = 26;
 
 QStringList columnsOf(const QString& figure) {
   return figure.split(QLatin1Char('\t'));
+}
+
+int widthOf(const std::vector<int>& columns) {
+  return std::accumulate(columns.begin(), columns.end(), static_cast<int>(columns.size()) * kSpace12);
 }
 
 }  // namespace
@@ -52,19 +57,8 @@ std::vector<int> BandBars::figureColumns() const {
       width = std::max(width, fontMetrics().horizontalAdvance(columns[i]) + 1);
     }
   }
-  const auto taken = [&] {
-    int sum = 0;
-    for (const int width : widths) sum += width + kSpace12;
-    return sum;
-  };
-  while (widths.size() > 1 && taken() > width() / 2) widths.pop_back();
+  while (widths.size() > 1 && widthOf(widths) > width() / 2) widths.pop_back();
   return widths;
-}
-
-int BandBars::figuresWidth() const {
-  int sum = 0;
-  for (const int width : figureColumns()) sum += width + kSpace12;
-  return sum;
 }
 
 QStringList BandBars::keyLabels() const {
@@ -74,7 +68,7 @@ QStringList BandBars::keyLabels() const {
 }
 
 QMargins BandBars::margins() const {
-  return {namesWidth(), keyBeside(caption_, keyLabels(), kBarSwatch).height, figuresWidth(),
+  return {namesWidth(), keyBeside(caption_, keyLabels(), kBarSwatch).height, widthOf(figureColumns()),
           fontMetrics().height() + kSpace4};
 }
 

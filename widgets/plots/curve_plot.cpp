@@ -116,11 +116,7 @@ void CurvePlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
   if (std::isfinite(mark_)) {
     const int x = static_cast<int>(std::lround(xAxis().toPixel(mark_)));
-    if (bars_) {
-      paintPointerUp(painter, QPointF(x, plot.bottom() + 1));
-    } else {
-      paintCursorLine(painter, x);
-    }
+    bars_ ? paintPointer(painter, QPointF(x, plot.bottom() + 1), true) : paintCursorLine(painter, x);
   }
   if (!describe || !plot.contains(mouse_)) return;
   painter.setPen(palette().text().color());

@@ -77,9 +77,8 @@ void PercentilePlot::paintData(QPainter& painter) {
 }
 
 void PercentilePlot::paintOverlay(QPainter& painter) {
-  if (const QRectF bar = barOf(current_); !bar.isEmpty()) {
-    paintPointerUp(painter, QPointF(bar.center().x(), bar.bottom() + 1));
-  }
+  const QRectF bar = barOf(current_);
+  if (!bar.isEmpty()) paintPointer(painter, QPointF(bar.center().x(), bar.bottom() + 1), true);
   PlotFrame::paintOverlay(painter);
 }
 

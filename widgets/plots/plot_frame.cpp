@@ -415,18 +415,12 @@ void PlotFrame::paintFrame(QPainter& painter, const QRectF& cell) const {
   painter.drawRect(around);
 }
 
-void PlotFrame::paintPointer(QPainter& painter, QPointF tip, int way) const {
+void PlotFrame::paintPointer(QPainter& painter, QPointF tip, bool up) const {
+  const QPointF back = up ? QPointF(0, kPointerSize) : QPointF(-kPointerSize, 0),
+                side = up ? QPointF(4, 0) : QPointF(0, 4);
   painter.setPen(Qt::NoPen);
   painter.setBrush(cursorColor(dark()));
-  const double back = -way * kPointerSize;
-  painter.drawPolygon(QPolygonF({tip, tip + QPointF(back, -4), tip + QPointF(back, 4)}));
-  painter.setBrush(Qt::NoBrush);
-}
-
-void PlotFrame::paintPointerUp(QPainter& painter, QPointF tip) const {
-  painter.setPen(Qt::NoPen);
-  painter.setBrush(cursorColor(dark()));
-  painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, kPointerSize), tip + QPointF(4, kPointerSize)}));
+  painter.drawPolygon(QPolygonF({tip, tip + back - side, tip + back + side}));
   painter.setBrush(Qt::NoBrush);
 }
 
@@ -467,7 +461,7 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }
   const bool beside = wide + kPointerSize + 2 <= right;
-  paintPointer(painter, QPointF(beside ? place.left() - 3 : plot.left() - 2, y), 1);
+  paintPointer(painter, QPointF(beside ? place.left() - 3 : plot.left() - 2, y), false);
   painter.setFont(usual);
 }
 

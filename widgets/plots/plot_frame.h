@@ -72,9 +72,8 @@ class PlotFrame : public QWidget {
   virtual void takeHover() {}
   // The parts of the overlay that follow the mouse, in this plot or a linked one, where takeHover() found it.
   virtual QRegion hoverRegion() const { return rect(); }
-  virtual void paintPrintedOverlay(QPainter&) {
-  }                                      // paints the parts of the overlay for exported pictures: legends, marks
-  virtual void paintMarks(QPainter&) {}  // paints over the data, without their clip
+  virtual void paintPrintedOverlay(QPainter&) {}  // paints what exported pictures have of the overlay
+  virtual void paintMarks(QPainter&) {}           // paints over the data, without their clip
 
   QRect plotRect() const;
   // Axes over the plot, from its left edge to its right one, and from its lower edge to its upper one.
@@ -99,8 +98,7 @@ class PlotFrame : public QWidget {
 
   void paintCursorLine(QPainter& painter, int x) const;              // vertical line through the plot
   void paintFrame(QPainter& painter, const QRectF& cell) const;      // frame around a selected cell or row
-  void paintPointer(QPainter& painter, QPointF tip, int way) const;  // a triangle; way +1 points right, -1 left
-  void paintPointerUp(QPainter& painter, QPointF tip) const;
+  void paintPointer(QPainter& painter, QPointF tip, bool up) const;  // a triangle that points up, or right
   // Paints as many labels of rows as fit; ticks are in pixels. Returns the width of the widest.
   int paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const;
   // Paints the label of the selected row, bold, with a triangle, in place of those that it covers.
