@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "app/workspaces/missing.h"
-#include "core/comparison/verdict.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -15,6 +14,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -71,7 +71,7 @@ void CompareWorkspace::foldPanels() {
   foldWithout(load_difference_, unless_any(loadsMissing));
   // Of checkpoints followOrigin() hides it.
   foldWithout(operand_costs_, [this, missing = unless_any(quantizationMissing)](const History& run) {
-    return ofCheckpoints() ? QString() : missing(run);
+    return onTheSameTexts(*selection_) ? QString() : missing(run);
   });
 }
 
@@ -97,14 +97,9 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
-bool CompareWorkspace::ofCheckpoints() const {
-  const auto& histories = selection_->histories();
-  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
-}
-
 // Checkpoints have no operand costs against each other; the weights of their experts are compared in their place.
 void CompareWorkspace::followOrigin() {
-  const bool now = ofCheckpoints();
+  const bool now = onTheSameTexts(*selection_);
   if (std::exchange(of_checkpoints_, now) == now) return;
   if (now) operand_costs_->hide();
   load_difference_->setVisible(now);

@@ -37,8 +37,7 @@ class CompareWorkspace : public Workspace {
   VerdictsPanel* verdicts_;
   QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_;
   GradientErrorPanel* gradient_panel_;
-  std::size_t rows_ = 0;       // number of rows for which the table has room
-  bool ofCheckpoints() const;  // on the same texts
+  std::size_t rows_ = 0;  // number of rows for which the table has room
   void followOrigin();
   bool of_checkpoints_ = false;  // the runs are checkpoints on the same texts
   bool costs_chosen_ = false;    // the user showed or hid the operand costs

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/comparison/verdict.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
@@ -124,14 +123,9 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   keepState("pinned", pinned_);
 }
 
-bool GradientErrorPanel::ofCheckpoints() const {
-  const auto& histories = selection_->histories();
-  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
-}
-
 // Checkpoints have no gradients: their predictions are compared with A's.
 void GradientErrorPanel::followOrigin() {
-  const bool checkpoints = ofCheckpoints();
+  const bool checkpoints = onTheSameTexts(*selection_);
   setHeading(checkpoints ? QString("Predictions against A") : title());
   for (QWidget* part : {static_cast<QWidget*>(by_layer_), static_cast<QWidget*>(pinned_)})
     part->setVisible(!checkpoints);
@@ -140,7 +134,7 @@ void GradientErrorPanel::followOrigin() {
 
 // "KL from A, nats".
 QString GradientErrorPanel::predictionCaption() const {
-  if (shownMetric() == Metric::fp32_kl && ofCheckpoints()) return QString("KL from A, nats/token");
+  if (shownMetric() == Metric::fp32_kl && onTheSameTexts(*selection_)) return QString("KL from A, nats/token");
   return metricCaption(shownMetric());
 }
 
@@ -181,7 +175,7 @@ Panel::Answer GradientErrorPanel::answer() const {
 
 // About the run whose predictions differ most.
 Panel::Answer GradientErrorPanel::answerOfPredictions() const {
-  if (ofCheckpoints()) return answerOfCheckpoints();
+  if (onTheSameTexts(*selection_)) return answerOfCheckpoints();
   std::shared_ptr<const TelemetryFrame> worst;
   int worst_run = -1;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
@@ -251,7 +245,7 @@ void GradientErrorPanel::setLive(bool live) {
 }
 
 bool GradientErrorPanel::measured() const {
-  if (ofCheckpoints()) return overTexts(Metric::fp32_ratio_beyond_2).has_value();
+  if (onTheSameTexts(*selection_)) return overTexts(Metric::fp32_ratio_beyond_2).has_value();
   return std::ranges::any_of(selection_->histories(), [](const auto& history) {
     return !history->steps().empty() && history->gradient_frame_at(history->steps().last);
   });
@@ -279,7 +273,7 @@ std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
 }
 
 QString GradientErrorPanel::status() const {
-  if (ofCheckpoints())
+  if (onTheSameTexts(*selection_))
     return QString("%1, 95 % interval over %2 batches of text")
         .arg(runLabel(*selection_, comparedRun(*selection_)))
         .arg(selection_->histories().front()->count());
@@ -294,7 +288,7 @@ QString GradientErrorPanel::status() const {
 
 void GradientErrorPanel::refillLines() {
   if (!selection_->history()) return lines_->setNotice(noRunNotice());
-  if (ofCheckpoints() && !measured())
+  if (onTheSameTexts(*selection_) && !measured())
     return lines_->setNotice(
         "These checkpoints were run one by one. \"Compare with\" in the dialog of a checkpoint runs both on each "
         "batch");
@@ -308,7 +302,7 @@ void GradientErrorPanel::refillLines() {
                       "Set-up (F2)."));
   lines_->setNotice({});
   std::vector<LineSeries> series;
-  for (int run = ofCheckpoints() ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
+  for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
   lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the length"));
@@ -475,7 +469,7 @@ QString GradientErrorPanel::csvOfCheckpoints() const {
 }
 
 QString GradientErrorPanel::csvOfPredictions() const {
-  if (ofCheckpoints()) return csvOfCheckpoints();
+  if (onTheSameTexts(*selection_)) return csvOfCheckpoints();
   QString text = QStringLiteral(
       "run,step,KL from FP32 [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
       "[share of tokens]\n");

@@ -38,7 +38,6 @@ class GradientErrorPanel : public Panel {
   Metric shownMetric() const;                           // as chosen
   // Whether the figure is one of the predictions, which have no layers.
   bool ofPredictions() const;
-  bool ofCheckpoints() const;  // whether the runs are checkpoints on the same texts
   void followOrigin();
   QString predictionCaption() const;
   std::optional<FigureOfPieces> overTexts(Metric metric) const;

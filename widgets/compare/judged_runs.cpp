@@ -71,13 +71,8 @@ float JudgedRuns::matters() const {
   return kNoValue;
 }
 
-bool JudgedRuns::onTexts() const {
-  const auto& histories = selection_->histories();
-  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
-}
-
 Settlement JudgedRuns::settlement() const {
-  if (onTexts()) return {};
+  if (onTheSameTexts(*selection_)) return {};
   std::vector<Conclusion> conclusions;
   for (const int place : candidates()) conclusions.push_back(conclusion(place));
   return what_settles(conclusions, room_);

@@ -30,7 +30,6 @@ class JudgedRuns : public QObject {
   const Conclusion& conclusion(int place) const;
   std::vector<int> candidates() const;  // places of the runs that are judged
   float matters() const;                // gap that matters, nats/token; kNoValue: no run was compared with it yet
-  bool onTexts() const;                 // whether checkpoints on the same texts are compared: nothing trains
   // What would settle open verdicts; places as in candidates().
   Settlement settlement() const;
 

@@ -21,12 +21,6 @@ QString signedGap(double value) {
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
-// "B", "B and C", "B, C and N".
-QString listed(QStringList letters) {
-  const QString last = letters.takeLast();
-  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
-}
-
 }  // namespace
 
 GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
@@ -285,7 +279,7 @@ QString LossGapPanel::status() const {
 
 // Of checkpoints all batches are judged: none, so that no part of them is marked.
 StepRange LossGapPanel::judgedSteps() const {
-  if (judged_->onTexts()) return {};
+  if (onTheSameTexts(*selection_)) return {};
   for (const int place : judged_->candidates())
     if (const Conclusion& c = judged_->conclusion(place); !is_missing(c.gap)) return c.steps;
   return {};
@@ -294,16 +288,16 @@ StepRange LossGapPanel::judgedSteps() const {
 void LossGapPanel::refill() {
   plot_->setNotice(judged_->update());
   if (!plot_->notice().isEmpty()) return;
-  shown_->setVisible(!judged_->onTexts());
+  shown_->setVisible(!onTheSameTexts(*selection_));
   // Batches of text are in no order that a mean over neighbours would follow.
-  plot_->setCaption(judged_->onTexts()
+  plot_->setCaption(onTheSameTexts(*selection_)
                         ? QString("nats/token, by batch of text")
                         : QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   std::vector<GapSeries> series;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back({run, runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
   plot_->setSeries(std::move(series), judged_->gaps(), {judged_->matters(), judgedSteps()},
-                   judged_->onTexts()            ? GapPlot::Gaps::each_step
+                   onTheSameTexts(*selection_)   ? GapPlot::Gaps::each_step
                    : shown_->currentIndex() == 1 ? GapPlot::Gaps::both
                                                  : GapPlot::Gaps::smoothed);
 }
@@ -333,7 +327,7 @@ Panel::Answer LossGapPanel::answerOnTexts() const {
 
 // "D leaves the band at step 118 and stays out; B and C end inside it".
 Panel::Answer LossGapPanel::answer() const {
-  if (judged_->onTexts()) return answerOnTexts();
+  if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
   QStringList sentences, outside;

@@ -101,8 +101,7 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   QStringList letters;
   for (const std::size_t each : found.settled) letters << runLetter(*selection_, places[each]);
   if (letters.isEmpty()) letters << runLetter(*selection_, places[found.widest]);
-  const QString last = letters.takeLast();
-  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
+  return listed(letters);
 }
 
 // Of checkpoints on the same texts: the gap with its interval over them.
@@ -121,7 +120,7 @@ QStringList VerdictStrip::textForms(const Conclusion& c) const {
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
-    if (judged_->onTexts()) return textForms(c);
+    if (onTheSameTexts(*selection_)) return textForms(c);
     if (c.verdict != Verdict::unclear) continue;
     return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
                 .arg(static_cast<double>(c.half), 0, 'g', 2)

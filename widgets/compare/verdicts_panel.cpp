@@ -134,7 +134,7 @@ void VerdictsPanel::showLoss() {
   if (judged_->loss() != JudgedRuns::Loss::deciding) return;
   const auto places = judged_->candidates();
   const int first = places.empty() ? 1 : places.front();
-  loss_->setVisible(!judged_->onTexts());
+  loss_->setVisible(!onTheSameTexts(*selection_));
   loss_->setCurrentIndex(judged_->conclusion(first).loss == Metric::val_loss ? 1 : 0);
 }
 
@@ -256,7 +256,7 @@ QString VerdictsPanel::status() const {
     const StepRange steps = judged_->conclusion(place).steps;
     if (!steps.empty())
       return QString("%1 %2 to %3")
-          .arg(judged_->onTexts() ? QString("batches") : QString("steps"),
+          .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"),
                formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
   }
   return {};

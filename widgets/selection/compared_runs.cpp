@@ -59,6 +59,16 @@ int comparedRun(const Selection& selection) {
   return selection.run() > 0 ? selection.run() : 1;
 }
 
+bool onTheSameTexts(const Selection& selection) {
+  const auto& histories = selection.histories();
+  return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
+}
+
+QString listed(QStringList names) {
+  const QString last = names.takeLast();
+  return names.isEmpty() ? last : names.join(QStringLiteral(", ")) + QStringLiteral(" and ") + last;
+}
+
 QString nothingToCompareNotice() {
   return QString(
       "Nothing to compare: \"Compare\" in the bar trains another run beside this one; logs and recordings are compared "

@@ -50,7 +50,9 @@ QString runName(const Selection& selection, int place);   // "nano"; of twins th
 QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
 // The run that panels show beside run A if only one fits: the active run, or B if that is A; -1: there is none.
 int comparedRun(const Selection& selection);
+bool onTheSameTexts(const Selection& selection);  // whether checkpoints on the same texts are compared: nothing trains
 QString nothingToCompareNotice();
+QString listed(QStringList names);      // "B", "B and C", "B, C and N"
 QString csvField(const QString& text);  // quoted
 
 }  // namespace moescope
