@@ -3,7 +3,6 @@
 #include <QPainter>
 #include <algorithm>
 
-#include "core/frame/specialisation.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -15,19 +14,7 @@
 
 namespace moescope {
 
-namespace {
-
-// Index, class x experts + expert, of the highest lift of a kind of byte.
-std::size_t mostParticular(const std::vector<float>& lift) {
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < lift.size(); ++i)
-    if (!is_missing(lift[i]) && (is_missing(lift[best]) || lift[i] > lift[best])) best = i;
-  return best;
-}
-
-}  // namespace
-
-void ByteStrip::setBytes(const QString& title, std::vector<Byte> bytes) {
+void ByteStrip::setBytes(const QString& title, std::vector<ByteOfExpert> bytes) {
   title_ = title;
   bytes_ = std::move(bytes);
 }
@@ -113,13 +100,12 @@ void ByteAffinityPanel::refill() {
   std::vector<std::uint8_t> codes;
   for (const float lift : lift_)
     codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
-  std::vector<Tick> rows, columns;
-  for (int c = 0; c < kNumByteClasses; ++c)
-    rows.push_back({static_cast<double>(c), QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)))});
+  QStringList kinds;
+  for (int c = 0; c < kNumByteClasses; ++c) kinds << QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)));
   const int experts = static_cast<int>(now->n_experts());
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(rows), "kind of byte");
+  view_->setRowAxis(ticksOf(kinds), "kind of byte");
   view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)), "expert");
   view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
 }
@@ -133,12 +119,9 @@ void ByteAffinityPanel::refillStrip() {
   int expert = selection_->expert();
   const bool chosen = expert >= 0 && expert < static_cast<int>(now->n_experts());
   if (!chosen) expert = static_cast<int>(mostParticular(byte_class_lift(*now)) % now->n_experts());
-  std::vector<ByteStrip::Byte> bytes;
-  for (const ByteOfExpert& byte : bytes_of_expert(*now, static_cast<std::size_t>(expert)))
-    bytes.push_back({byte.byte, byte.lift, byte.share});
   strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
                           : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
-                   std::move(bytes));
+                   bytes_of_expert(*now, static_cast<std::size_t>(expert)));
 }
 
 void ByteAffinityPanel::paintNumbers(QPainter& painter) const {

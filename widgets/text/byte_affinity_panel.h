@@ -1,6 +1,7 @@
 // Bytes that experts get: kinds of bytes by expert, and the bytes of one expert.
 #pragma once
 
+#include "core/frame/specialisation.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -11,12 +12,8 @@ class ByteStrip : public PlotFrame {
   Q_OBJECT
 
  public:
-  struct Byte {
-    std::uint8_t byte;
-    float lift, share;
-  };
   using PlotFrame::PlotFrame;
-  void setBytes(const QString& title, std::vector<Byte> bytes);
+  void setBytes(const QString& title, std::vector<ByteOfExpert> bytes);
   QSize minimumSizeHint() const override { return {120, 44}; }
 
  protected:
@@ -27,7 +24,7 @@ class ByteStrip : public PlotFrame {
  private:
   QSize boxSize() const;
   QString title_;
-  std::vector<Byte> bytes_;
+  std::vector<ByteOfExpert> bytes_;
 };
 
 class ByteAffinityPanel : public Panel {

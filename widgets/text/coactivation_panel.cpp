@@ -82,7 +82,8 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
                      "(average-linkage clustering)");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(map_)}) views_->addWidget(plot);
+  views_->addWidget(view_);
+  views_->addWidget(map_);
   connect(switch_, &ViewSwitch::changed, this, &CoactivationPanel::showView);
   addBody(views_);
   makeMeasureButton();
@@ -218,11 +219,9 @@ void CoactivationPanel::refillTogether() {
 }
 
 void CoactivationPanel::showOrder(const QString& title) {
-  std::vector<Tick> ticks;
-  for (const int expert : order_) ticks.push_back({static_cast<double>(ticks.size()), QString::number(expert)});
   view_->setLegend(legend());
-  view_->setRowAxis(ticks, title);
-  view_->setColumnAxis(std::move(ticks), QString());
+  view_->setRowAxis(ticksOf(order_), title);
+  view_->setColumnAxis(ticksOf(order_), QString());
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
 }
@@ -354,8 +353,7 @@ QString CoactivationPanel::csvOfMap() const {
   const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
     if (!is_missing(map.x_E[e]))
-      text += csvRow(frame->step, now->layer, e, QString::number(map.x_E[e], 'g', 7),
-                     QString::number(map.y_E[e], 'g', 7), QString::number(loads[e], 'g', 7));
+      text += csvRow(frame->step, now->layer, e, digits(map.x_E[e], 7), digits(map.y_E[e], 7), digits(loads[e], 7));
   return text;
 }
 
@@ -370,7 +368,7 @@ QString CoactivationPanel::csv() const {
   const std::vector<float> share = coactivation_share(*now);
   for (std::size_t i = 0; i < share.size(); ++i)
     text += csvRow(frame->step, now->layer, i / now->n_experts(), i % now->n_experts(), now->together_EE[i],
-                   is_missing(share[i]) ? QString() : QString::number(share[i], 'g', 7));
+                   is_missing(share[i]) ? QString() : digits(share[i], 7));
   return text;
 }
 

@@ -13,11 +13,6 @@ QString intervalCell(const FigureOfPieces& figure) {
   return std::isnan(figure.interval) ? QString() : digits(figure.interval, 3);
 }
 
-QString quoted(const std::string& text) {
-  return QLatin1Char('"') + QString::fromStdString(text).replace(QLatin1Char('"'), QStringLiteral("\"\"")) +
-         QLatin1Char('"');
-}
-
 }  // namespace
 
 double ExpertTable::largest() const {
@@ -165,7 +160,7 @@ QString costsCsv(const MeasuredExperts::ByStep& scans) {
       };
       row(QString(), cost.loss_change);
       for (std::size_t domain = 0; domain < cost.loss_by_domain.size(); ++domain)
-        row(quoted(scan.domains[domain]), cost.loss_by_domain[domain]);
+        row(csvField(QString::fromStdString(scan.domains[domain])), cost.loss_by_domain[domain]);
     }
   return text;
 }

@@ -8,14 +8,6 @@ MeasureButton::MeasureButton(const QString& tool_tip, QWidget* parent) : QPushBu
   connect(this, &QPushButton::clicked, this, [this] { busy() ? emit cancelled() : emit requested(); });
 }
 
-void MeasureButton::showProgress(const QString& progress) {
-  set(progress, {});
-}
-
-void MeasureButton::showRefused(const QString& why) {
-  set({}, why);
-}
-
 void MeasureButton::set(const QString& progress, const QString& refused) {
   progress_ = progress;
   refused_ = refused;

@@ -10,8 +10,8 @@ class MeasureButton : public QPushButton {
 
  public:
   explicit MeasureButton(const QString& tool_tip, QWidget* parent);
-  void showProgress(const QString& progress);
-  void showRefused(const QString& why);
+  void showProgress(const QString& progress) { set(progress, {}); }
+  void showRefused(const QString& why) { set({}, why); }
   void showDone() { showProgress({}); }
   bool busy() const { return !progress_.isEmpty(); }
   const QString& progress() const { return progress_; }  // empty: no measurement runs

@@ -4,7 +4,6 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/tokens.h"
@@ -19,24 +18,24 @@ enum Against { kShortBefore, kHalfway, kFirst, kPinned };
 constexpr std::size_t kMaxLines = 6;  // most lines; more layers are drawn as lowest, mean and highest
 constexpr int kAtATime = 16;          // routings that the worker reads before it reports
 
+PyramidBin binOf(const std::vector<float>& values) {
+  PyramidBin bin;
+  for (const float value : values) bin.add(value);
+  return bin;
+}
+
 float lowest(const std::vector<float>& values) {
-  float least = std::numeric_limits<float>::infinity();
-  for (const float value : values)
-    if (std::isfinite(value)) least = std::min(least, value);
-  return std::isinf(least) ? kNoValue : least;
+  const PyramidBin bin = binOf(values);
+  return bin.finite ? bin.min : kNoValue;
 }
 
 float highest(const std::vector<float>& values) {
-  float most = -1;
-  for (const float value : values)
-    if (std::isfinite(value)) most = std::max(most, value);
-  return most < 0 ? kNoValue : most;
+  const PyramidBin bin = binOf(values);
+  return bin.finite ? bin.max : kNoValue;
 }
 
 float meanOf(const std::vector<float>& values) {
-  PyramidBin bin;
-  for (const float value : values)
-    if (std::isfinite(value)) bin.add(value);
+  const PyramidBin bin = binOf(values);
   return bin.finite ? bin.mean() : kNoValue;
 }
 
@@ -178,7 +177,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   bars_ = new StabilityBars(this);
   bars_->setAccessibleName("Routing stability of all layers");
   bars_->refill = [this] { refillBars(); };
-  bars_->describe = [this](int bar) { return describeBar(bar); };
+  bars_->describe = [this](int bar) { return describeLayer(bar, selection_->step()); };
   bars_->figureOfLayer = [this](int layer) { return figure(layer, selection_->step()); };
   connect(bars_, &StabilityBars::layerChosen, selection_, &Selection::setLayer);
   followSelection(bars_);
@@ -254,16 +253,11 @@ QString RoutingStabilityPanel::valueCaption() const {
   return wholeSets() ? QString("tokens unchanged") : QString("choices unchanged");
 }
 
-QString RoutingStabilityPanel::whyNothing() const {
+QString RoutingStabilityPanel::whyNoTrack() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
   if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), "a routed probe text");
-  return {};
-}
-
-QString RoutingStabilityPanel::whyNoTrack() const {
-  if (const QString why = whyNothing(); !why.isEmpty()) return why;
   if (!track_.points().empty()) return {};
   if (busy_ && track_.looked() < 0) return QString("Comparing the routings of the probe text");
   return QString(
@@ -380,11 +374,8 @@ void RoutingStabilityPanel::refillLayers() {
     return codes;
   };
   const auto& layers = track_.layers();
-  std::vector<Tick> ticks;
-  for (std::size_t row = 0; row < layers.size(); ++row)
-    ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
   layers_->setLegend(shareLegend(isDark(palette()), "same"));
-  layers_->setRowAxis(std::move(ticks), "layer", false);
+  layers_->setRowAxis(ticksOf(layers), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), static_cast<int>(layers.size()));
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
@@ -435,10 +426,6 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
               .arg(percent(point->unchanged_L[i]), percent(unchanged_baseline(info.top_k, info.n_experts))),
           QString("%1 of the choices are unchanged (by chance %2)")
               .arg(percent(point->shared_L[i]), percent(stability_baseline(info.top_k, info.n_experts)))};
-}
-
-QStringList RoutingStabilityPanel::describeBar(int bar) const {
-  return describeLayer(bar, selection_->step());
 }
 
 Panel::Answer RoutingStabilityPanel::answer() const {

@@ -74,9 +74,7 @@ class RoutingStabilityPanel : public Panel {
   EarlierStep earlier() const;
   HistoryPtr active() const;
   void markAll();
-  // Refill functions; each returns early with a notice if there is nothing to draw.
-  QString whyNothing() const;
-  QString whyNoTrack() const;
+  QString whyNoTrack() const;  // why there is nothing to draw; empty: there is something
   void bringUpToDate();
   void deliver(StabilityTrack track, const HistoryPtr& of);
   void refillLines();
@@ -86,7 +84,6 @@ class RoutingStabilityPanel : public Panel {
                     std::function<int(const StabilityPoint&)> layer) const;
   FigureTarget figure(int layer, std::int64_t step) const;
   QStringList describeLayer(int row, std::int64_t step) const;
-  QStringList describeBar(int bar) const;
 
   QComboBox *view_, *figure_, *against_;
   QStackedWidget* stack_;

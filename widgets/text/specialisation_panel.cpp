@@ -11,6 +11,7 @@
 #include "core/frame/specialisation.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -24,6 +25,10 @@ enum Figure { kLift, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
 constexpr std::int64_t kStepsOverTraining = 8;  // at which a run is measured
 constexpr float kHardlyAPreference = 1.3f;      // lift below which an expert hardly prefers a domain
+
+QString nameOrNumber(const RunInfo& info, std::size_t domain) {
+  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : QString::number(domain);
+}
 
 // Evenly spread, with the first and the last step.
 std::vector<std::int64_t> stepsOverTraining(StepRange all) {
@@ -50,6 +55,13 @@ LegendScale liftLegend(bool dark) {
 
 QString liftText(float lift) {
   return is_missing(lift) || lift == 0 ? QString() : QString::number(lift, 'f', lift < 9.95f ? 1 : 0);
+}
+
+std::size_t mostParticular(const std::vector<float>& lift) {
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < lift.size(); ++i)
+    if (!is_missing(lift[i]) && (is_missing(lift[best]) || lift[i] > lift[best])) best = i;
+  return best;
 }
 
 QString domainName(const RunInfo& info, std::size_t domain) {
@@ -160,13 +172,8 @@ void SpecialisationPanel::refillRemoval() {
   std::iota(columns_.begin(), columns_.end(), 0);
   view_->setCells(static_cast<int>(removal_.rows.size()), static_cast<int>(removal_.columns.size()), removal_.codes());
   view_->setLegend(removal_.legend(isDark(palette())));
-  const auto ticks = [](const QStringList& names) {
-    std::vector<Tick> ticks;
-    for (const QString& name : names) ticks.push_back({static_cast<double>(ticks.size()), name});
-    return ticks;
-  };
-  view_->setRowAxis(ticks(removal_.rows), removal_.row_title);
-  view_->setColumnAxis(ticks(removal_.columns), removal_.column_title);
+  view_->setRowAxis(ticksOf(removal_.rows), removal_.row_title);
+  view_->setColumnAxis(ticksOf(removal_.columns), removal_.column_title);
   const int expert = pruning ? -1 : selection_->expert();
   view_->setCurrent(expert < 0 ? -1 : std::clamp(domain_, 0, static_cast<int>(removal_.rows.size()) - 1), expert);
 }
@@ -183,11 +190,6 @@ QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
           QString("load %1 of a fair share, saliency %2")
               .arg(formatValue(static_cast<float>(cost->load), 3), formatValue(static_cast<float>(cost->saliency), 3)),
           QString("divergence %1 nats/token").arg(inPrint(QString::number(cost->divergence.mean, 'g', 3)))};
-}
-
-QString SpecialisationPanel::removalStatus() const {
-  if (!measured()) return {};
-  return measuredText(*selection_, measured()->second.pieces, measured()->first);
 }
 
 Panel::Answer SpecialisationPanel::answerOfRemoval() const {
@@ -241,12 +243,9 @@ void SpecialisationPanel::refill() {
   const auto experts = static_cast<int>(now->n_experts());
   const auto domains = static_cast<int>(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
-  std::vector<Tick> row_ticks;
+  QStringList names;
   for (int d = 0; d < domains; ++d) {
-    const auto& names = history->info().domains;
-    row_ticks.push_back({static_cast<double>(d), d < std::ssize(names)
-                                                     ? QString::fromStdString(names[static_cast<std::size_t>(d)])
-                                                     : QString::number(d)});
+    names << nameOrNumber(history->info(), static_cast<std::size_t>(d));
     for (const int e : columns_) {
       const float lift = lift_[static_cast<std::size_t>(d * experts + e)];
       codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
@@ -254,11 +253,8 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(row_ticks), "domain, by expert");
-  std::vector<Tick> column_ticks;
-  for (int column = 0; column < experts; ++column)
-    column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
-  view_->setColumnAxis(std::move(column_ticks), QString());
+  view_->setRowAxis(ticksOf(names), "domain, by expert");
+  view_->setColumnAxis(ticksOf(columns_), QString());
   const auto place = std::ranges::find(columns_, selection_->expert());
   view_->setCurrent(place == columns_.end() ? -1 : std::clamp(domain_, 0, domains - 1),
                     place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));
@@ -284,9 +280,7 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
   if (!now) return {};
   const int expert = columns_[static_cast<std::size_t>(column)];
   const auto at = static_cast<std::size_t>(row) * now->n_experts() + static_cast<std::size_t>(expert);
-  const auto& names = selection_->history()->info().domains;
-  const QString name =
-      row < std::ssize(names) ? QString::fromStdString(names[static_cast<std::size_t>(row)]) : QString::number(row);
+  const QString name = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row));
   return {QString("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
           QString("%1 of the domain's slots, %2 of all text's")
               .arg(formatPercent(share_[at]), formatPercent(base_[static_cast<std::size_t>(expert)])),
@@ -305,10 +299,6 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
     ids << QString::number(order[i]);
     names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
   }
-  const auto listed = [](QStringList all) {
-    const QString last = all.takeLast();
-    return all.isEmpty() ? last : QString("%1 and %2").arg(all.join(QStringLiteral(", ")), last);
-  };
   const QString name = domainName(selection_->history()->info(), domain);
   const QString most = QString("%1 goes most to experts %2").arg(name, listed(names));
   return {QString("Which experts take %1?").arg(name),
@@ -323,9 +313,7 @@ Panel::Answer SpecialisationPanel::answer() const {
   if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
       !is_missing(share_[static_cast<std::size_t>(domain_) * now->n_experts()]))
     return expertsOf(static_cast<std::size_t>(domain_));
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < lift_.size(); ++i)
-    if (!is_missing(lift_[i]) && (is_missing(lift_[best]) || lift_[i] > lift_[best])) best = i;
+  const std::size_t best = mostParticular(lift_);
   if (is_missing(lift_[best])) return {};
   const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
   const QString domain = domainName(selection_->history()->info(), best / now->n_experts());
@@ -340,7 +328,8 @@ Panel::Answer SpecialisationPanel::answer() const {
 }
 
 QString SpecialisationPanel::status() const {
-  if (removes()) return removalStatus();
+  if (removes())
+    return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
   return frame_ ? timeStatus(frame_->step, false) : QString();
 }
 
@@ -353,22 +342,13 @@ QString SpecialisationPanel::csv() const {
   const auto frame =
       selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
   if (!frame) return text;
-  const auto& names = selection_->history()->info().domains;
   for (const SpecialisationFrame& each : frame->specialisation) {
     const std::vector<float> lift = domain_lift(each), share = domain_share(each), base = expert_share(each);
     for (std::size_t i = 0; i < lift.size(); ++i) {
-      const std::size_t domain = i / each.n_experts();
-      QString name = domain < names.size() ? QString::fromStdString(names[domain]) : QString::number(domain);
-      name.replace(QLatin1Char('"'), QStringLiteral("\"\""));
-      text += QStringLiteral("%1,%2,\"%3\",%4,%5,%6,%7,%8\n")
-                  .arg(frame->step)
-                  .arg(each.layer)
-                  .arg(name)
-                  .arg(i % each.n_experts())
-                  .arg(each.domain_DE[i])
-                  .arg(share[i], 0, 'g', 7)
-                  .arg(base[i % each.n_experts()], 0, 'g', 7)
-                  .arg(lift[i], 0, 'g', 7);
+      const std::size_t expert = i % each.n_experts();
+      const QString name = nameOrNumber(selection_->history()->info(), i / each.n_experts());
+      text += csvRow(frame->step, each.layer, csvField(name), expert, each.domain_DE[i], digits(share[i], 7),
+                     digits(base[expert], 7), digits(lift[i], 7));
     }
   }
   return text;

@@ -39,7 +39,6 @@ class SpecialisationPanel : public Panel {
   void refillRemoval();
   QStringList describeRemoval(int row, int column) const;
   Answer answerOfRemoval() const;
-  QString removalStatus() const;
   void refill();
   void paintNumbers(QPainter& painter) const;
   const SpecialisationFrame* table() const;
@@ -66,5 +65,6 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value
 QString domainName(const RunInfo& info, std::size_t domain);
+std::size_t mostParticular(const std::vector<float>& lift);  // index of the highest lift
 
 }  // namespace moescope

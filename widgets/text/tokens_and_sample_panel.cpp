@@ -50,7 +50,8 @@ double meanLoss(const TokenFrame& text) {
 
 }  // namespace
 
-void TokenPathPlot::setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<Column> columns) {
+void TokenPathPlot::setPath(std::shared_ptr<const TokenFrame> text, int position,
+                            std::vector<TokenTextView::Row> columns) {
   text_ = std::move(text);
   position_ = position;
   columns_ = std::move(columns);
@@ -104,7 +105,8 @@ void TokenPathPlot::paintData(QPainter& painter) {
   int last_layer = -1;
   double last_label = -100;
   for (const Piece& piece : pieces_) {
-    const auto column = std::ranges::find_if(columns_, [&](const Column& c) { return c.layer->layer == piece.layer; });
+    const auto column =
+        std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece.layer; });
     const QColor color = column->colors.of(piece.expert);
     painter.fillRect(piece.box.adjusted(0, 0, 0, -1), color);
     const QString wide = QString("%1  %2 %").arg(piece.expert).arg(100 * static_cast<double>(piece.share), 0, 'f', 0);
@@ -141,7 +143,8 @@ void TokenPathPlot::paintOverlay(QPainter& painter) {
 QStringList TokenPathPlot::readoutAt(QPoint position) const {
   const Piece* piece = pieceAt(position);
   if (!piece) return {};
-  const auto column = std::ranges::find_if(columns_, [&](const Column& c) { return c.layer->layer == piece->layer; });
+  const auto column =
+      std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece->layer; });
   const float margin = column->layer->margin_T[static_cast<std::size_t>(position_)];
   QStringList lines{QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
                     QString("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
@@ -381,7 +384,7 @@ void TokensAndSamplePanel::refillPath() {
   if (!text_) return;
   if (token_ < 0 || token_ >= static_cast<int>(text_->text.size()))
     token_ = std::min<int>(kFirstToken, static_cast<int>(text_->text.size()) - 1);
-  std::vector<TokenPathPlot::Column> columns;
+  std::vector<TokenTextView::Row> columns;
   for (const TokenLayer& layer : text_->layers) columns.push_back({&layer, colorsOf(layer)});
   path_->setPath(text_, token_, std::move(columns));
   path_->setCurrent(selection_->layer(), selection_->expert());

@@ -21,13 +21,8 @@ class TokenPathPlot : public PlotFrame {
   Q_OBJECT
 
  public:
-  struct Column {
-    const TokenLayer* layer;
-    ExpertColors colors;
-  };
-
   using PlotFrame::PlotFrame;
-  void setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<Column> columns);
+  void setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<TokenTextView::Row> columns);
   void setCurrent(int layer, int expert);
   QSize minimumSizeHint() const override { return {120, 60}; }
 
@@ -53,7 +48,7 @@ class TokenPathPlot : public PlotFrame {
 
   std::shared_ptr<const TokenFrame> text_;
   int position_ = -1, layer_ = -1, expert_ = -1;
-  std::vector<Column> columns_;
+  std::vector<TokenTextView::Row> columns_;
   std::vector<Piece> pieces_;
 };
 
