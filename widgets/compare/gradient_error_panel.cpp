@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "widgets/panel/csv.h"
+#include "widgets/panel/measured_experts.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -127,8 +128,8 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
 void GradientErrorPanel::followOrigin() {
   const bool checkpoints = onTheSameTexts(*selection_);
   setHeading(checkpoints ? QString("Predictions against A") : title());
-  for (QWidget* part : {static_cast<QWidget*>(by_layer_), static_cast<QWidget*>(pinned_)})
-    part->setVisible(!checkpoints);
+  by_layer_->setVisible(!checkpoints);
+  pinned_->setVisible(!checkpoints);
   if (checkpoints && !ofPredictions()) figure_->setCurrentIndex(kGradientFigureChoices);
 }
 
@@ -214,13 +215,7 @@ Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
              flipped = overTexts(Metric::fp32_any_layer_flipped);
   if (!ratio) return {};
   if (kl && kl->mean == 0) return {{}, {"The predictions equal those of A", "Equal"}};
-  const auto number = [](const FigureOfPieces& figure) {
-    const QString mean = inPrint(QString::number(figure.mean, 'g', 3));
-    return std::isnan(figure.interval)
-               ? mean
-               : QString("%1 \u00b1 %2").arg(mean, inPrint(QString::number(figure.interval, 'g', 2)));
-  };
-  const QString first = kl ? QString("%1: KL from A %2 nats/token").arg(letter, number(*kl))
+  const QString first = kl ? QString("%1: KL from A %2 nats/token").arg(letter, intervalText(*kl))
                            : QString("%1: other vocabulary than A, no KL").arg(letter);
   const QString second =
       QString("%1, probability ratio beyond 2 for %2 of the tokens").arg(first, formatPercent(ratio->mean));
@@ -345,24 +340,22 @@ void GradientErrorPanel::refillMatrix() {
   }
   if (of_no_layer) layers_.push_back(-1);
   std::vector<std::uint8_t> codes;
-  std::vector<Tick> rows, columns;
+  QStringList rows, columns;
   for (int row = 0; row < std::ssize(layers_); ++row) {
-    rows.push_back({static_cast<double>(row), layers_[row] < 0 ? QString("model") : QString::number(layers_[row])});
+    rows << (layers_[row] < 0 ? QString("model") : QString::number(layers_[row]));
     for (int column = 0; column < std::ssize(columns_); ++column) {
       const double value = shownValue(row, column);
       const double at = position(value);
       codes.push_back(minusA() ? divergingCode(at) : scaleCode(at));
     }
   }
-  for (int column = 0; column < std::ssize(columns_); ++column)
-    columns.push_back({static_cast<double>(column), QLatin1String(gradient_group_name(columns_[column]))});
+  for (const GradientGroup group : columns_) columns << gradient_group_name(group);
   matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
   matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
   matrix_->setLegend(legend());
   const QString run = runLetter(*selection_, selection_->run());
-  matrix_->setRowAxis(std::move(rows),
-                      minusA() ? QString("layer, %1 minus A").arg(run) : QString("layer, %1").arg(run));
-  matrix_->setColumnAxis(std::move(columns), "tensors");
+  matrix_->setRowAxis(ticksOf(rows), minusA() ? QString("layer, %1 minus A").arg(run) : QString("layer, %1").arg(run));
+  matrix_->setColumnAxis(ticksOf(columns), "tensors");
 }
 
 const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
@@ -457,11 +450,10 @@ QString GradientErrorPanel::csvOfCheckpoints() const {
     const History& history = *selection_->histories()[run];
     for (const std::int64_t step : history.steps_in(history.steps())) {
       text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1").arg(step);
-      for (const PredictionFigure& figure : kPredictionFigures)
-        if (const float value = history.value_at(figure.metric, kWholeRun, step); std::isfinite(value))
-          text += QLatin1Char(',') + digits(static_cast<double>(value), 9);
-        else
-          text += QLatin1Char(',');
+      for (const PredictionFigure& figure : kPredictionFigures) {
+        const float value = history.value_at(figure.metric, kWholeRun, step);
+        text += QLatin1Char(',') + (std::isfinite(value) ? digits(value, 9) : QString());
+      }
       text += QLatin1Char('\n');
     }
   }
@@ -476,11 +468,9 @@ QString GradientErrorPanel::csvOfPredictions() const {
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!now) continue;
-    text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1").arg(now->step);
-    for (const float value :
-         {now->fp32_kl, now->fp32_k1, now->fp32_k3, now->fp32_ratio_beyond_2, now->fp32_any_layer_flipped})
-      text += QStringLiteral(",%1").arg(value, 0, 'g', 9);
-    text += QLatin1Char('\n');
+    text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))), now->step, digits(now->fp32_kl, 9),
+                   digits(now->fp32_k1, 9), digits(now->fp32_k3, 9), digits(now->fp32_ratio_beyond_2, 9),
+                   digits(now->fp32_any_layer_flipped, 9));
   }
   return text;
 }
@@ -493,15 +483,10 @@ QString GradientErrorPanel::csv() const {
     const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!now) continue;
     for (const GradientFrame& gradient : now->gradients)
-      text += csvField(runLabel(*selection_, static_cast<int>(run))) +
-              QStringLiteral(",%1,%2,%3,%4,%5,%6,%7\n")
-                  .arg(now->step)
-                  .arg(gradient.layer < 0 ? QString("model") : QString::number(gradient.layer))
-                  .arg(QLatin1String(gradient_group_name(gradient.group)))
-                  .arg(gradient.snr_db, 0, 'g', 7)
-                  .arg(gradient.cosine, 0, 'g', 9)
-                  .arg(gradient.pinned_snr_db, 0, 'g', 7)
-                  .arg(gradient.pinned_cosine, 0, 'g', 9);
+      text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))), now->step,
+                     gradient.layer < 0 ? QString("model") : QString::number(gradient.layer),
+                     QLatin1String(gradient_group_name(gradient.group)), digits(gradient.snr_db, 7),
+                     digits(gradient.cosine, 9), digits(gradient.pinned_snr_db, 7), digits(gradient.pinned_cosine, 9));
   }
   return text;
 }

@@ -87,26 +87,25 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::weightRows(int run) c
   const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->specialisation_frame_at(INT64_MAX);
   if (!frame) return rows;
   for (const SpecialisationFrame& layer : frame->specialisation) {
-    Row row{layer.layer, {}, {}, {}};
+    Row row{frame->step, layer.layer, {}, {}, {}};
     for (const float sqnr : layer.weight_sqnr_E) row.difference.push_back(weightDifference(sqnr));
     if (!row.difference.empty()) rows.push_back(std::move(row));
   }
   return rows;
 }
 
-std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::int64_t* step) const {
+std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   if (shown() == Shown::weights) return weightRows(run);
   std::vector<Row> rows;
   if (run < 0) return rows;
   const auto b = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!b) return rows;
-  *step = b->step;
   const auto a = selection_->histories().front()->frame_at(b->step);
   if (!a || a->step != b->step) return rows;
   for (const RouterFrame& router : b->routers) {
     const auto other = std::ranges::find(a->routers, router.layer, &RouterFrame::layer);
     if (other == a->routers.end()) continue;
-    Row row{router.layer, load_difference(*other, router), {}, {}};
+    Row row{b->step, router.layer, load_difference(*other, router), {}, {}};
     if (row.difference.empty()) continue;
     for (std::size_t e = 0; e < row.difference.size(); ++e) {
       row.of_run.push_back(utilisation(router.tokens_per_expert, e));
@@ -157,8 +156,7 @@ Panel::Answer LoadDifferencePanel::answer() const {
   const auto mean = [this](int run) {
     double sum = 0;
     std::size_t count = 0;
-    std::int64_t step = 0;
-    for (const Row& row : rows(run, &step)) {
+    for (const Row& row : rows(run)) {
       for (const float value : row.difference) sum += static_cast<double>(std::fabs(value));
       count += row.difference.size();
     }
@@ -185,20 +183,17 @@ QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
   if (shown() == Shown::weights) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
-  std::int64_t step = 0;
   const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!frame) return {};
-  step = frame->step;
   const QString loads = shown() == Shown::difference ? QString("%1 minus A").arg(runLabel(*selection_, run))
                                                      : runLabel(*selection_, shown() == Shown::run ? run : 0);
-  return timeStatus(step, true) + QStringLiteral(", ") + loads;
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + loads;
 }
 
 void LoadDifferencePanel::refill() {
   if (!selection_->history()) return view_->setNotice(noRunNotice());
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
-  std::int64_t step = 0;
-  rows_ = rows(comparedRun(*selection_), &step);
+  rows_ = rows(comparedRun(*selection_));
   if (rows_.empty() && shown() == Shown::weights)
     return view_->setNotice(
         "Weights are compared between two checkpoints that are run together, whose experts have the same shapes");
@@ -208,9 +203,9 @@ void LoadDifferencePanel::refill() {
   const int columns = static_cast<int>(
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
   std::vector<std::uint8_t> codes;
-  std::vector<Tick> row_ticks;
+  std::vector<int> layers;
   for (const Row& row : rows_) {
-    row_ticks.push_back({static_cast<double>(row_ticks.size()), QString::number(row.layer)});
+    layers.push_back(row.layer);
     const std::vector<float>& values = valuesOf(row);
     for (int e = 0; e < columns; ++e) {
       const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
@@ -225,10 +220,10 @@ void LoadDifferencePanel::refill() {
                    : shown() == Shown::difference ? differenceLegend(isDark(palette()))
                                                   : utilisationLegend(isDark(palette())));
   const QString run = runLetter(*selection_, comparedRun(*selection_));
-  view_->setRowAxis(std::move(row_ticks), shown() == Shown::weights      ? QString("layer, %1 against A").arg(run)
-                                          : shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
-                                          : shown() == Shown::run        ? QString("layer, %1").arg(run)
-                                                                         : QString("layer, A"));
+  view_->setRowAxis(ticksOf(layers), shown() == Shown::weights      ? QString("layer, %1 against A").arg(run)
+                                     : shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
+                                     : shown() == Shown::run        ? QString("layer, %1").arg(run)
+                                                                    : QString("layer, A"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
   markCurrent();
 }
@@ -272,11 +267,10 @@ QString LoadDifferencePanel::csv() const {
   }
   QString text =
       QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share),utilisation,in run A\n");
-  std::int64_t step = 0;
-  for (const Row& row : rows(comparedRun(*selection_), &step))
+  for (const Row& row : rows(comparedRun(*selection_)))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
-      text +=
-          csvRow(step, row.layer, e, digits(row.difference[e], 9), digits(row.of_run[e], 9), digits(row.of_a[e], 9));
+      text += csvRow(row.step, row.layer, e, digits(row.difference[e], 9), digits(row.of_run[e], 9),
+                     digits(row.of_a[e], 9));
   return text;
 }
 

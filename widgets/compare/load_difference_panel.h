@@ -23,12 +23,13 @@ class LoadDifferencePanel : public Panel {
  private:
   enum class Shown { difference, run, run_a, weights };
   struct Row {
+    std::int64_t step = 0;
     int layer = 0;
     std::vector<float> difference, of_run, of_a;  // [E] utilisation; of weights `difference` alone, |W - W_A| / |W_A|
   };
   // One row for each layer that both runs have with the same number of experts, at the newest step at or before the
   // cursor's.
-  std::vector<Row> rows(int run, std::int64_t* step) const;
+  std::vector<Row> rows(int run) const;
   void followOrigin();
   std::vector<Row> weightRows(int run) const;
   Answer weightAnswer(int run) const;

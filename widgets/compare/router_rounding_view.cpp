@@ -178,21 +178,18 @@ void RouterRoundingView::refillMatrix() {
   layers_.clear();
   for (const RouterRoundingFrame& row : frame_->router_roundings)
     if (layers_.empty() || layers_.back() != row.layer) layers_.push_back(row.layer);
-  std::vector<Tick> rows, columns;
+  QStringList columns;
   std::vector<std::uint8_t> codes;
-  for (int row = 0; row < std::ssize(layers_); ++row) {
-    rows.push_back({static_cast<double>(row), QString::number(layers_[static_cast<std::size_t>(row)])});
+  for (int row = 0; row < std::ssize(layers_); ++row)
     for (int column = 0; column < std::ssize(kRoundingSources); ++column) {
       const RouterRoundingFrame* at = cell(row, column);
       codes.push_back(scaleCode(at ? logPosition(at->changed, kLowestShare) : std::nan("")));
     }
-  }
-  for (std::size_t i = 0; i < kRoundingSources.size(); ++i)
-    columns.push_back({static_cast<double>(i), QString(kRoundingSources[i].name)});
+  for (const RoundingSource& source : kRoundingSources) columns << source.name;
   matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(kRoundingSources.size()), std::move(codes));
   matrix_->setLegend(changedLegend(isDark(palette())));
-  matrix_->setRowAxis(std::move(rows), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
-  matrix_->setColumnAxis(std::move(columns), {});
+  matrix_->setRowAxis(ticksOf(layers_), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
+  matrix_->setColumnAxis(ticksOf(columns), {});
   const auto row = std::ranges::find(layers_, selection_->layer());
   matrix_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()), chosen_);
 }

@@ -9,6 +9,7 @@
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {
@@ -285,10 +286,7 @@ void RoutingFlipsPanel::refillLayers() {
   if (!layers_->notice().isEmpty()) return;
   const auto& layers = shown()->info().moe_layers;
   layers_->setLegend(rateLegend(isDark(palette())));
-  std::vector<Tick> ticks;
-  for (std::size_t row = 0; row < layers.size(); ++row)
-    ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
-  layers_->setRowAxis(std::move(ticks), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
+  layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
   layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()),
                      static_cast<int>(layers.size()));
   const auto place = std::ranges::find(layers, selection_->layer());
@@ -355,17 +353,10 @@ QString RoutingFlipsPanel::csv() const {
       for (int bin = 0; bin < FlipFrame::kMarginBins; ++bin) {
         const auto i = static_cast<std::size_t>(bin);
         if (flips.margin_tokens[i] == 0) continue;
-        text += csvField(runLabel(*selection_, static_cast<int>(run))) +
-                (rounding() ? QStringLiteral(",FP32 on the same weights") : QStringLiteral(",run A")) +
-                QStringLiteral(",%1,%2,%3,%4,%5,%6,%7,%8\n")
-                    .arg(now->step)
-                    .arg(flips.layer)
-                    .arg(flips.flip_rate, 0, 'g', 9)
-                    .arg(flips.overlap, 0, 'g', 9)
-                    .arg(FlipFrame::edge(bin), 0, 'g', 9)
-                    .arg(FlipFrame::edge(bin + 1), 0, 'g', 9)
-                    .arg(flips.margin_tokens[i])
-                    .arg(flips.margin_flipped[i]);
+        text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))),
+                       rounding() ? "FP32 on the same weights" : "run A", now->step, flips.layer,
+                       digits(flips.flip_rate, 9), digits(flips.overlap, 9), digits(FlipFrame::edge(bin), 9),
+                       digits(FlipFrame::edge(bin + 1), 9), flips.margin_tokens[i], flips.margin_flipped[i]);
       }
     }
   }

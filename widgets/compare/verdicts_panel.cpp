@@ -10,6 +10,7 @@
 #include "core/numerics/kernel_names.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -219,8 +220,8 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
       .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : QString("nothing is quantized")};
   row.figures[VerdictRow::kFlushed] = {
       .text = shareOrDash(costs.flushed), .below = {}, .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
-  row.figures[VerdictRow::kFlips] = {.text = shareOrDash(costs.flips), .below = {}, .tip = {}};
-  row.figures[VerdictRow::kGradient] = {.text = shareOrDash(costs.gradient_error), .below = {}, .tip = {}};
+  row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
+  row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
   const float speed = run_figures(history, window_).tokens_per_s;
   row.figures[VerdictRow::kSpeed] = {
       .text = std::isfinite(speed) ? formatCount(std::round(static_cast<double>(speed))) : dash(),
@@ -297,33 +298,16 @@ QString VerdictsPanel::csv() const {
       for (const SettingDifference& each : runs_->runs()[static_cast<std::size_t>(place)].settings)
         settings << each.key + QLatin1Char('=') + each.of_this;
     const bool judged = place > 0 && !c.steps.empty();
-    const QStringList cells = {csvField(row.letter),
-                               csvField(row.name),
-                               row.noise ? QStringLiteral("yes") : QStringLiteral("no"),
-                               csvField(row.note),
-                               csvField(row.word ? QLatin1String(to_text(*row.word)) : QString()),
-                               csvField(row.reasons.value(0)),
-                               judged ? QLatin1String(loss_words(c.loss)) : QString(),
-                               judged ? QString::number(c.steps.first) : QString(),
-                               judged ? QString::number(c.steps.last) : QString(),
-                               number(place > 0 ? c.gap : 0),
-                               number(c.half),
-                               number(c.matters),
-                               judged ? QString::number(c.twins) : QString(),
-                               judged ? QString::number(c.candidates) : QString(),
-                               number(sqnr.worst_db),
-                               number(sqnr.mean_db),
-                               number(costs.flushed),
-                               number(costs.flips),
-                               number(figures.flip_rate),
-                               number(costs.gradient_error),
-                               number(figures.gradient_cosine),
-                               number(figures.tokens_per_s),
-                               number(figures.final_loss),
-                               number(figures.mean_loss),
-                               number(figures.max_vio),
-                               csvField(settings.join(QStringLiteral("; ")))};
-    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+    text += csvRow(csvField(row.letter), csvField(row.name), row.noise ? QStringLiteral("yes") : QStringLiteral("no"),
+                   csvField(row.note), csvField(row.word ? QLatin1String(to_text(*row.word)) : QString()),
+                   csvField(row.reasons.value(0)), judged ? QLatin1String(loss_words(c.loss)) : QString(),
+                   judged ? QString::number(c.steps.first) : QString(),
+                   judged ? QString::number(c.steps.last) : QString(), number(place > 0 ? c.gap : 0), number(c.half),
+                   number(c.matters), judged ? QString::number(c.twins) : QString(),
+                   judged ? QString::number(c.candidates) : QString(), number(sqnr.worst_db), number(sqnr.mean_db),
+                   number(costs.flushed), number(costs.flips), number(figures.flip_rate), number(costs.gradient_error),
+                   number(figures.gradient_cosine), number(figures.tokens_per_s), number(figures.final_loss),
+                   number(figures.mean_loss), number(figures.max_vio), csvField(settings.join(QStringLiteral("; "))));
   }
   return text;
 }

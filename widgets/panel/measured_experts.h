@@ -49,16 +49,19 @@ inline bool isStepOfCursor(std::int64_t measured, const Selection& selection) {
   return measured == selection.step() || run_origin(selection.history()->info()) == RunOrigin::checkpoint;
 }
 
+// "0.0123 \u00b1 0.0021"; without the interval if there is none.
+inline QString intervalText(const FigureOfPieces& figure) {
+  const QString mean = inPrint(QString::number(figure.mean, 'g', 3));
+  return std::isnan(figure.interval)
+             ? mean
+             : mean + QStringLiteral(" \u00b1 ") + inPrint(QString::number(figure.interval, 'g', 2));
+}
 // "+0.0123"; a change of the loss in nats/token.
 inline QString lossChangeText(double change) {
   return (change > 0 ? QStringLiteral("+") : QString()) + inPrint(QString::number(change, 'g', 3));
 }
-// "+0.0123 \u00b1 0.0021"; without the interval if there is none.
 inline QString lossChangeText(const FigureOfPieces& figure) {
-  const QString mean = lossChangeText(figure.mean);
-  return std::isnan(figure.interval)
-             ? mean
-             : mean + QStringLiteral(" \u00b1 ") + inPrint(QString::number(figure.interval, 'g', 2));
+  return (figure.mean > 0 ? QStringLiteral("+") : QString()) + intervalText(figure);
 }
 
 // "95 % intervals over 8 pieces of text, A nano, weights in FP32 before step 20": what was measured of the active run.
