@@ -255,6 +255,10 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
   const Colors& c = colors(option->palette);
   switch (element) {
     case CE_TabBarTabShape:
+    case CE_ToolBar:
+    case CE_MenuBarEmptyArea:
+    case CE_Splitter:
+    case CE_ProgressBarGroove:
       return;
     case CE_TabBarTabLabel:
       if (const auto* tab = qstyleoption_cast<const QStyleOptionTab*>(option))
@@ -267,12 +271,6 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
       if (const auto* dock = qstyleoption_cast<const QStyleOptionDockWidget*>(option))
         return drawDockTitle(*painter, *dock, c);
       break;
-    case CE_ToolBar:
-    case CE_MenuBarEmptyArea:
-    case CE_Splitter:
-      return;
-    case CE_ProgressBarGroove:
-      return;
     case CE_ProgressBarContents:
       if (const auto* bar = qstyleoption_cast<const QStyleOptionProgressBar*>(option))
         return drawProgress(*painter, *bar, c);
@@ -349,6 +347,7 @@ void WindowStyle::drawComplexControl(ComplexControl control, const QStyleOptionC
 int WindowStyle::pixelMetric(PixelMetric metric, const QStyleOption* option, const QWidget* widget) const {
   switch (metric) {
     case PM_DockWidgetSeparatorExtent:
+    case PM_DockWidgetTitleMargin:
       return kSpace8;
     case PM_ScrollBarExtent:
       return 10;
@@ -367,8 +366,6 @@ int WindowStyle::pixelMetric(PixelMetric metric, const QStyleOption* option, con
     case PM_ExclusiveIndicatorWidth:
     case PM_ExclusiveIndicatorHeight:
       return widget ? withType(16, widget->fontMetrics()) : 16;
-    case PM_DockWidgetTitleMargin:
-      return kSpace8;
     case PM_MenuPanelWidth:
       return 1;
     case PM_MenuVMargin:
@@ -384,9 +381,7 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
                            QStyleHintReturn* data) const {
   switch (hint) {
     case SH_ComboBox_Popup:
-      return 0;
-    case SH_MenuBar_AltKeyNavigation:
-      return 0;  // the menu bar is hidden: Alt opens the menu button's menu
+    case SH_MenuBar_AltKeyNavigation:  // the menu bar is hidden: Alt opens the menu button's menu
     case SH_ScrollBar_Transient:
     case SH_EtchDisabledText:
     case SH_DialogButtonBox_ButtonsHaveIcons:  // the desktop's icons are in colours of their own
