@@ -46,12 +46,10 @@ FigureTable::FigureTable(const QStringList& headers, QWidget* parent)
   horizontalHeader()->setMinimumSectionSize(1);
   horizontalHeader()->setDefaultAlignment(Qt::AlignRight | Qt::AlignBottom);
   horizontalHeader()->setHighlightSections(false);
-  followFont(this, [this] { takeFont(); });
-}
-
-void FigureTable::takeFont() {
-  horizontalHeader()->setFont(typeFont(QApplication::font(), Type::caption));
-  verticalHeader()->setDefaultSectionSize(withType(kFlatHeight, fontMetrics()));
+  followFont(this, [this] {
+    horizontalHeader()->setFont(typeFont(QApplication::font(), Type::caption));
+    verticalHeader()->setDefaultSectionSize(withType(kFlatHeight, fontMetrics()));
+  });
 }
 
 void FigureTable::setFigure(int row, int column, const QStringList& forms, const QString& tip, bool strong) {

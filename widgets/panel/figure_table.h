@@ -13,9 +13,6 @@ class FigureTable : public QTableWidget {
   explicit FigureTable(const QStringList& headers, QWidget* parent = nullptr);
   void setFigure(int row, int column, const QStringList& forms, const QString& tip = {}, bool strong = false);
   QString shownText(int row, int column) const;
-
- private:
-  void takeFont();
 };
 
 }  // namespace moescope

@@ -213,10 +213,6 @@ void Panel::repaintHeader() {
   if (answer_line_) answer_line_->update();
 }
 
-void Panel::showAnswers() {
-  showAnswers({});
-}
-
 void Panel::showAnswers(std::function<LegendScale()> legend) {
   answer_line_ = new AnswerLine(this, std::move(legend));
   column_->insertWidget(1, answer_line_);
@@ -224,9 +220,7 @@ void Panel::showAnswers(std::function<LegendScale()> legend) {
 
 // Whether a plot shows data; without data there is no legend.
 bool Panel::hasFigures() const {
-  for (const PlotFrame* plot : findChildren<PlotFrame*>())
-    if (plot->notice().isEmpty()) return true;
-  return false;
+  return std::ranges::any_of(findChildren<PlotFrame*>(), &QString::isEmpty, &PlotFrame::notice);
 }
 
 QString Panel::answerText() const {
@@ -234,16 +228,13 @@ QString Panel::answerText() const {
   return (whole.question + QLatin1Char(' ') + whole.answers.value(0)).trimmed();
 }
 
-std::optional<FigureTarget> Panel::figureAt(QWidget* child, QPoint position) const {
-  if (const auto* plot = qobject_cast<const PlotFrame*>(child)) return plot->figureAt(position);
-  if (const auto* tile = qobject_cast<const ValueTile*>(child); tile && tile->figure) return tile->figure();
-  return std::nullopt;
-}
-
 std::optional<FigureTarget> Panel::figureUnder(QPoint position) const {
   if (!selection_->history()) return std::nullopt;
-  for (QWidget* at = childAt(mapFromGlobal(position)); at && at != this; at = at->parentWidget())
-    if (const auto figure = figureAt(at, at->mapFromGlobal(position))) return figure;
+  for (QWidget* at = childAt(mapFromGlobal(position)); at && at != this; at = at->parentWidget()) {
+    const auto* plot = qobject_cast<const PlotFrame*>(at);
+    if (const auto figure = plot ? plot->figureAt(at->mapFromGlobal(position)) : std::nullopt) return figure;
+    if (const auto* tile = qobject_cast<const ValueTile*>(at); tile && tile->figure) return tile->figure();
+  }
   return std::nullopt;
 }
 
@@ -364,10 +355,6 @@ QString Panel::caption() const {
 QRect Panel::bodyRect() const {
   const QWidget* above = answer_line_ ? static_cast<QWidget*>(answer_line_) : header_;
   return rect().adjusted(0, above->geometry().bottom() + 1, 0, 0);
-}
-
-QString Panel::status() const {
-  return {};
 }
 
 void Panel::addControl(QWidget* control) {

@@ -34,11 +34,9 @@ class Panel : public QWidget {
   virtual QString csv() const = 0;  // the shown values, after a header with units
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
-  std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
+  std::optional<FigureTarget> figureUnder(QPoint position) const;  // of plots and tiles; global position
   // Opens the explain card of the figure there, or of the whole panel if there is no figure (global position).
   void explainAt(QPoint position);
-  // The figure shown at a position of a child widget; by default asks plots and tiles.
-  virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
   // Settings of this panel that are stored between sessions.
   QVariantMap saveState() const;
   void restoreState(const QVariantMap& state);
@@ -80,7 +78,7 @@ class Panel : public QWidget {
   // The kind of the shown numbers; for panels of a run it depends on the run. nullopt: there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
-  virtual QString status() const;
+  virtual QString status() const { return {}; }
   void contextMenuEvent(QContextMenuEvent* event) override;  // opens the explain card of the position
   void focusInEvent(QFocusEvent* event) override;
   bool event(QEvent* event) override;
@@ -112,8 +110,7 @@ class Panel : public QWidget {
     bool failed = false;  // an error with its remedy
   };
   virtual Answer answer() const { return {}; }
-  void showAnswers();  // shows the line; `legend`: a colour scale at its right
-  void showAnswers(std::function<LegendScale()> legend);
+  void showAnswers(std::function<LegendScale()> legend = {});  // shows the line; `legend`: a colour scale at its right
   void addBody(QWidget* body, int stretch = 1);  // adds the panel's content and connects the readouts of its plots
   void setPictureLegend(std::function<LegendScale()> legend) { picture_legend_ = std::move(legend); }
   void giveFocusTo(QWidget* part);  // gives the panel's focus to this part; Tab reaches it after the header

@@ -4,6 +4,7 @@
 #include <QStringList>
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include "widgets/panel/panel.h"
@@ -47,13 +48,10 @@ std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm
 }
 
 std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class) {
-  std::vector<int> layers;
+  std::set<int> layers;
   for (const QuantFrame& quant : frame.quants)
-    if (quant.gemm_class() == gemm_class && (layers.empty() || layers.back() != quant.layer))
-      layers.push_back(quant.layer);
-  std::ranges::sort(layers);
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  return layers;
+    if (quant.gemm_class() == gemm_class) layers.insert(quant.layer);
+  return {layers.begin(), layers.end()};
 }
 
 QString gemmClassLabel(GemmClass gemm_class) {

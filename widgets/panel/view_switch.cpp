@@ -1,8 +1,8 @@
 #include "widgets/panel/view_switch.h"
 
-#include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QPainter>
+#include <QToolButton>
 #include <algorithm>
 
 #include "widgets/look/style.h"
@@ -10,40 +10,36 @@
 
 namespace moescope {
 
-ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(parent) {
+ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(parent), group_(new QButtonGroup(this)) {
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(1, 1, 1, 1);
   row->setSpacing(0);
-  auto* group = new QButtonGroup(this);
-  for (const QString& name : names) {
+  for (int i = 0; i < names.size(); ++i) {
     auto* button = new QToolButton(this);
     button->setCheckable(true);
     button->setAutoRaise(true);
     button->setProperty(kSwitchProperty, true);
-    group->addButton(button, static_cast<int>(buttons_.size()));
+    group_->addButton(button, i);
     row->addWidget(button);
-    buttons_ << button;
-    setName(static_cast<int>(buttons_.size()) - 1, name);
+    setName(i, names[i]);
   }
-  connect(group, &QButtonGroup::idToggled, this, [this](int index, bool on) {
+  connect(group_, &QButtonGroup::idToggled, this, [this](int index, bool on) {
     if (on) emit changed(index);
   });
-  buttons_.front()->setChecked(true);
+  setCurrent(0);
 }
 
 int ViewSwitch::current() const {
-  for (int i = 0; i < buttons_.size(); ++i)
-    if (buttons_[i]->isChecked()) return i;
-  return 0;
+  return group_->checkedId();
 }
 
 void ViewSwitch::setCurrent(int index) {
-  buttons_[std::clamp(index, 0, static_cast<int>(buttons_.size()) - 1)]->setChecked(true);
+  group_->button(std::clamp(index, 0, static_cast<int>(group_->buttons().size()) - 1))->setChecked(true);
 }
 
 void ViewSwitch::setName(int index, const QString& name) {
-  buttons_[index]->setText(name);
-  buttons_[index]->setAccessibleName(name);
+  group_->button(index)->setText(name);
+  group_->button(index)->setAccessibleName(name);
 }
 
 void ViewSwitch::paintEvent(QPaintEvent*) {

@@ -1,9 +1,8 @@
 // A choice between a few views of the same figures with all names visible: "Over time | At a step".
 #pragma once
 
-#include <QList>
+#include <QButtonGroup>
 #include <QStringList>
-#include <QToolButton>
 #include <QWidget>
 
 namespace moescope {
@@ -24,7 +23,7 @@ class ViewSwitch : public QWidget {
   void paintEvent(QPaintEvent*) override;
 
  private:
-  QList<QToolButton*> buttons_;
+  QButtonGroup* group_;
 };
 
 }  // namespace moescope
