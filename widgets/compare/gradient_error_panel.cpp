@@ -70,8 +70,8 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
   matrix_->figure = [this](int row, int column) {
     return FigureTarget{.key = shownMetric(),
-                        .layer = layers_[static_cast<std::size_t>(row)],
-                        .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
+                        .layer = layers_[row],
+                        .other = static_cast<int>(columns_[column]),
                         .step = selection_->step()};
   };
   matrix_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
@@ -144,8 +144,7 @@ bool GradientErrorPanel::ofPredictions() const {
 }
 
 Metric GradientErrorPanel::shownMetric() const {
-  if (ofPredictions())
-    return kPredictionFigures[static_cast<std::size_t>(figure_->currentIndex() - kGradientFigureChoices)].metric;
+  if (ofPredictions()) return kPredictionFigures[figure_->currentIndex() - kGradientFigureChoices].metric;
   if (pinned()) return cosine() ? Metric::pinned_gradient_cosine : Metric::pinned_gradient_snr_db;
   return cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db;
 }
@@ -157,7 +156,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   int worst = -1;
   double most = 0;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
-    const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+    const History& history = *selection_->histories()[run];
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(snr_metric, kWholeRun, frame->step) : kNoValue;
     if (is_missing(snr)) continue;
@@ -180,7 +179,7 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
   std::shared_ptr<const TelemetryFrame> worst;
   int worst_run = -1;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
-    const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->gradient_frame_at(selection_->step());
+    const auto frame = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!frame || is_missing(frame->fp32_kl)) continue;
     if (worst && !(frame->fp32_kl > worst->fp32_kl)) continue;
     worst = frame;
@@ -201,7 +200,7 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
 
 // Mean over the batches of the compared run, with its interval; nullopt: not measured.
 std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const {
-  const History& run = *selection_->histories()[static_cast<std::size_t>(comparedRun(*selection_))];
+  const History& run = *selection_->histories()[comparedRun(*selection_)];
   std::vector<double> known;
   for (const float value : run.values_in(metric, kWholeRun, run.steps()))
     if (std::isfinite(value)) known.push_back(static_cast<double>(value));
@@ -228,7 +227,7 @@ Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
 // With the experts pinned: the error of the same gradient against the pass that routes by itself.
 QString GradientErrorPanel::unpinnedError(int run) const {
   if (!pinned()) return {};
-  const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+  const History& history = *selection_->histories()[run];
   const auto frame = history.gradient_frame_at(selection_->step());
   const double snr = static_cast<double>(history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step));
   return QString(" with the experts pinned; %1 with those that FP32 chooses").arg(formatPercent(errorOf(snr)));
@@ -305,7 +304,7 @@ void GradientErrorPanel::refillLines() {
 }
 
 LineSeries GradientErrorPanel::seriesOf(int run) const {
-  const auto& history = selection_->histories()[static_cast<std::size_t>(run)];
+  const auto& history = selection_->histories()[run];
   LineSeries series{history,
                     shownMetric(),
                     kWholeRun,
@@ -360,9 +359,7 @@ void GradientErrorPanel::refillMatrix() {
 
 const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
   for (const GradientFrame& gradient : frame_->gradients)
-    if (gradient.layer == layers_[static_cast<std::size_t>(row)] &&
-        gradient.group == columns_[static_cast<std::size_t>(column)])
-      return &gradient;
+    if (gradient.layer == layers_[row] && gradient.group == columns_[column]) return &gradient;
   return nullptr;
 }
 

@@ -21,6 +21,12 @@ const History* runWithoutLoss(const std::vector<HistoryPtr>& histories) {
 
 }  // namespace
 
+QString gapText(const Conclusion& conclusion) {
+  const auto number = [](float value) { return inPrint(QString::number(value, 'g', 2)); };
+  return (conclusion.gap > 0 ? QStringLiteral("+") : QString()) + number(conclusion.gap) + QStringLiteral(" \u00b1 ") +
+         number(conclusion.half);
+}
+
 JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)
     : QObject(parent), selection_(selection), runs_(runs) {
   connect(runs_, &ComparedRuns::changed, this, &JudgedRuns::changed);
@@ -43,7 +49,7 @@ QString JudgedRuns::update() {
 Metric JudgedRuns::judgedLoss(int place) const {
   if (loss_ != Loss::deciding) return loss_ == Loss::training ? Metric::ce_loss : Metric::val_loss;
   const auto& histories = selection_->histories();
-  return deciding_loss(*histories.front(), *histories[static_cast<std::size_t>(place)]);
+  return deciding_loss(*histories.front(), *histories[place]);
 }
 
 // Number of runs of the last update() that are still open: text may be painted between a change of runs and the update.

@@ -12,6 +12,8 @@
 
 namespace moescope {
 
+QString gapText(const Conclusion& conclusion);  // "+0.0037 \u00b1 0.0067"
+
 class JudgedRuns : public QObject {
   Q_OBJECT
 

@@ -58,7 +58,7 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::focusChanged, this, &LoadDifferencePanel::markCurrent);
   followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
-    selection_->setLayer(rows_[static_cast<std::size_t>(row)].layer);
+    selection_->setLayer(rows_[row].layer);
     selection_->setExpert(column);
   });
   connect(selection_, &Selection::dataChanged, this, &LoadDifferencePanel::followOrigin);
@@ -84,7 +84,7 @@ void LoadDifferencePanel::followOrigin() {
 std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::weightRows(int run) const {
   std::vector<Row> rows;
   if (run < 0 || run_origin(selection_->histories().front()->info()) != RunOrigin::checkpoint) return rows;
-  const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->specialisation_frame_at(INT64_MAX);
+  const auto frame = selection_->histories()[run]->specialisation_frame_at(INT64_MAX);
   if (!frame) return rows;
   for (const SpecialisationFrame& layer : frame->specialisation) {
     Row row{frame->step, layer.layer, {}, {}, {}};
@@ -98,7 +98,7 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   if (shown() == Shown::weights) return weightRows(run);
   std::vector<Row> rows;
   if (run < 0) return rows;
-  const auto b = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
+  const auto b = selection_->histories()[run]->frame_at(selection_->step());
   if (!b) return rows;
   const auto a = selection_->histories().front()->frame_at(b->step);
   if (!a || a->step != b->step) return rows;
@@ -144,7 +144,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
                .arg(count)
                .arg(layer)
                .arg(expert)
-               .arg(formatPercent(static_cast<double>(most))),
+               .arg(formatPercent(most)),
            QString("%1, most in layer %2, expert %3").arg(count).arg(layer).arg(expert), count}};
 }
 
@@ -183,7 +183,7 @@ QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
   if (shown() == Shown::weights) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
-  const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
+  const auto frame = selection_->histories()[run]->frame_at(selection_->step());
   if (!frame) return {};
   const QString loads = shown() == Shown::difference ? QString("%1 minus A").arg(runLabel(*selection_, run))
                                                      : runLabel(*selection_, shown() == Shown::run ? run : 0);
@@ -208,10 +208,10 @@ void LoadDifferencePanel::refill() {
     layers.push_back(row.layer);
     const std::vector<float>& values = valuesOf(row);
     for (int e = 0; e < columns; ++e) {
-      const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
+      const float value = e < std::ssize(values) ? values[e] : kNoValue;
       codes.push_back(shown() == Shown::weights      ? scaleCode(logPosition(value, kLeastWeightDifference))
                       : shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2)
-                                                     : utilisationCode(static_cast<double>(value)));
+                                                     : utilisationCode(value));
     }
   }
   view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
@@ -235,26 +235,24 @@ void LoadDifferencePanel::markCurrent() {
 
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
   view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00"), {4, 2}), [this](int row, int e) {
-    const std::vector<float>& values = valuesOf(rows_[static_cast<std::size_t>(row)]);
+    const std::vector<float>& values = valuesOf(rows_[row]);
     if (e >= std::ssize(values)) return QString();
-    const float value = values[static_cast<std::size_t>(e)];
-    if (shown() == Shown::weights) return value == 0 ? QStringLiteral("0") : formatPercent(static_cast<double>(value));
+    const float value = values[e];
+    if (shown() == Shown::weights) return value == 0 ? QStringLiteral("0") : formatPercent(value);
     return shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2);
   });
 }
 
 QStringList LoadDifferencePanel::describe(int row, int column) const {
-  if (row >= std::ssize(rows_) || column >= std::ssize(rows_[static_cast<std::size_t>(row)].difference)) return {};
-  const Row& at = rows_[static_cast<std::size_t>(row)];
+  if (row >= std::ssize(rows_) || column >= std::ssize(rows_[row].difference)) return {};
+  const Row& at = rows_[row];
+  const QString place = QString("layer %1, expert %2").arg(at.layer).arg(column);
   if (shown() == Shown::weights)
-    return {QString("layer %1, expert %2").arg(at.layer).arg(column),
-            QString("weights differ from A's by %1 of their norm")
-                .arg(formatPercent(static_cast<double>(at.difference[static_cast<std::size_t>(column)])))};
-  return {QString("layer %1, expert %2").arg(at.layer).arg(column),
-          QString("utilisation %1, in run A %2: %3")
-              .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
-              .arg(at.of_a[static_cast<std::size_t>(column)], 0, 'f', 2)
-              .arg(signedShare(at.difference[static_cast<std::size_t>(column)]))};
+    return {place, QString("weights differ from A's by %1 of their norm").arg(formatPercent(at.difference[column]))};
+  return {place, QString("utilisation %1, in run A %2: %3")
+                     .arg(at.of_run[column], 0, 'f', 2)
+                     .arg(at.of_a[column], 0, 'f', 2)
+                     .arg(signedShare(at.difference[column]))};
 }
 
 QString LoadDifferencePanel::csv() const {

@@ -70,18 +70,18 @@ void GapPlot::chooseValueRange() {
     high = std::max(high, value);
   };
   for (const Curve& curve : curves_) {
-    for (const float value : curve.values) take(static_cast<double>(value));
+    for (const float value : curve.values) take(value);
     std::vector<float> raw;
     for (const PyramidBin& bin : curve.raw)
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
     if (raw.empty()) continue;
     std::ranges::sort(raw);
     const auto spared = static_cast<std::size_t>(kSpared * static_cast<double>(raw.size()));
-    take(static_cast<double>(raw[spared]));
-    take(static_cast<double>(raw[raw.size() - 1 - spared]));
+    take(raw[spared]);
+    take(raw[raw.size() - 1 - spared]);
   }
-  take(static_cast<double>(ground_.matters));
-  take(-static_cast<double>(ground_.matters));
+  take(ground_.matters);
+  take(-ground_.matters);
   if (low == 0 && high == 0) low = -1e-3, high = 1e-3;
   const ValueRange next = niceRange(low, high, false);
   const bool holds = values_.low <= next.low && values_.high >= next.high;
@@ -123,7 +123,7 @@ void GapPlot::paintGround(QPainter& painter) const {
   const QRect plot = plotRect();
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (!judged.empty()) {
-    const double left = xOf(static_cast<double>(judged.first)), right = xOf(static_cast<double>(judged.last));
+    const double left = xOf(judged.first), right = xOf(judged.last);
     painter.fillRect(QRectF(left, plot.top(), right - left, plot.height()), QColor(c.sunken));
   }
   if (!std::isfinite(ground_.matters)) return;
@@ -139,9 +139,9 @@ void GapPlot::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < curves_.size(); ++i) paintCurve(painter, curves_[i], series_[i].color);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (judged.empty()) return;
-  const int left = static_cast<int>(xOf(static_cast<double>(judged.first))) + kSpace4;
+  const int left = static_cast<int>(xOf(judged.first)) + kSpace4;
   const QString words = "judged: the last half";
-  if (left + fontMetrics().horizontalAdvance(words) > xOf(static_cast<double>(judged.last))) return;
+  if (left + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
   painter.setPen(mutedText(palette()));
   QRect place(left, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
   if (crossed(place)) {
@@ -222,7 +222,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
   std::vector<End> ends;
   for (std::size_t i = 0; i < curves_.size(); ++i) {
     const float value = newestAt(curves_[i].values, range().last);
-    if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(static_cast<double>(value))});
+    if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(value)});
   }
   std::ranges::stable_sort(ends, {}, &End::y);
   double next = plotRect().top() + 2;
@@ -245,7 +245,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
 QStringList GapPlot::readoutAt(QPoint position) const {
   if (curves_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(step)))};
+  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(step))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const double value = static_cast<double>(newestAt(curves_[i].values, step));
     QString line = QString("%1 %2: gap %3").arg(series_[i].letter, series_[i].name, signedGap(value));
@@ -314,11 +314,7 @@ Panel::Answer LossGapPanel::answerOnTexts() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (is_missing(c.gap)) continue;
-    const QString sign = c.gap > 0 ? QStringLiteral("+") : QString();
-    sentences << QString("%1: %2%3 \u00b1 %4")
-                     .arg(runLetter(*selection_, place), sign,
-                          inPrint(QString::number(static_cast<double>(c.gap), 'g', 2)),
-                          inPrint(QString::number(static_cast<double>(c.half), 'g', 2)));
+    sentences << QString("%1: %2").arg(runLetter(*selection_, place), gapText(c));
   }
   if (sentences.isEmpty()) return {};
   const QString gaps = sentences.join(QStringLiteral("; "));
@@ -340,8 +336,7 @@ Panel::Answer LossGapPanel::answer() const {
       continue;
     }
     outside << letter;
-    sentences
-        << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(static_cast<double>(*since)));
+    sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*since));
   }
   const QString within = inside.empty()       ? QString()
                          : inside.size() == 1 ? QString("%1 ends inside it").arg(lettersOf(inside).front())

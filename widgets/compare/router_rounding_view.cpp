@@ -74,7 +74,7 @@ const RouterRoundingFrame& worstLayer(const TelemetryFrame& frame, RouterRoundin
 }
 
 QString countText(float value) {
-  return QString::number(static_cast<double>(value), 'f', 0);
+  return QString::number(value, 'f', 0);
 }
 
 }  // namespace
@@ -95,9 +95,7 @@ RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
   matrix_->setAccessibleName("Changed choices by layer and rounding");
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
   matrix_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
-    return FigureTarget{.key = kRoundingSources[static_cast<std::size_t>(column)].metric,
-                        .layer = layers_[static_cast<std::size_t>(row)],
-                        .step = selection_->step()};
+    return FigureTarget{.key = kRoundingSources[column].metric, .layer = layers_[row], .step = selection_->step()};
   };
   matrix_->decorate = [this](QPainter& painter) {
     matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("88.8 %"), {4, 2}), [this](int row, int column) {
@@ -107,7 +105,7 @@ RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
   };
   connect(matrix_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     chosen_ = column;
-    selection_->setLayer(layers_[static_cast<std::size_t>(row)]);
+    selection_->setLayer(layers_[row]);
     matrix_->markDirty();
     margins_->markDirty();
   });
@@ -142,7 +140,7 @@ std::int64_t RouterRoundingView::shownStep() const {
 }
 
 RouterRounding RouterRoundingView::shownRounding() const {
-  return chosen_ >= 0 ? kRoundingSources[static_cast<std::size_t>(chosen_)].rounding : mostChanging(*frame()).rounding;
+  return chosen_ >= 0 ? kRoundingSources[chosen_].rounding : mostChanging(*frame()).rounding;
 }
 
 QString RouterRoundingView::whyNothing() const {
@@ -163,7 +161,7 @@ QString RouterRoundingView::whyNothing() const {
 void RouterRoundingView::refillLines() {
   lines_->setNotice(whyNothing());
   if (!lines_->notice().isEmpty()) return;
-  const auto& history = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& history = selection_->histories()[selection_->run()];
   std::vector<LineSeries> series;
   for (std::size_t i = 0; i < kRoundingSources.size(); ++i)
     series.push_back({history, kRoundingSources[i].metric, kWholeRun, kRoundingSources[i].name, seriesOf(i)});
@@ -221,17 +219,14 @@ void RouterRoundingView::refillMargins() {
 }
 
 const RouterRoundingFrame* RouterRoundingView::cell(int row, int column) const {
-  return frame_ ? routerRow(*frame_, layers_[static_cast<std::size_t>(row)],
-                            kRoundingSources[static_cast<std::size_t>(column)].rounding)
-                : nullptr;
+  return frame_ ? routerRow(*frame_, layers_[row], kRoundingSources[column].rounding) : nullptr;
 }
 
 QStringList RouterRoundingView::describe(int row, int column) const {
   const RouterRoundingFrame* at = cell(row, column);
   if (!at) return {};
   const RouterRoundingFrame* none = routerRow(*frame_, at->layer, RouterRounding::none);
-  const QString place =
-      QString("layer %1, %2").arg(at->layer).arg(kRoundingSources[static_cast<std::size_t>(column)].name);
+  const QString place = QString("layer %1, %2").arg(at->layer).arg(kRoundingSources[column].name);
   if (at->rounding == RouterRounding::counts)
     return {place, QString("%1 of the biases move in another direction").arg(formatPercent(at->changed))};
   QStringList lines{place, QString("%1 of the tokens have other experts").arg(formatPercent(at->changed))};
@@ -274,20 +269,18 @@ QString RouterRoundingView::csv() const {
   if (!now) return text;
   const QString run = csvField(runLabel(*selection_, selection_->run()));
   for (const RouterRoundingFrame& row : now->router_roundings) {
-    const QString begin =
-        QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
-            .arg(run)
-            .arg(now->step)
-            .arg(row.layer)
-            .arg(QLatin1String(router_rounding_name(row.rounding)), digits(static_cast<double>(row.changed), 9),
-                 digits(static_cast<double>(row.max_vio), 9), digits(static_cast<double>(row.bias_values), 9));
+    const QString begin = QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
+                              .arg(run)
+                              .arg(now->step)
+                              .arg(row.layer)
+                              .arg(QLatin1String(router_rounding_name(row.rounding)), digits(row.changed, 9),
+                                   digits(row.max_vio, 9), digits(row.bias_values, 9));
     if (row.rounding == RouterRounding::counts) text += begin + QStringLiteral(",,,\n");
     for (int bin = 0; bin < kHalfOctaves; ++bin) {
       const auto i = static_cast<std::size_t>(bin);
       if (row.margin_tokens[i] > 0)
-        text += begin + csvRow(digits(static_cast<double>(half_octave_edge(bin)), 9),
-                               digits(static_cast<double>(half_octave_edge(bin + 1)), 9), row.margin_tokens[i],
-                               row.margin_flipped[i]);
+        text += begin + csvRow(digits(half_octave_edge(bin), 9), digits(half_octave_edge(bin + 1), 9),
+                               row.margin_tokens[i], row.margin_flipped[i]);
     }
   }
   return text;

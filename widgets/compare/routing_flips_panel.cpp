@@ -54,8 +54,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   layers_->figure = [this](int row, std::int64_t step) -> std::optional<FigureTarget> {
     const History* history = selection_->history();
     if (!history || row < 0 || row >= std::ssize(history->info().moe_layers)) return std::nullopt;
-    return FigureTarget{
-        .key = "flip_rate", .layer = history->info().moe_layers[static_cast<std::size_t>(row)], .step = step};
+    return FigureTarget{.key = "flip_rate", .layer = history->info().moe_layers[row], .step = step};
   };
   layers_->describe = [this](int row, std::int64_t step) { return describe(row, step); };
   layers_->fetch = [this](StepRange range, int bins) {
@@ -70,7 +69,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
     return codes;
   };
   connect(layers_, &TimeHeatMap::rowClicked, this,
-          [this](int row) { selection_->setLayer(shown()->info().moe_layers[static_cast<std::size_t>(row)]); });
+          [this](int row) { selection_->setLayer(shown()->info().moe_layers[row]); });
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName("Flips by margin");
   margins_->refill = [this] { refillMargins(); };
@@ -135,7 +134,7 @@ void RoutingFlipsPanel::chooseReference() {
 std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
   std::vector<Rate> rates;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
-    const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+    const History& history = *selection_->histories()[run];
     const auto frame =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!frame || flipsOf(*frame).empty()) continue;
@@ -170,8 +169,8 @@ Panel::Answer RoutingFlipsPanel::answer() const {
 QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   const auto& histories = selection_->histories();
   if (of.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
-  const bool drifted = selection_->isNoiseTwin(of.run) ||
-                       !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
+  const bool drifted =
+      selection_->isNoiseTwin(of.run) || !hasWeightsOf(*histories.front(), *histories[of.run], of.step);
   if (!drifted) return QString("; the weights still equal those of A, so the settings cause it");
   const std::vector<Rate> all = rates();
   const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return selection_->isNoiseTwin(each.run); });
@@ -183,7 +182,7 @@ QString RoutingFlipsPanel::reasonText(const Rate& of) const {
 QString RoutingFlipsPanel::commonText() const {
   QStringList overlaps;
   for (const Rate& each : rates()) {
-    const History& history = *selection_->histories()[static_cast<std::size_t>(each.run)];
+    const History& history = *selection_->histories()[each.run];
     const RoutingOverlap routing = routing_overlap(history, each.step);
     const QString letter = runLetter(*selection_, each.run);
     if (routing.replayed)
@@ -242,7 +241,7 @@ int RoutingFlipsPanel::shownRun() const {
 
 const History* RoutingFlipsPanel::shown() const {
   const int run = shownRun();
-  return run < 0 ? nullptr : selection_->histories()[static_cast<std::size_t>(run)].get();
+  return run < 0 ? nullptr : selection_->histories()[run].get();
 }
 
 std::shared_ptr<const TelemetryFrame> RoutingFlipsPanel::frameAt(std::int64_t step) const {
@@ -276,8 +275,8 @@ void RoutingFlipsPanel::refillLines() {
   if (!lines_->notice().isEmpty()) return;
   std::vector<LineSeries> series;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run)
-    series.push_back({selection_->histories()[static_cast<std::size_t>(run)], shownMetric(), kWholeRun,
-                      runLabel(*selection_, run), runColor(*selection_, run), 0});
+    series.push_back({selection_->histories()[run], shownMetric(), kWholeRun, runLabel(*selection_, run),
+                      runColor(*selection_, run), 0});
   lines_->setSeries(std::move(series));
 }
 
@@ -331,11 +330,11 @@ QString RoutingFlipsPanel::status() const {
 }
 
 QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
-  const int layer = shown()->info().moe_layers[static_cast<std::size_t>(row)];
+  const int layer = shown()->info().moe_layers[row];
   const auto at = frameAt(step);
   if (!at) return {};
   return {
-      QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(static_cast<double>(at->step))).arg(layer),
+      QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(at->step)).arg(layer),
       QString("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
 }
 

@@ -107,12 +107,8 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
 // Of checkpoints on the same texts: the gap with its interval over them.
 QStringList VerdictStrip::textForms(const Conclusion& c) const {
   if (is_missing(c.gap)) return {"One batch of text gives no interval"};
-  const QString gap = QString("Loss gap %1 ± %2 nats/token")
-                          .arg((c.gap > 0 ? QStringLiteral("+") : QString()) +
-                                   inPrint(QString::number(static_cast<double>(c.gap), 'g', 2)),
-                               inPrint(QString::number(static_cast<double>(c.half), 'g', 2)));
-  const QString target =
-      QString("%1, target ±%2").arg(gap, inPrint(QString::number(static_cast<double>(c.matters), 'g', 2)));
+  const QString gap = QString("Loss gap %1 nats/token").arg(gapText(c));
+  const QString target = QString("%1, target ±%2").arg(gap, inPrint(QString::number(c.matters, 'g', 2)));
   return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
 }
 
@@ -123,8 +119,8 @@ QStringList VerdictStrip::undetectedForms() const {
     if (onTheSameTexts(*selection_)) return textForms(c);
     if (c.verdict != Verdict::unclear) continue;
     return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
-                .arg(static_cast<double>(c.half), 0, 'g', 2)
-                .arg(static_cast<double>(c.matters), 0, 'g', 2),
+                .arg(c.half, 0, 'g', 2)
+                .arg(c.matters, 0, 'g', 2),
             "No difference detected"};
   }
   return {};
@@ -140,18 +136,16 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       const QString what = (found.settled.empty() ? QString("One more noise twin would narrow %1")
                                                   : QString("One more noise twin would settle %1"))
                                .arg(runsOf(found));
-      return {QString("%1: noise down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
+      return {QString("%1: noise down to ±%2").arg(what).arg(found.half, 0, 'g', 2), what};
     }
     case Settlement::How::more_steps:
       break;
   }
   if (found.lacking == 0)
-    return {QString("Training to about step %1 would settle %2")
-                .arg(formatCount(static_cast<double>(found.step)), runsOf(found)),
+    return {QString("Training to about step %1 would settle %2").arg(formatCount(found.step), runsOf(found)),
             QString("More steps would settle %1").arg(runsOf(found))};
-  const QString verdict = found.lacking == 1
-                              ? QString("Verdict in 1 step")
-                              : QString("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
+  const QString verdict = found.lacking == 1 ? QString("Verdict in 1 step")
+                                             : QString("Verdict in %1 steps").arg(formatCount(found.lacking));
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
   const double wait = static_cast<double>(seconds) * static_cast<double>(found.lacking);
@@ -166,8 +160,7 @@ void VerdictStrip::fillSettlement() {
   const bool offered =
       found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
   step_ = steps ? found.step : 0;
-  const QString words =
-      steps ? QString("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : QString("+ Noise twin");
+  const QString words = steps ? QString("Train to step %1").arg(formatCount(found.step)) : QString("+ Noise twin");
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
   button_->setToolTip(

@@ -85,7 +85,7 @@ QStringList VerdictRow::spoken() const {
     parts << QLatin1String(to_text(*word)) + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
   const QStringList names = VerdictTable::columnNames();
   for (int column = 0; column < kColumns; ++column) {
-    const VerdictFigure& figure = figures[static_cast<std::size_t>(column)];
+    const VerdictFigure& figure = figures[column];
     if (figure.text.isEmpty()) continue;
     parts << names[column] + QStringLiteral(": ") + figure.text +
                  (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below) +
@@ -159,11 +159,11 @@ int VerdictTable::verdictWidth(bool short_reasons) const {
 }
 
 int VerdictTable::columnWidth(int column) const {
-  const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
+  const ColumnHead& head = kHeads[column];
   int widest = std::max(widthOf(captionType(), QString::fromUtf8(head.first)),
                         widthOf(captionType(), QString::fromUtf8(head.second)));
   for (const VerdictRow& row : rows_) {
-    const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+    const VerdictFigure& figure = row.figures[column];
     widest = std::max({widest, widthOf(strongType(), figure.text), widthOf(captionType(), figure.below)});
   }
   return widest;
@@ -171,9 +171,8 @@ int VerdictTable::columnWidth(int column) const {
 
 // A figure that no run has, as those of quantization in logs, takes no room.
 bool VerdictTable::hasColumn(int column) const {
-  return column == VerdictRow::kGap || std::ranges::any_of(rows_, [column](const VerdictRow& row) {
-           return !row.figures[static_cast<std::size_t>(column)].missing();
-         });
+  return column == VerdictRow::kGap ||
+         std::ranges::any_of(rows_, [column](const VerdictRow& row) { return !row.figures[column].missing(); });
 }
 
 VerdictTable::Layout VerdictTable::layOut() const {
@@ -183,10 +182,11 @@ VerdictTable::Layout VerdictTable::layOut() const {
   at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
   at.two_lines = at.row >= QFontMetrics(strongType()).height() + caption;
   at.name = kEdge + withType(kChipSize) + kSpace8;
+  for (int column = 0; column < VerdictRow::kColumns; ++column)
+    if (hasColumn(column)) at.columns.push_back(column);
   const auto figures = [&] {
     int width = 0;
-    for (int column = 0; column < at.columns; ++column)
-      if (hasColumn(column)) width += columnWidth(column) + kSpace16;
+    for (const int column : at.columns) width += columnWidth(column) + kSpace16;
     return width;
   };
   bool short_reasons = false;
@@ -196,21 +196,19 @@ VerdictTable::Layout VerdictTable::layOut() const {
   };
   at.notes = at.two_lines && left_for_plot() >= kUsualPlot;
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
-  while (left_for_plot() < withType(kLeastPlot) && at.columns > VerdictRow::kGap + 1) --at.columns;
+  while (left_for_plot() < withType(kLeastPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
   // What is more than the plot needs goes between the columns, too.
-  int shown = 0;
-  for (int column = 0; column < at.columns; ++column) shown += hasColumn(column);
-  const int parts = shown + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
+  const int parts = static_cast<int>(at.columns.size()) + 2,
+            more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
   at.word = at.mark + withType(kMarkSize) + kSpace8;
   at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
   at.plot = at.mark + verdictWidth(short_reasons) + kSpace16 + more;
   int right = width() - kEdge;
-  for (int column = at.columns - 1; column >= 0; --column) {
-    if (!hasColumn(column)) continue;
-    at.right[static_cast<std::size_t>(column)] = right;
-    right -= columnWidth(column) + kSpace16 + more;
+  for (auto column = at.columns.rbegin(); column != at.columns.rend(); ++column) {
+    at.right[*column] = right;
+    right -= columnWidth(*column) + kSpace16 + more;
   }
   at.plot_width = right - at.plot >= withType(kLeastPlot) / 2 ? right - at.plot : 0;
   return at;
@@ -250,7 +248,7 @@ void VerdictTable::paintData(QPainter& painter) {
 
 QStringList VerdictTable::bandForms() const {
   if (!std::isfinite(matters_)) return {};
-  const QString size = QStringLiteral("±%1").arg(static_cast<double>(matters_), 0, 'g', 2);
+  const QString size = QStringLiteral("±%1").arg(matters_, 0, 'g', 2);
   return {QString("too small to matter: %1, %2 of the loss").arg(size, share_),
           QString("too small to matter: %1").arg(size), "too small to matter"};
 }
@@ -262,10 +260,9 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   painter.setPen(QColor(c.ink2));
   painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, "Run");
   painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, "Verdict");
-  for (int column = 0; column < at.columns; ++column) {
-    if (!hasColumn(column)) continue;
-    const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
-    const int right = at.right[static_cast<std::size_t>(column)];
+  for (const int column : at.columns) {
+    const ColumnHead& head = kHeads[column];
+    const int right = at.right[column];
     painter.drawText(QRect(0, 0, right, line), Qt::AlignRight, QString::fromUtf8(head.first));
     painter.drawText(QRect(0, line, right, line), Qt::AlignRight, QString::fromUtf8(head.second));
   }
@@ -293,8 +290,7 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, at.plot_width / withType(64)));
   if (std::isfinite(matters_)) {
-    const double left = axis.toPixel(-static_cast<double>(matters_)),
-                 right = axis.toPixel(static_cast<double>(matters_));
+    const double left = axis.toPixel(-static_cast<double>(matters_)), right = axis.toPixel(matters_);
     painter.fillRect(QRectF(left, top, right - left, bottom - top), QColor(c.good_soft));
     painter.setPen(QColor(c.good));
     for (const double x : {left, right}) painter.drawLine(QPointF(x, top), QPointF(x, bottom));
@@ -345,7 +341,7 @@ void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect
 
 void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) const {
   const Colors& c = colors(palette());
-  const VerdictRow& row = rows_[static_cast<std::size_t>(number)];
+  const VerdictRow& row = rows_[number];
   const QRect line(0, at.header + number * at.row, width(), at.row);
   const int chip = withType(kChipSize);
   paintChip(painter, {kEdge, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
@@ -356,19 +352,18 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
   paintLines(painter, name, elidedWords(row.name, QFontMetrics(strongType()), name.width()),
              at.notes ? row.note : QString(), Qt::AlignLeft);
   paintVerdict(painter, at, line, row);
-  for (int column = 0; column < at.columns; ++column) {
-    if (!hasColumn(column)) continue;
-    const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+  for (const int column : at.columns) {
+    const VerdictFigure& figure = row.figures[column];
     painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? strongType() : bodyType());
     painter.setPen(QColor(figure.bad ? c.bad : c.ink));
-    paintLines(painter, QRect(0, line.top(), at.right[static_cast<std::size_t>(column)], line.height()), figure.text,
+    paintLines(painter, QRect(0, line.top(), at.right[column], line.height()), figure.text,
                at.two_lines ? figure.below : QString(), Qt::AlignRight);
   }
   painter.setFont(captionType());
 }
 
 void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number) const {
-  const VerdictRow& row = rows_[static_cast<std::size_t>(number)];
+  const VerdictRow& row = rows_[number];
   if (!std::isfinite(row.gap)) return;
   const Axis axis = gapAxis(at);
   const double y = at.header + (number + 0.5) * at.row, gap = static_cast<double>(row.gap);
@@ -397,9 +392,8 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
     if (at.notes) texts << row.note;
     if (row.word) texts << QLatin1String(to_text(*row.word));
     if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(captionType()), at.reasons);
-    for (int column = 0; column < at.columns; ++column) {
-      if (!hasColumn(column)) continue;
-      const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+    for (const int column : at.columns) {
+      const VerdictFigure& figure = row.figures[column];
       texts << figure.text;
       if (at.two_lines) texts << figure.below;
     }
@@ -411,18 +405,17 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
 
 std::optional<FigureTarget> VerdictTable::figureAt(QPoint position) const {
   const Layout at = layOut();
-  for (int column = 0; column < at.columns; ++column) {
-    if (!hasColumn(column)) continue;
-    const int right = at.right[static_cast<std::size_t>(column)];
+  for (const int column : at.columns) {
+    const int right = at.right[column];
     if (position.x() > right - columnWidth(column) && position.x() <= right)
-      return FigureTarget{.key = kFigureKeys[static_cast<std::size_t>(column)], .step = INT64_MAX};
+      return FigureTarget{.key = kFigureKeys[column], .step = INT64_MAX};
   }
   return std::nullopt;
 }
 
 QStringList VerdictTable::readoutAt(QPoint position) const {
   const int row = rowAt(position.y());
-  return row < 0 ? QStringList() : rows_[static_cast<std::size_t>(row)].spoken();
+  return row < 0 ? QStringList() : rows_[row].spoken();
 }
 
 QPoint VerdictTable::cursorPosition() const {
@@ -448,7 +441,7 @@ void VerdictTable::keyPressEvent(QKeyEvent* event) {
   emit rowChosen(row);
   active_ = row;
   markDirty();
-  emit readoutChanged(rows_[static_cast<std::size_t>(row)].spoken().join(QStringLiteral("   ")));
+  emit readoutChanged(rows_[row].spoken().join(QStringLiteral("   ")));
 }
 
 }  // namespace moescope

@@ -69,7 +69,7 @@ class VerdictTable : public PlotFrame {
   struct Layout {
     bool notes = true, two_lines = true;
     int reasons = 0;                                // width of the reasons
-    int columns = VerdictRow::kColumns;             // number of shown columns
+    std::vector<int> columns;                       // shown columns, from the left
     int name = 0, mark = 0, word = 0;               // left edges
     int plot = 0, plot_width = 0;                   // 0: no plot
     std::array<int, VerdictRow::kColumns> right{};  // right edges

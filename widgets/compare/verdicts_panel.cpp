@@ -48,7 +48,7 @@ QString dash() {
 }
 
 QString shareOrDash(float share) {
-  return std::isfinite(share) ? formatPercent(static_cast<double>(share)) : dash();
+  return std::isfinite(share) ? formatPercent(share) : dash();
 }
 
 // Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
@@ -58,12 +58,12 @@ int placesFor(float matters) {
 }
 
 QString signedFixed(float value, int places) {
-  const QString text = withMinus(QString::number(static_cast<double>(value), 'f', places));
+  const QString text = withMinus(QString::number(value, 'f', places));
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
 QString number(float value) {
-  return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'g', 9);
+  return is_missing(value) ? QString() : QString::number(value, 'g', 9);
 }
 
 }  // namespace
@@ -145,11 +145,10 @@ std::vector<VerdictRow> VerdictsPanel::rows() const {
   VerdictRow* worst = nullptr;
   float most = kMuchFlushed;
   for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
-    const float flushed =
-        format_costs(*selection_->histories()[static_cast<std::size_t>(place)], selection_->step()).flushed;
+    const float flushed = format_costs(*selection_->histories()[place], selection_->step()).flushed;
     if (!(flushed > most)) continue;
     most = flushed;
-    worst = &rows[static_cast<std::size_t>(place)];
+    worst = &rows[place];
   }
   if (worst) worst->figures[VerdictRow::kFlushed].bad = true;
   return rows;
@@ -188,13 +187,11 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
   if (std::isfinite(c.half) && c.half > 0) {
     const bool tiny = static_cast<double>(c.half) < 0.5 * std::pow(10.0, -places);
-    gap.below = QStringLiteral("±") + (tiny ? QString::number(static_cast<double>(c.half), 'g', 1)
-                                            : QString::number(static_cast<double>(c.half), 'f', places));
+    gap.below = QStringLiteral("±") + (tiny ? QString::number(c.half, 'g', 1) : QString::number(c.half, 'f', places));
   }
   if (!c.steps.empty() && std::isfinite(c.gap))
     gap.tip = QString("%1, nats/token, steps %2 to %3")
-                  .arg(QLatin1String(loss_words(c.loss)), formatCount(static_cast<double>(c.steps.first)),
-                       formatCount(static_cast<double>(c.steps.last)));
+                  .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last));
 }
 
 // The reasons of a verdict, with the time that missing steps take.
@@ -209,9 +206,9 @@ QStringList VerdictsPanel::reasons(const Conclusion& c) const {
 }
 
 void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
-  const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+  const History& history = *selection_->histories()[place];
   const FormatCosts costs = format_costs(history, selection_->step());
-  const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
+  const OperandSqnr& sqnr = sqnr_[place];
   row.figures[VerdictRow::kSqnr] = {
       .text = is_missing(sqnr.worst_db)   ? dash()
               : std::isinf(sqnr.worst_db) ? QString("exact")
@@ -230,20 +227,18 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
 }
 
 QString VerdictsPanel::note(int place) const {
-  const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+  const History& history = *selection_->histories()[place];
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
     return experts ? QString("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts)))
                    : QString("baseline");
   }
   if (place >= std::ssize(runs_->runs())) return {};
-  const ComparedRun& run = runs_->runs()[static_cast<std::size_t>(place)];
+  const ComparedRun& run = runs_->runs()[place];
   if (run.noise_twin) {
     const QString kind =
         run.same_start ? QString("noise twin: A, weights perturbed") : QString("noise twin: A with another seed");
-    return run.twin_until
-               ? kind + QString(", up to step %1").arg(formatCount(static_cast<double>(run.twin_until->steps().last)))
-               : kind;
+    return run.twin_until ? kind + QString(", up to step %1").arg(formatCount(run.twin_until->steps().last)) : kind;
   }
   QStringList words;
   for (const SettingDifference& setting : run.settings) words << settingWords(setting);
@@ -257,8 +252,8 @@ QString VerdictsPanel::status() const {
     const StepRange steps = judged_->conclusion(place).steps;
     if (!steps.empty())
       return QString("%1 %2 to %3")
-          .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"),
-               formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
+          .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
+               formatCount(steps.last));
   }
   return {};
 }
@@ -287,15 +282,15 @@ QString VerdictsPanel::csv() const {
       "loss of the last step [nats/token],mean loss [nats/token],MaxVio of the batch,settings\n");
   if (!table_->notice().isEmpty()) return text;
   for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
-    const VerdictRow& row = table_->rows()[static_cast<std::size_t>(place)];
-    const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+    const VerdictRow& row = table_->rows()[place];
+    const History& history = *selection_->histories()[place];
     const Conclusion c = place > 0 ? judged_->conclusion(place) : Conclusion{};
     const FormatCosts costs = format_costs(history, selection_->step());
     const RunFigures figures = run_figures(history, window_);
-    const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
+    const OperandSqnr& sqnr = sqnr_[place];
     QStringList settings;
     if (place < std::ssize(runs_->runs()))
-      for (const SettingDifference& each : runs_->runs()[static_cast<std::size_t>(place)].settings)
+      for (const SettingDifference& each : runs_->runs()[place].settings)
         settings << each.key + QLatin1Char('=') + each.of_this;
     const bool judged = place > 0 && !c.steps.empty();
     text += csvRow(csvField(row.letter), csvField(row.name), row.noise ? QStringLiteral("yes") : QStringLiteral("no"),

@@ -23,7 +23,7 @@ QColor onCycle(double position) {
 QRgb shade(double position, int step, bool dark) {
   const QColor color = onCycle(position);
   constexpr std::array<int, 3> kLighter = {100, 128, 78};
-  const int factor = kLighter[static_cast<std::size_t>(step % 3)] + (dark ? 0 : 10);
+  const int factor = kLighter[step % 3] + (dark ? 0 : 10);
   return color.lighter(factor).rgb();
 }
 
@@ -44,7 +44,7 @@ ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
   ExpertColors colors;
   colors.colors_.resize(order.size());
   for (std::size_t place = 0; place < order.size(); ++place)
-    colors.colors_[static_cast<std::size_t>(order[place])] =
+    colors.colors_[order[place]] =
         shade(static_cast<double>(place) / static_cast<double>(order.size()), static_cast<int>(place), dark);
   return colors;
 }

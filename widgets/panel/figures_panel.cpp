@@ -120,8 +120,8 @@ void FiguresPanel::showTilesWithData() {
 }
 
 Metric FiguresPanel::toldBy(int figure) const {
-  const Figure& of = figures_[static_cast<std::size_t>(figure)];
-  return of.curves[static_cast<std::size_t>(of.told)].first;
+  const Figure& of = figures_[figure];
+  return of.curves[of.told].first;
 }
 
 // Shows the first figure that has data: a log may lack some.
@@ -139,7 +139,7 @@ bool FiguresPanel::showsWorst() const {
 int FiguresPanel::layerOf(int figure) const {
   const History* history = selection_->history();
   if (layers_->currentIndex() == kChosen) return selection_->layer();
-  const Figure& of = figures_[static_cast<std::size_t>(figure)];
+  const Figure& of = figures_[figure];
   if (!showsWorst() || !history || !of.worst) return kWholeRun;
   const int layer = worst_layer(*history, of.curves.back().first, selection_->step(), *of.worst).layer;
   return layer < 0 ? kWholeRun : layer;
@@ -156,7 +156,7 @@ void FiguresPanel::followWorst() {
 std::int64_t FiguresPanel::olderStep(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return -1;
-  const Metric metric = figures_[static_cast<std::size_t>(figure)].curves.front().first;
+  const Metric metric = figures_[figure].curves.front().first;
   const std::int64_t step = selection_->step();
   const std::vector<std::int64_t> before = history->steps_in(history->last_steps(kStepsBack + 1, step));
   const std::vector<float> values = history->values_at(metric, layerOf(figure), before);
@@ -217,7 +217,7 @@ void FiguresPanel::refill(int figure) {
   if (!plot->notice().isEmpty()) return;
   const auto& active = selection_->histories()[selection_->run()];
   std::vector<LineSeries> series;
-  const int layer = drawn_layers_[static_cast<std::size_t>(figure)] = layerOf(figure);
+  const int layer = drawn_layers_[figure] = layerOf(figure);
   int color = static_cast<int>(figures_[figure].curves.size()) - 1;
   for (const auto& [metric, label] : figures_[figure].curves)
     series.push_back({active, metric, layer, label, color--, 0});

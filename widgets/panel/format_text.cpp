@@ -132,7 +132,7 @@ void fillBlockFormats(QComboBox* box) {
 }
 
 OperandFormat blockFormatAt(int index) {
-  return blockFormats()[static_cast<std::size_t>(index)];
+  return blockFormats()[index];
 }
 
 int blockFormatIndex(const OperandFormat& format) {

@@ -35,7 +35,7 @@ void GemmClassCombo::synchronise() {
   if (std::exchange(choices_, choices) == choices) return;
   auto* items = static_cast<QStandardItemModel*>(model());
   for (int i = 0; i < count(); ++i) {
-    const bool there = choices.operands[static_cast<std::size_t>(i)] > 0;
+    const bool there = choices.operands[i] > 0;
     items->item(i)->setEnabled(there);
     setItemData(i, there ? QVariant() : QString("not quantized in this run"), Qt::ToolTipRole);
   }
@@ -58,7 +58,7 @@ OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : FlatCombo(pa
   setAccessibleName("Tensor");
   setToolTip("Weight, operand of its GEMM, direction");
   connect(this, &QComboBox::activated, this, [this](int index) {
-    OperandPlace place = places_[static_cast<std::size_t>(index)];
+    OperandPlace place = places_[index];
     place.layer = selection_->tensor().layer;
     selection_->setTensor(place);
   });
@@ -87,7 +87,7 @@ OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : Fl
   setToolTip("The layer of the tensor; a MoE layer is then shown in all panels");
   connect(this, &QComboBox::activated, this, [this](int index) {
     OperandPlace place = selection_->tensor();
-    place.layer = layers_[static_cast<std::size_t>(index)];
+    place.layer = layers_[index];
     selection_->setTensor(place);
   });
   connect(selection_, &Selection::changed, this, &OperandLayerCombo::synchronise);

@@ -53,7 +53,7 @@ std::vector<int> BandBars::figureColumns() const {
     const QStringList columns = columnsOf(row.figure);
     widths.resize(std::max<std::size_t>(widths.size(), static_cast<std::size_t>(columns.size())));
     for (int i = 0; i < columns.size(); ++i) {
-      int& width = widths[static_cast<std::size_t>(i)];
+      int& width = widths[i];
       width = std::max(width, fontMetrics().horizontalAdvance(columns[i]) + 1);
     }
   }

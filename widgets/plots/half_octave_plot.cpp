@@ -27,7 +27,7 @@ QString half_octave_median(std::span<const std::uint32_t> counts) {
   const int bins = static_cast<int>(counts.size());
   std::uint64_t below = 0;
   for (int bin = 0; bin < bins && all > 0; ++bin) {
-    below += counts[static_cast<std::size_t>(bin)];
+    below += counts[bin];
     if (2 * below < all) continue;
     return bin + 1 == bins ? orMore(bin) : shortNumber(half_octave_edge(bin + 1));
   }
@@ -41,9 +41,7 @@ void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::spa
   front_.assign(front.begin(), front.end());
   front_.resize(back_.size());
   color_ = color;
-  const auto used = [this](int bin) {
-    return back_[static_cast<std::size_t>(bin)] + front_[static_cast<std::size_t>(bin)] > 0;
-  };
+  const auto used = [this](int bin) { return back_[bin] + front_[bin] > 0; };
   first_ = 0, last_ = bins() - 1;
   while (first_ < last_ - 8 && !used(first_)) ++first_;
   while (last_ > first_ + 8 && !used(last_)) --last_;
@@ -56,7 +54,7 @@ void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::spa
 
 double HalfOctavePlot::heightOf(const std::vector<std::uint32_t>& counts, int bin) const {
   const double total = &counts == &back_ ? back_total_ : front_total_;
-  return counts[static_cast<std::size_t>(bin)] / (texts_.shares ? total : 1);
+  return counts[bin] / (texts_.shares ? total : 1);
 }
 
 double HalfOctavePlot::xOf(double bin) const {

@@ -23,8 +23,7 @@ void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, dou
 std::vector<LaneChart::Activity> LaneChart::keyed() const {
   std::vector<Activity> those;
   for (int i = 0; i < static_cast<int>(activities_.size()); ++i)
-    if (std::ranges::find(intervals_, i, &Interval::activity) != intervals_.end())
-      those.push_back(activities_[static_cast<std::size_t>(i)]);
+    if (std::ranges::find(intervals_, i, &Interval::activity) != intervals_.end()) those.push_back(activities_[i]);
   return those;
 }
 
@@ -84,7 +83,7 @@ void LaneChart::paintData(QPainter& painter) {
       if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
       const double left = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left;
       if ((wide < 1) != narrow) continue;
-      const Activity& activity = activities_[static_cast<std::size_t>(interval.activity)];
+      const Activity& activity = activities_[interval.activity];
       const double top = plot.top() + interval.lane * each + each * 0.08, high = each * 0.84;
       QColor color = seriesColor(activity.color, dark());
       if (narrow) {

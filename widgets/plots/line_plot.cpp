@@ -345,7 +345,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   const QRect room = freeInCaptionRow();
   std::vector<Named> curves = named();
   for (Named& curve : curves)
-    if (curve.name.isEmpty()) curve.name = series_[static_cast<std::size_t>(curve.series)].label;
+    if (curve.name.isEmpty()) curve.name = series_[curve.series].label;
   QStringList texts;
   int wanted = 0;
   for (std::size_t form = 0; form < 3; ++form) {
@@ -393,7 +393,7 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   double least = 0;
   for (const LineSeries& each : series_) {
     if ((each.fetch && !each.figure) || each.history.get() != selection_->history()) continue;
-    const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
+    const double away = std::fabs(axis.toPixel(each.valueAt(step)) - position.y());
     if (nearest && !(away < least)) continue;
     nearest = each.figure ? each.figure(step) : FigureTarget{.key = each.metric, .layer = each.layer, .step = step};
     least = away;

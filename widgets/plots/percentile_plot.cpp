@@ -84,20 +84,19 @@ void PercentilePlot::paintOverlay(QPainter& painter) {
 
 QStringList PercentilePlot::readoutAt(QPoint position) const {
   const int place = describe ? placeAt(position) : -1;
-  return place < 0 ? QStringList() : describe(groups_[static_cast<std::size_t>(place)].id);
+  return place < 0 ? QStringList() : describe(groups_[place].id);
 }
 
 void PercentilePlot::mousePressEvent(QMouseEvent* event) {
   const int place = notice().isEmpty() ? placeAt(event->pos()) : -1;
-  if (event->button() == Qt::LeftButton && place >= 0)
-    emit groupChosen(current_ = groups_[static_cast<std::size_t>(place)].id);
+  if (event->button() == Qt::LeftButton && place >= 0) emit groupChosen(current_ = groups_[place].id);
 }
 
 void PercentilePlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x();
   if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
   const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
-  current_ = groups_[static_cast<std::size_t>(place)].id;  // set at once: keys may come faster than paints
+  current_ = groups_[place].id;  // set at once: keys may come faster than paints
   emit groupChosen(current_);
 }
 

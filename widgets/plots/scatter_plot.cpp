@@ -39,7 +39,7 @@ void ScatterPlot::setAxes(const QString& x_caption, const QString& y_caption) {
 }
 
 bool ScatterPlot::isDrawn(int point) const {
-  return axes_ == Axes::octaves || !std::isnan(points_[static_cast<std::size_t>(point)].x);
+  return axes_ == Axes::octaves || !std::isnan(points_[point].x);
 }
 
 double ScatterPlot::reach(bool vertical) const {
@@ -68,7 +68,7 @@ Axis ScatterPlot::axis(bool vertical) const {
 }
 
 QPointF ScatterPlot::placeOf(int point) const {
-  const Point& at = points_[static_cast<std::size_t>(point)];
+  const Point& at = points_[point];
   if (axes_ == Axes::plane) return {axis(false).toPixel(at.x), axis(true).toPixel(at.y)};
   const double least = std::exp2(-octaves_), most = std::exp2(octaves_);
   return {axis(false).toPixel(std::clamp(at.x, least, most)), axis(true).toPixel(std::clamp(at.y, least, most))};
@@ -106,7 +106,7 @@ void ScatterPlot::paintData(QPainter& painter) {
   painter.setPen(QPen(rim, 0));
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
-    const Point& point = points_[static_cast<std::size_t>(i)];
+    const Point& point = points_[i];
     const bool none = axes_ == Axes::octaves && (point.x <= 0 || point.y <= 0);
     painter.setBrush(none ? QBrush(Qt::NoBrush) : QBrush(QColor(legend_.lut[point.code])));
     painter.drawEllipse(placeOf(i), radius, radius);

@@ -52,7 +52,7 @@ bool TimeAxisPlot::isLow() const {
 }
 
 QPoint TimeAxisPlot::cursorPosition() const {
-  return {static_cast<int>(std::lround(xOf(static_cast<double>(selection_->step())))), plotRect().center().y()};
+  return {static_cast<int>(std::lround(xOf(selection_->step()))), plotRect().center().y()};
 }
 
 void TimeAxisPlot::followPicture() {
@@ -126,7 +126,7 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
   std::vector<std::pair<int, const Mark*>> shown;
   for (const Mark& mark : marks())
     if (mark.step >= range().first && mark.step <= range().last)
-      shown.emplace_back(static_cast<int>(std::lround(xOf(static_cast<double>(mark.step)))), &mark);
+      shown.emplace_back(static_cast<int>(std::lround(xOf(mark.step))), &mark);
   const QColor color = mutedText(palette());
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const int x = shown[i].first, next = i + 1 < shown.size() ? shown[i + 1].first : room.right() + kSpace8;
@@ -149,7 +149,7 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
 
 void TimeAxisPlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
-  const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(static_cast<double>(step)))); };
+  const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(step))); };
   const auto shown = [&](std::int64_t step) { return step >= range().first && step <= range().last; };
   if (shown(selection_->step())) paintCursorLine(painter, x_of(selection_->step()));
   if (const std::int64_t step = hovered_.step; shown(step)) {
@@ -180,7 +180,7 @@ PlotFrame::Readout TimeAxisPlot::readoutAtMouse() const {
 QRegion TimeAxisPlot::hoverRegion() const {
   if (drag_ != Drag::none) return rect();
   const QRect plot = plotRect();
-  const int x = static_cast<int>(std::lround(xOf(static_cast<double>(hovered_.step))));
+  const int x = static_cast<int>(std::lround(xOf(hovered_.step)));
   return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 
@@ -188,7 +188,7 @@ QRegion TimeAxisPlot::hoverRegion() const {
 QString TimeAxisPlot::markerTextAt(int x) const {
   const History* history = selection_->history();
   if (!history) return {};
-  const auto is_there = [&](std::int64_t step) { return std::abs(xOf(static_cast<double>(step)) - x) <= 4; };
+  const auto is_there = [&](std::int64_t step) { return std::abs(xOf(step) - x) <= 4; };
   if (std::ranges::none_of(history->markers(), is_there, &Marker::step)) return {};
   QStringList lines;
   for (const Mark& mark : marks_of(*history)) {

@@ -149,7 +149,7 @@ void TimeHeatMap::paintData(QPainter& painter) {
 
 // Paints whole runs of such cells, which are few: an expert without tokens stays so for many steps.
 void TimeHeatMap::paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const {
-  const QRgb hatched = legend_.lut[static_cast<std::size_t>(hatched_code_)];
+  const QRgb hatched = legend_.lut[hatched_code_];
   const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));
   const double across = place.width() / picture.width(), down = place.height() / picture.height();
   for (int y = 0; y < picture.height(); ++y) {

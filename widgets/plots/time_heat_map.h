@@ -59,7 +59,7 @@ class TimeHeatMap : public TimeAxisPlot {
 
  private:
   void updateColumns();
-  int rowOf(int place) const { return order_.empty() ? place : order_[static_cast<std::size_t>(place)]; }
+  int rowOf(int place) const { return order_.empty() ? place : order_[place]; }
   int placeOf(int row) const;
   QImage image(int pixel_rows) const;  // the cells, one pixel for each column, at most `pixel_rows` high
   void paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const;

@@ -46,7 +46,7 @@ int runColor(const Selection& selection, int place) {
 QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
-  const QString name = QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name);
+  const QString name = QString::fromStdString(histories[place]->info().name);
   return name.startsWith(first) ? name.mid(first.size()) : name;
 }
 

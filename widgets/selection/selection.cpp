@@ -69,7 +69,7 @@ void Selection::setNoiseTwins(std::vector<bool> twins) {
 }
 
 bool Selection::isNoiseTwin(int run) const {
-  return run < std::ssize(noise_twins_) && noise_twins_[static_cast<std::size_t>(run)];
+  return run < std::ssize(noise_twins_) && noise_twins_[run];
 }
 
 const History* Selection::history() const {

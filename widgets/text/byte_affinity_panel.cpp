@@ -38,7 +38,7 @@ void ByteStrip::paintData(QPainter& painter) {
     const QRect place(plotRect().left() + static_cast<int>(i) * box.width(), plotRect().top(), box.width() - 2,
                       box.height());
     if (place.right() > plotRect().right()) break;
-    const QRgb color = lut[utilisationCode(static_cast<double>(bytes_[i].lift))];
+    const QRgb color = lut[utilisationCode(bytes_[i].lift)];
     painter.fillRect(place, color);
     painter.setPen(textOn(color));
     const int half = std::min(metrics.height(), place.height() / 2);
@@ -98,8 +98,7 @@ void ByteAffinityPanel::refill() {
   view_->setNotice({});
   lift_ = byte_class_lift(*now);
   std::vector<std::uint8_t> codes;
-  for (const float lift : lift_)
-    codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
+  for (const float lift : lift_) codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
   QStringList kinds;
   for (int c = 0; c < kNumByteClasses; ++c) kinds << QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)));
   const int experts = static_cast<int>(now->n_experts());
@@ -125,9 +124,8 @@ void ByteAffinityPanel::refillStrip() {
 }
 
 void ByteAffinityPanel::paintNumbers(QPainter& painter) const {
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), {4, 0}), [this](int row, int column) {
-    return liftText(lift_[static_cast<std::size_t>(row * view_->columns() + column)]);
-  });
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), {4, 0}),
+                    [this](int row, int column) { return liftText(lift_[row * view_->columns() + column]); });
 }
 
 QStringList ByteAffinityPanel::describe(int row, int column) const {
@@ -136,7 +134,7 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
   QStringList lines{QString("%1 in expert %2: lift %3")
                         .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
                         .arg(column)
-                        .arg(formatValue(lift_[static_cast<std::size_t>(row * view_->columns() + column)], 3))};
+                        .arg(formatValue(lift_[row * view_->columns() + column], 3))};
   QString favourites;
   const auto bytes = bytes_of_expert(*now, static_cast<std::size_t>(column));
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)

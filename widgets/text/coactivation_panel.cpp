@@ -62,16 +62,15 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   view_->figure = [this](int row, int column) {
     return FigureTarget{.key = shows(kSimilarity) ? FigureKey("output_similarity") : FigureKey("coactivation"),
                         .layer = selection_->layer(),
-                        .expert = order_[static_cast<std::size_t>(row)],
-                        .other = order_[static_cast<std::size_t>(column)],
+                        .expert = order_[row],
+                        .other = order_[column],
                         .step = selection_->step()};
   };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   view_->setSquare(true);
   followSelection(view_);
-  connect(view_, &MatrixPlot::cellChosen, this,
-          [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int) { selection_->setExpert(order_[row]); });
   makeMap();
   switch_ = new ViewSwitch({"Matrix", "Map", "Similarity"}, this);
   switch_->setAccessibleName("Co-activation as a matrix, a map of the experts, or the similarity of their outputs");
@@ -211,8 +210,8 @@ void CoactivationPanel::refillTogether() {
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {
-      const float share = share_[static_cast<std::size_t>(i * experts + j)];
-      codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(static_cast<double>(share / baseline_)));
+      const float share = share_[i * experts + j];
+      codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(share / baseline_));
     }
   view_->setCells(experts, experts, std::move(codes));
   showOrder("share of an expert's tokens that another gets, too");
@@ -227,7 +226,7 @@ void CoactivationPanel::showOrder(const QString& title) {
 }
 
 QStringList CoactivationPanel::describe(int row, int column) const {
-  const int i = order_[static_cast<std::size_t>(row)], j = order_[static_cast<std::size_t>(column)];
+  const int i = order_[row], j = order_[column];
   return shows(kSimilarity) ? describeSimilarity(i, j) : describePair(i, j);
 }
 

@@ -20,9 +20,7 @@ struct ExpertTable {
   QString unit = "nats/token";
   double least_scale = 0;  // the colours end at this absolute value, or at a larger one of a cell
 
-  const FigureOfPieces& cell(int row, int column) const {
-    return cells[static_cast<std::size_t>(row * columns.size() + column)];
-  }
+  const FigureOfPieces& cell(int row, int column) const { return cells[row * columns.size() + column]; }
   double largest() const;  // absolute value at which the colours end
   std::vector<std::uint8_t> codes() const;
   LegendScale legend(bool dark) const;

@@ -70,7 +70,7 @@ int StabilityBars::barAt(QPoint position) const {
 std::optional<FigureTarget> StabilityBars::figureAt(QPoint position) const {
   const int bar = notice().isEmpty() ? barAt(position) : -1;
   if (bar < 0 || !figureOfLayer) return std::nullopt;
-  return figureOfLayer(bars_[static_cast<std::size_t>(bar)].layer);
+  return figureOfLayer(bars_[bar].layer);
 }
 
 void StabilityBars::paintStatic(QPainter& painter) {
@@ -144,7 +144,7 @@ QStringList StabilityBars::readoutAt(QPoint position) const {
 
 void StabilityBars::mousePressEvent(QMouseEvent* event) {
   const int bar = notice().isEmpty() ? barAt(event->pos()) : -1;
-  if (bar >= 0) emit layerChosen(bars_[static_cast<std::size_t>(bar)].layer);
+  if (bar >= 0) emit layerChosen(bars_[bar].layer);
 }
 
 RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
@@ -157,9 +157,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   lines_->setAtLeastShown(0, 1);
   lines_->note = [this](std::int64_t step) {
     const StabilityPoint* point = track_.at(step);
-    return point ? QString("probe of step %1 against %2")
-                       .arg(formatCount(static_cast<double>(point->step)),
-                            formatCount(static_cast<double>(point->reference)))
+    return point ? QString("probe of step %1 against %2").arg(formatCount(point->step), formatCount(point->reference))
                  : QString("no earlier routing to compare with");
   };
   layers_ = new TimeHeatMap(selection, this);
@@ -168,11 +166,9 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   layers_->setHeld(true);
   layers_->setWeights(sequentialWeights());
   layers_->describe = [this](int row, std::int64_t step) { return describeLayer(row, step); };
-  layers_->figure = [this](int row, std::int64_t step) {
-    return figure(track_.layers()[static_cast<std::size_t>(row)], step);
-  };
+  layers_->figure = [this](int row, std::int64_t step) { return figure(track_.layers()[row], step); };
   connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
-    if (row < std::ssize(track_.layers())) selection_->setLayer(track_.layers()[static_cast<std::size_t>(row)]);
+    if (row < std::ssize(track_.layers())) selection_->setLayer(track_.layers()[row]);
   });
   bars_ = new StabilityBars(this);
   bars_->setAccessibleName("Routing stability of all layers");
@@ -204,7 +200,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   connect(against_, &QComboBox::activated, this, [this](int index) {
     if (index != kPinned) return;
     pinned_ = selection_->step();
-    against_->setItemText(kPinned, QString("against step %1").arg(formatCount(static_cast<double>(pinned_))));
+    against_->setItemText(kPinned, QString("against step %1").arg(formatCount(pinned_)));
     markAll();
   });
   for (QComboBox* choice : {view_, against_, figure_}) addControl(choice);
@@ -225,7 +221,7 @@ void RoutingStabilityPanel::markAll() {
 
 RoutingStabilityPanel::HistoryPtr RoutingStabilityPanel::active() const {
   const auto& all = selection_->histories();
-  return selection_->history() ? all[static_cast<std::size_t>(selection_->run())] : nullptr;
+  return selection_->history() ? all[selection_->run()] : nullptr;
 }
 
 EarlierStep RoutingStabilityPanel::earlier() const {
@@ -309,7 +305,7 @@ LineSeries RoutingStabilityPanel::series(const QString& label, int color,
     for (auto point = std::ranges::lower_bound(track_.points(), range.first, {}, &StabilityPoint::step);
          point != track_.points().end() && point->step <= range.last; ++point)
       if (const float share = value(*point); !is_missing(share))
-        slices[static_cast<std::size_t>((point->step - range.first) * bins / range.size())].add(share);
+        slices[(point->step - range.first) * bins / range.size()].add(share);
     return slices;
   };
   line.figure = [this, layer](std::int64_t step) {
@@ -338,7 +334,7 @@ void RoutingStabilityPanel::refillLines() {
     const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
       return [=](const StabilityPoint& p) {
         const auto found = std::ranges::find(values(p), pick(values(p)));
-        return found == values(p).end() ? kWholeRun : layers[static_cast<std::size_t>(found - values(p).begin())];
+        return found == values(p).end() ? kWholeRun : layers[found - values(p).begin()];
       };
     };
     all = {series(
@@ -350,8 +346,7 @@ void RoutingStabilityPanel::refillLines() {
                "lowest", 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
   }
   lines_->setCaption(valueCaption());
-  lines_->setReferences(
-      {{static_cast<double>(baseline()), QString("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
+  lines_->setReferences({{static_cast<double>(baseline()), QString("chance %1").arg(formatPercent(baseline()))}});
   lines_->setSeries(std::move(all));
 }
 
@@ -369,8 +364,7 @@ void RoutingStabilityPanel::refillLayers() {
         if (const float share = point->value(wholeSets(), row); !is_missing(share)) cells[bin * rows + row].add(share);
     }
     std::vector<std::uint8_t> codes;
-    for (const PyramidBin& cell : cells)
-      codes.push_back(cell.finite ? scaleCode(static_cast<double>(cell.mean())) : kNoDataCode);
+    for (const PyramidBin& cell : cells) codes.push_back(cell.finite ? scaleCode(cell.mean()) : kNoDataCode);
     return codes;
   };
   const auto& layers = track_.layers();
@@ -414,12 +408,11 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
   const StabilityPoint* point = track_.at(step);
   if (!point || row >= std::ssize(track_.layers())) return {};
   const auto i = static_cast<std::size_t>(row);
-  const QString head =
-      QString("layer %1, step %2 against step %3")
-          .arg(track_.layers()[i])
-          .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
+  const QString head = QString("layer %1, step %2 against step %3")
+                           .arg(track_.layers()[i])
+                           .arg(formatCount(point->step), formatCount(point->reference));
   if (is_missing(point->unchanged_L[i])) return {head, "not comparable: the probe text or top_k was different"};
-  const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
+  const auto percent = [](float share) { return formatPercent(share); };
   const RunInfo& info = selection_->history()->info();
   return {head,
           QString("%1 of the tokens keep their experts (by chance %2)")
@@ -435,17 +428,16 @@ Panel::Answer RoutingStabilityPanel::answer() const {
   if (is_missing(share)) return {};
   const QString what =
       (wholeSets() ? QString("%1 of the tokens keep their experts") : QString("%1 of the choices are unchanged"))
-          .arg(formatPercent(static_cast<double>(share)));
-  const QString chance = QString(" (by chance %1)").arg(formatPercent(static_cast<double>(baseline())));
-  const QString against = QString(" since step %1").arg(formatCount(static_cast<double>(point->reference)));
+          .arg(formatPercent(share));
+  const QString chance = QString(" (by chance %1)").arg(formatPercent(baseline()));
+  const QString against = QString(" since step %1").arg(formatCount(point->reference));
   return {"Is the routing settled?", {what + against + chance, what + against, what}};
 }
 
 QString RoutingStabilityPanel::status() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  return QString("%1, against step %2")
-      .arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
+  return QString("%1, against step %2").arg(timeStatus(point->step, false), formatCount(point->reference));
 }
 
 // The values of the visible steps, or of the bars.

@@ -82,7 +82,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     if (removes()) return std::nullopt;
     return FigureTarget{.key = "domain_lift",
                         .layer = selection_->layer(),
-                        .expert = columns_[static_cast<std::size_t>(column)],
+                        .expert = columns_[column],
                         .other = row,
                         .step = selection_->step()};
   };
@@ -93,7 +93,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     if (figure_->currentIndex() == kPruning) return;
     domain_ = row;
-    selection_->setExpert(columns_[static_cast<std::size_t>(column)]);
+    selection_->setExpert(columns_[column]);
     view_->markDirty();
   });
   addControl(new LayerCombo(selection_, this));
@@ -247,8 +247,8 @@ void SpecialisationPanel::refill() {
   for (int d = 0; d < domains; ++d) {
     names << nameOrNumber(history->info(), static_cast<std::size_t>(d));
     for (const int e : columns_) {
-      const float lift = lift_[static_cast<std::size_t>(d * experts + e)];
-      codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
+      const float lift = lift_[d * experts + e];
+      codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
     }
   }
   view_->setCells(domains, experts, std::move(codes));
@@ -268,22 +268,20 @@ void SpecialisationPanel::paintNumbers(QPainter& painter) const {
       return std::isnan(change) ? QString() : inPrint(QString::number(change, 'f', 4));
     });
   }
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.00"), {4, 0}), [this](int row, int column) {
-    return liftText(
-        lift_[static_cast<std::size_t>(row * view_->columns() + columns_[static_cast<std::size_t>(column)])]);
-  });
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.00"), {4, 0}),
+                    [this](int row, int column) { return liftText(lift_[row * view_->columns() + columns_[column]]); });
 }
 
 QStringList SpecialisationPanel::describe(int row, int column) const {
   if (removes()) return removal_.cells.empty() ? QStringList() : describeRemoval(row, column);
   const SpecialisationFrame* now = table();
   if (!now) return {};
-  const int expert = columns_[static_cast<std::size_t>(column)];
+  const int expert = columns_[column];
   const auto at = static_cast<std::size_t>(row) * now->n_experts() + static_cast<std::size_t>(expert);
   const QString name = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row));
   return {QString("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
           QString("%1 of the domain's slots, %2 of all text's")
-              .arg(formatPercent(share_[at]), formatPercent(base_[static_cast<std::size_t>(expert)])),
+              .arg(formatPercent(share_[at]), formatPercent(base_[expert])),
           QString("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
 }
 

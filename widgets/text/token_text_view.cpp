@@ -87,7 +87,7 @@ void TokenTextView::layOut() {
 
 QRect TokenTextView::cellOf(int position) const {
   if (position < 0 || position >= static_cast<int>(places_.size())) return {};
-  const Place place = places_[static_cast<std::size_t>(position)];
+  const Place place = places_[position];
   const int line = place.line - first_line_;
   if (line < 0 || line >= visible_lines_) return {};
   return {plotRect().left() + left_ + place.column * letter_.width(), plotRect().top() + line * lineHeight(),
@@ -120,7 +120,7 @@ QColor TokenTextView::blended(const Row& row, int position) const {
 }
 
 QRgb TokenTextView::colorOf(int position, int row) const {
-  return blended(rows_[static_cast<std::size_t>(row)], position).rgb();
+  return blended(rows_[row], position).rgb();
 }
 
 void TokenTextView::paintData(QPainter& painter) {
@@ -143,20 +143,19 @@ void TokenTextView::paintLines(QPainter& painter) const {
     image.fill(palette().base().color());
   }
   for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
-    const Place place = places_[static_cast<std::size_t>(t)];
+    const Place place = places_[t];
     const int line = place.line - first_line_;
     if (line < 0 || line >= visible_lines_) continue;
-    lengths[static_cast<std::size_t>(line)] = place.column + 1;
-    for (int row = 0; row < rows; ++row)
-      images[static_cast<std::size_t>(line)].setPixel(place.column, row, colorOf(t, row));
+    lengths[line] = place.column + 1;
+    for (int row = 0; row < rows; ++row) images[line].setPixel(place.column, row, colorOf(t, row));
   }
   const QFontMetrics metrics(painter.font());
   for (int line = 0; line < visible_lines_; ++line) {
-    const int length = lengths[static_cast<std::size_t>(line)];
+    const int length = lengths[line];
     if (length == 0) continue;
     const QRect band(plotRect().left() + left_, plotRect().top() + line * lineHeight() + letter_.height(),
                      length * letter_.width(), rows * row_height_);
-    painter.drawImage(band, images[static_cast<std::size_t>(line)], QRect(0, 0, length, rows));
+    painter.drawImage(band, images[line], QRect(0, 0, length, rows));
     painter.setPen(mutedText(palette()));
     const int apart = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
     for (int row = 0; row < rows; row += apart)
@@ -164,8 +163,7 @@ void TokenTextView::paintLines(QPainter& painter) const {
           QRect(plotRect().left() - 6, band.top() + row * row_height_ + row_height_ / 2 - metrics.height() / 2,
                 withType(kLayerLabel) - 2, metrics.height()),
           Qt::AlignRight | Qt::AlignVCenter,
-          row == 0 ? QString("L%1").arg(rows_[0].layer->layer)
-                   : QString::number(rows_[static_cast<std::size_t>(row)].layer->layer));
+          row == 0 ? QString("L%1").arg(rows_[0].layer->layer) : QString::number(rows_[row].layer->layer));
   }
 }
 
@@ -216,8 +214,8 @@ void TokenTextView::paintLegend(QPainter& painter) {
     ++counts[row->layer->experts_TK[token.begin * static_cast<std::size_t>(row->layer->top_k)]];
   std::vector<int> experts;
   for (int e = 0; e < 65536; ++e)
-    if (counts[static_cast<std::size_t>(e)] > 0) experts.push_back(e);
-  std::ranges::stable_sort(experts, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
+    if (counts[e] > 0) experts.push_back(e);
+  std::ranges::stable_sort(experts, std::greater{}, [&](int e) { return counts[e]; });
   const QFontMetrics metrics(painter.font());
   const QString name = QString("layer %1, expert:").arg(row->layer->layer);
   int x = plotRect().left();
@@ -284,7 +282,7 @@ void TokenTextView::outline(QPainter& painter, int position, QMargins margins) c
 QStringList TokenTextView::readoutAt(QPoint position) const {
   int row = -1;
   const int token = describe ? tokenAt(position, &row) : -1;
-  const int layer = row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1;
+  const int layer = row >= 0 ? rows_[row].layer->layer : -1;
   return token < 0 ? QStringList() : describe(token, layer);
 }
 
@@ -295,7 +293,7 @@ void TokenTextView::mousePressEvent(QMouseEvent* event) {
       return emit expertChosen(legendRow()->layer->layer, chip.expert == highlight_ ? -1 : chip.expert);
   int row = -1;
   const int token = tokenAt(event->pos(), &row);
-  if (token >= 0) emit tokenChosen(token, row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1);
+  if (token >= 0) emit tokenChosen(token, row >= 0 ? rows_[row].layer->layer : -1);
 }
 
 void TokenTextView::scrollTo(int line) {
@@ -326,7 +324,7 @@ void TokenTextView::keyPressEvent(QKeyEvent* event) {
     return PlotFrame::keyPressEvent(event);
   if (last < 0) return;
   to = static_cast<int>(span_at(tokens_, static_cast<std::size_t>(std::clamp(to, 0, last))).begin);
-  const int line = places_[static_cast<std::size_t>(to)].line;
+  const int line = places_[to].line;
   if (line < first_line_ || line >= first_line_ + visible_lines_) scrollTo(line);
   emit tokenChosen(to, -1);
 }

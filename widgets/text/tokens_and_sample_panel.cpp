@@ -145,7 +145,7 @@ QStringList TokenPathPlot::readoutAt(QPoint position) const {
   if (!piece) return {};
   const auto column =
       std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece->layer; });
-  const float margin = column->layer->margin_T[static_cast<std::size_t>(position_)];
+  const float margin = column->layer->margin_T[position_];
   QStringList lines{QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
                     QString("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
   if (!is_missing(margin)) lines << QString("margin of the layer's choice %1").arg(formatValue(margin));
@@ -418,7 +418,7 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
                        .arg(expert)
                        .arg(formatPercent(shares[k]), formatValue(routed->scores_TK[slot], 3));
     if (router && expert < std::ssize(router->expert_bias))
-      line += QString(", bias %1").arg(formatValue(router->expert_bias[static_cast<std::size_t>(expert)], 2));
+      line += QString(", bias %1").arg(formatValue(router->expert_bias[expert], 2));
     lines << line;
   }
   return lines;
