@@ -267,11 +267,6 @@ void Panel::openCard(QPoint at, const QString& title, std::function<QString()> h
   connect(this, &QObject::destroyed, card, &QObject::deleteLater);
 }
 
-void Panel::setManualPage(const QString& path, const QString& title) {
-  manual_page_ = path;
-  manual_title_ = title;
-}
-
 FigureTarget Panel::target(const MetricInfo& info) const {
   FigureTarget target{.key = info};
   target.layer = selection_->layer();

@@ -46,7 +46,10 @@ class Panel : public QWidget {
 
   QWidget* header() const { return header_; }  // handle for dragging the dock
   // Page of the manual that its cards link to; an empty path: none.
-  void setManualPage(const QString& path, const QString& title);
+  void setManualPage(const QString& path, const QString& title) {
+    manual_page_ = path;
+    manual_title_ = title;
+  }
   QMenu* menu() const { return menu_; }            // menu of the header, filled whenever it opens
   void addToMenu(const QList<QAction*>& actions);  // adds entries below the panel's own
   // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area

@@ -27,12 +27,6 @@ void CurvePlot::setCurves(std::vector<Curve> curves) {
   if (next > top_ || next < 0.6 * top_) top_ = next;
 }
 
-void CurvePlot::setXAxis(const QString& caption, double low, double high) {
-  x_caption_ = caption;
-  low_ = low;
-  high_ = high;
-}
-
 void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));

@@ -22,7 +22,11 @@ class CurvePlot : public PlotFrame {
   using PlotFrame::PlotFrame;
   void setCurves(std::vector<Curve> curves);
   void setBars(bool bars) { bars_ = bars; }
-  void setXAxis(const QString& caption, double low, double high);
+  void setXAxis(const QString& caption, double low, double high) {
+    x_caption_ = caption;
+    low_ = low;
+    high_ = high;
+  }
   void setValueCaption(const QString& caption) { value_caption_ = caption; }  // shares, shown in percent
   void setMark(double x) { mark_ = x; }                                       // NaN: none
   void setMarkStep(double step) { mark_step_ = step; }                        // step of the arrow keys

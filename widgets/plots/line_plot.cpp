@@ -66,11 +66,6 @@ void LinePlot::setLogValues(bool log) {
   markDirty();
 }
 
-void LinePlot::setAtLeastShown(double low, double high) {
-  least_low_ = low;
-  least_high_ = high;
-}
-
 std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) const {
   std::vector<Column> columns;
   if (!series.history || range().empty()) return columns;

@@ -45,7 +45,11 @@ class LinePlot : public TimeAxisPlot {
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }
   void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // infinity means no error, as of an SNR
-  void setAtLeastShown(double low, double high);                       // range that the value axis always contains
+  // The range that the value axis always contains.
+  void setAtLeastShown(double low, double high) {
+    least_low_ = low;
+    least_high_ = high;
+  }
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // figure of the nearest curve
   QString csv() const;                                                   // values at the steps of the visible range

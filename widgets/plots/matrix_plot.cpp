@@ -58,16 +58,6 @@ void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
     widest_label_ = std::max(widest_label_, fontMetrics().horizontalAdvance(tick.label));
 }
 
-void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
-  column_ticks_ = std::move(ticks);
-  column_caption_ = caption;
-}
-
-void MatrixPlot::setCurrent(int row, int column) {
-  row_ = row;
-  column_ = column;
-}
-
 QMargins MatrixPlot::margins() const {
   const int above = fontMetrics().height() + kSpace8;
   return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;

@@ -25,8 +25,15 @@ class MatrixPlot : public PlotFrame {
   }
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
-  void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
-  void setCurrent(int row, int column);                // selected cell; -1: none; without a column the row is framed
+  void setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
+    column_ticks_ = std::move(ticks);
+    column_caption_ = caption;
+  }
+  // The selected cell; -1: none. Without a column the row is framed.
+  void setCurrent(int row, int column) {
+    row_ = row;
+    column_ = column;
+  }
   void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }

@@ -33,11 +33,6 @@ void ScatterPlot::fitOctaves() {
   if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // changes rarely, so that the axis does not jump
 }
 
-void ScatterPlot::setAxes(const QString& x_caption, const QString& y_caption) {
-  x_caption_ = x_caption;
-  y_caption_ = y_caption;
-}
-
 bool ScatterPlot::isDrawn(int point) const {
   return axes_ == Axes::octaves || !std::isnan(points_[point].x);
 }

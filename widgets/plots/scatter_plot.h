@@ -22,7 +22,10 @@ class ScatterPlot : public PlotFrame {
 
   explicit ScatterPlot(QWidget* parent = nullptr, Axes axes = Axes::octaves);
   void setPoints(std::vector<Point> points);  // their index is their id
-  void setAxes(const QString& x_caption, const QString& y_caption);
+  void setAxes(const QString& x_caption, const QString& y_caption) {
+    x_caption_ = x_caption;
+    y_caption_ = y_caption;
+  }
   void setLegend(const LegendScale& scale) { legend_ = scale; }
   void setCurrent(int point) { current_ = point; }
   std::function<QStringList(int point)> describe;

@@ -33,21 +33,6 @@ void XyPlot::setSeries(std::vector<Series> series) {
   y_ = niceRange(low_y, high_y, false);
 }
 
-void XyPlot::setCaptions(const QString& x, const QString& y) {
-  x_caption_ = x;
-  y_caption_ = y;
-}
-
-void XyPlot::setAtLeastShown(ValueRange x, ValueRange y) {
-  least_x_ = x;
-  least_y_ = y;
-}
-
-void XyPlot::setReference(double y, const QString& label) {
-  reference_ = y;
-  reference_label_ = label;
-}
-
 QStringList XyPlot::keyLabels() const {
   QStringList labels;
   for (const Series& s : series_) labels << s.label;

@@ -24,9 +24,19 @@ class XyPlot : public PlotFrame {
 
   using PlotFrame::PlotFrame;
   void setSeries(std::vector<Series> series);
-  void setCaptions(const QString& x, const QString& y);
-  void setAtLeastShown(ValueRange x, ValueRange y);
-  void setReference(double y, const QString& label);  // a horizontal line
+  void setCaptions(const QString& x, const QString& y) {
+    x_caption_ = x;
+    y_caption_ = y;
+  }
+  void setAtLeastShown(ValueRange x, ValueRange y) {
+    least_x_ = x;
+    least_y_ = y;
+  }
+  // A horizontal line.
+  void setReference(double y, const QString& label) {
+    reference_ = y;
+    reference_label_ = label;
+  }
 
  protected:
   QMargins margins() const override;

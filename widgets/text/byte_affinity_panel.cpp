@@ -14,11 +14,6 @@
 
 namespace moescope {
 
-void ByteStrip::setBytes(const QString& title, std::vector<ByteOfExpert> bytes) {
-  title_ = title;
-  bytes_ = std::move(bytes);
-}
-
 QSize ByteStrip::boxSize() const {
   const QFontMetrics metrics(font());
   return {std::max(24, metrics.horizontalAdvance(QStringLiteral("00.0")) + 4), plotRect().height()};

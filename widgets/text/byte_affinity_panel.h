@@ -13,7 +13,10 @@ class ByteStrip : public PlotFrame {
 
  public:
   using PlotFrame::PlotFrame;
-  void setBytes(const QString& title, std::vector<ByteOfExpert> bytes);
+  void setBytes(const QString& title, std::vector<ByteOfExpert> bytes) {
+    title_ = title;
+    bytes_ = std::move(bytes);
+  }
   QSize minimumSizeHint() const override { return {120, 44}; }
 
  protected:

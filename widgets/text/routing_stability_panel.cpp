@@ -48,13 +48,6 @@ LegendScale shareLegend(bool dark, const QString& caption) {
 
 }  // namespace
 
-void StabilityBars::setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption) {
-  caption_ = caption;
-  bars_ = std::move(bars);
-  baseline_ = baseline;
-  current_ = current_layer;
-}
-
 QRectF StabilityBars::slot(std::size_t bar) const {
   const QRectF room = plotRect();
   const double width = room.width() / static_cast<double>(std::max<std::size_t>(1, bars_.size()));

@@ -27,7 +27,12 @@ class StabilityBars : public PlotFrame {
     float stability;  // kNoValue: cannot be compared
   };
   using PlotFrame::PlotFrame;
-  void setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption);
+  void setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption) {
+    caption_ = caption;
+    bars_ = std::move(bars);
+    baseline_ = baseline;
+    current_ = current_layer;
+  }
   std::function<QStringList(int bar)> describe;
   std::function<FigureTarget(int layer)> figureOfLayer;  // figure of a layer, for the explain card
   std::optional<FigureTarget> figureAt(QPoint position) const override;

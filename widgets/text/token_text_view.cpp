@@ -45,11 +45,6 @@ void TokenTextView::setText(std::shared_ptr<const TokenFrame> text, std::vector<
   layOut();
 }
 
-void TokenTextView::setHighlight(int layer, int expert) {
-  highlight_layer_ = layer;
-  highlight_ = expert;
-}
-
 QFont TokenTextView::letters() const {
   return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
 }

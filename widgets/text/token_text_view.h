@@ -25,7 +25,11 @@ class TokenTextView : public PlotFrame {
 
   // Shows a text: with one row coloured letters, with several a line for each.
   void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);
-  void setHighlight(int layer, int expert);               // tokens of this expert keep their colour; -1: all do
+  // Tokens of this expert keep their colour; -1: all do.
+  void setHighlight(int layer, int expert) {
+    highlight_layer_ = layer;
+    highlight_ = expert;
+  }
   void setCurrent(int position) { current_ = position; }  // -1: none
   const TokenFrame* text() const { return text_.get(); }
   std::function<QStringList(int position, int layer)> describe;  // of the token that begins there

@@ -57,11 +57,6 @@ void TokenPathPlot::setPath(std::shared_ptr<const TokenFrame> text, int position
   columns_ = std::move(columns);
 }
 
-void TokenPathPlot::setCurrent(int layer, int expert) {
-  layer_ = layer;
-  expert_ = expert;
-}
-
 std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
   std::vector<Piece> pieces;
   const QRectF room = plotRect();

@@ -23,7 +23,10 @@ class TokenPathPlot : public PlotFrame {
  public:
   using PlotFrame::PlotFrame;
   void setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<TokenTextView::Row> columns);
-  void setCurrent(int layer, int expert);
+  void setCurrent(int layer, int expert) {
+    layer_ = layer;
+    expert_ = expert;
+  }
   QSize minimumSizeHint() const override { return {120, 60}; }
 
  signals:
