@@ -52,11 +52,6 @@ Metric JudgedRuns::judgedLoss(int place) const {
   return deciding_loss(*histories.front(), *histories[place]);
 }
 
-// Number of runs of the last update() that are still open: text may be painted between a change of runs and the update.
-int JudgedRuns::judged() const {
-  return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1);
-}
-
 // A lost run is judged by its training loss, where the loss shows first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
   const Conclusion& training = training_.conclusion(place);
@@ -82,22 +77,6 @@ Settlement JudgedRuns::settlement() const {
   std::vector<Conclusion> conclusions;
   for (const int place : candidates()) conclusions.push_back(conclusion(place));
   return what_settles(conclusions, room_);
-}
-
-void JudgedRuns::setShare(double share) {
-  if (std::exchange(share_, share) != share) emit changed();
-}
-
-void JudgedRuns::setLoss(Loss loss) {
-  if (std::exchange(loss_, loss) != loss) emit changed();
-}
-
-void JudgedRuns::setRoom(bool room) {
-  if (std::exchange(room_, room) != room) emit changed();
-}
-
-void JudgedRuns::setLive(bool live) {
-  if (std::exchange(live_, live) != live) emit changed();
 }
 
 }  // namespace moescope

@@ -36,13 +36,21 @@ class JudgedRuns : public QObject {
   Settlement settlement() const;
 
   double share() const { return share_; }  // share of run A's loss that matters
-  void setShare(double share);
+  void setShare(double share) {
+    if (std::exchange(share_, share) != share) emit changed();
+  }
   Loss loss() const { return loss_; }
-  void setLoss(Loss loss);
+  void setLoss(Loss loss) {
+    if (std::exchange(loss_, loss) != loss) emit changed();
+  }
   bool room() const { return room_; }  // whether another run can train beside the present ones
-  void setRoom(bool room);
+  void setRoom(bool room) {
+    if (std::exchange(room_, room) != room) emit changed();
+  }
   bool live() const { return live_; }
-  void setLive(bool live);
+  void setLive(bool live) {
+    if (std::exchange(live_, live) != live) emit changed();
+  }
   // Seconds of a step of all open runs at present; kNoValue: they do not train, or not in lock-step.
   float secondsPerStep() const { return seconds_per_step_; }
   void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
@@ -51,7 +59,9 @@ class JudgedRuns : public QObject {
   void changed();  // the judged runs or the rule have changed
 
  private:
-  int judged() const;
+  // Number of runs of the last update() that are still open: text may be painted between a change of runs and the
+  // update.
+  int judged() const { return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
 
   Selection* selection_;

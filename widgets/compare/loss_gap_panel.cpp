@@ -273,10 +273,6 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, Judge
   keepState("every_step", shown_);
 }
 
-QString LossGapPanel::status() const {
-  return timeStatus(selection_->step(), false);
-}
-
 // Of checkpoints all batches are judged: none, so that no part of them is marked.
 StepRange LossGapPanel::judgedSteps() const {
   if (onTheSameTexts(*selection_)) return {};

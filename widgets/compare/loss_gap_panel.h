@@ -80,7 +80,7 @@ class LossGapPanel : public Panel {
   QString explain() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return timeStatus(selection_->step(), false); }
   Answer answer() const override;
 
  private:

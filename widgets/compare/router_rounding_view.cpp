@@ -124,10 +124,6 @@ void RouterRoundingView::showLayers(bool layers) {
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
 }
 
-void RouterRoundingView::showMargins(bool margins) {
-  margins_->setVisible(margins);
-}
-
 std::shared_ptr<const TelemetryFrame> RouterRoundingView::frame() const {
   const History* history = selection_->history();
   auto frame = history ? history->gradient_frame_at(selection_->step()) : nullptr;

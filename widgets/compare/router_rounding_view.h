@@ -19,9 +19,9 @@ class RouterRoundingView : public QWidget {
  public:
   explicit RouterRoundingView(Selection* selection, QWidget* parent = nullptr);
 
-  void showLayers(bool layers);    // layer x rounding at the cursor's step in place of curves over steps
-  void showMargins(bool margins);  // the margins beside them
-  QStringList answers() const;     // long to short; empty: nothing was measured
+  void showLayers(bool layers);  // layer x rounding at the cursor's step in place of curves over steps
+  void showMargins(bool margins) { margins_->setVisible(margins); }  // the margins beside them
+  QStringList answers() const;                                       // long to short; empty: nothing was measured
   QString csv() const;
   // The step of the shown figures; -1: there are none.
   std::int64_t shownStep() const;

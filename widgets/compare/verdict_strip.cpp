@@ -240,14 +240,6 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
   }
 }
 
-void VerdictStrip::resizeEvent(QResizeEvent*) {
-  place();
-}
-
-void VerdictStrip::showEvent(QShowEvent*) {
-  fill();
-}
-
 bool VerdictStrip::event(QEvent* event) {
   if (event->type() == QEvent::ApplicationFontChange) {
     settle_->setFont(typeFont(QApplication::font(), Type::secondary));

@@ -29,8 +29,8 @@ class VerdictStrip : public QWidget {
 
  protected:
   void paintEvent(QPaintEvent* event) override;
-  void resizeEvent(QResizeEvent* event) override;
-  void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent*) override { place(); }
+  void showEvent(QShowEvent*) override { fill(); }
   bool event(QEvent* event) override;
 
  private:

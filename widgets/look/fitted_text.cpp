@@ -41,18 +41,6 @@ void FittedLabel::setAlignment(Qt::Alignment alignment) {
   update();
 }
 
-QString FittedLabel::shownText() const {
-  return fittingText(texts_, fontMetrics(), width());
-}
-
-QSize FittedLabel::sizeHint() const {
-  return {fontMetrics().horizontalAdvance(texts_.value(0)), fontMetrics().height()};
-}
-
-QSize FittedLabel::minimumSizeHint() const {
-  return {0, fontMetrics().height()};
-}
-
 void FittedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setPen(palette().color(isEnabled() ? QPalette::Active : QPalette::Disabled, role_));

@@ -22,10 +22,10 @@ class FittedLabel : public QWidget {
   void setTexts(const QStringList& texts);  // long to short
   void setRole(QPalette::ColorRole role);   // colour role of the text; Text by default
   void setAlignment(Qt::Alignment alignment);
-  QString shownText() const;
+  QString shownText() const { return fittingText(texts_, fontMetrics(), width()); }
   QString text() const { return texts_.value(0); }
-  QSize sizeHint() const override;
-  QSize minimumSizeHint() const override;
+  QSize sizeHint() const override { return {fontMetrics().horizontalAdvance(texts_.value(0)), fontMetrics().height()}; }
+  QSize minimumSizeHint() const override { return {0, fontMetrics().height()}; }
 
  protected:
   void paintEvent(QPaintEvent* event) override;

@@ -417,23 +417,11 @@ bool Panel::hasSteps(PlotFrame* plot) const {
   return false;
 }
 
-void Panel::followSelection(PlotFrame* plot) {
-  connect(selection_, &Selection::changed, plot, &PlotFrame::markDirty);
-}
-
 void Panel::addOption(QWidget* control) {
   const bool hidden = control->isHidden() && control->testAttribute(Qt::WA_WState_ExplicitShowHide);
   control->setParent(menu_controls_);
   control->setVisible(!hidden);
   controls_.push_back({control, nullptr});
-}
-
-void Panel::addOption(QAction* action) {
-  options_ << action;
-}
-
-void Panel::addToMenu(const QList<QAction*>& actions) {
-  window_actions_ << actions;
 }
 
 // Fills the menu: entries for the controls are made anew, actions of panel and window are kept.

@@ -50,8 +50,8 @@ class Panel : public QWidget {
     manual_page_ = path;
     manual_title_ = title;
   }
-  QMenu* menu() const { return menu_; }            // menu of the header, filled whenever it opens
-  void addToMenu(const QList<QAction*>& actions);  // adds entries below the panel's own
+  QMenu* menu() const { return menu_; }  // menu of the header, filled whenever it opens
+  void addToMenu(const QList<QAction*>& actions) { window_actions_ << actions; }  // adds entries below the panel's own
   // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area
   // below the header.
   QString caption() const;
@@ -91,7 +91,7 @@ class Panel : public QWidget {
   void addControl(QWidget* control);
   // Adds a rarely used control as an entry of the menu only, unless it is hidden.
   void addOption(QWidget* control);
-  void addOption(QAction* action);
+  void addOption(QAction* action) { options_ << action; }
 
   // A list of choices, named for screen readers; not yet in the header.
   QComboBox* makeChoice(const QStringList& items, const QString& name, const QString& tip = {});
@@ -104,7 +104,7 @@ class Panel : public QWidget {
   // Whether the active run has steps; otherwise sets a notice in the plot.
   bool hasSteps(PlotFrame* plot) const;
   // Refills the plot when data, time or focus of the selection change.
-  void followSelection(PlotFrame* plot);
+  void followSelection(PlotFrame* plot) { connect(selection_, &Selection::changed, plot, &PlotFrame::markDirty); }
 
   // One sentence under the header, read while painting.
   struct Answer {

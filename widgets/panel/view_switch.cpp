@@ -29,10 +29,6 @@ ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(pare
   setCurrent(0);
 }
 
-int ViewSwitch::current() const {
-  return group_->checkedId();
-}
-
 void ViewSwitch::setCurrent(int index) {
   group_->button(std::clamp(index, 0, static_cast<int>(group_->buttons().size()) - 1))->setChecked(true);
 }

@@ -12,7 +12,7 @@ class ViewSwitch : public QWidget {
 
  public:
   explicit ViewSwitch(const QStringList& names, QWidget* parent = nullptr);
-  int current() const;
+  int current() const { return group_->checkedId(); }
   void setCurrent(int index);  // clamped
   void setName(int index, const QString& name);
 

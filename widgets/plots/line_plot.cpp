@@ -294,10 +294,6 @@ void LinePlot::chooseEnds() {
   if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
 }
 
-void LinePlot::paintNames(QPainter& painter) const {
-  ends_ ? paintEnds(painter) : paintSeriesLegend(painter);
-}
-
 // Paints names and values at the ends of the curves, moved apart where the ends are close.
 void LinePlot::paintEnds(QPainter& painter) const {
   const QRect plot = plotRect();

@@ -90,7 +90,7 @@ class LinePlot : public TimeAxisPlot {
   // The name and the value at the end of a curve, long to short.
   QStringList endForms(const Named& curve) const;
   void chooseEnds();
-  void paintNames(QPainter& painter) const;
+  void paintNames(QPainter& painter) const { ends_ ? paintEnds(painter) : paintSeriesLegend(painter); }
   void paintEnds(QPainter& painter) const;
   void paintSeriesLegend(QPainter& painter) const;
   void paintReferences(QPainter& painter) const;

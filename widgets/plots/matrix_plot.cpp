@@ -63,11 +63,6 @@ QMargins MatrixPlot::margins() const {
   return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;
 }
 
-// The row of the caption, above the headings of the columns.
-QRect MatrixPlot::captionRow() const {
-  return {0, 0, width(), fontMetrics().height()};
-}
-
 QRect MatrixPlot::cellsRect() const {
   QRect plot = plotRect();
   if (!square_ || rows_ == 0 || columns_ == 0) return plot;

@@ -59,7 +59,8 @@ class MatrixPlot : public PlotFrame {
 
  protected:
   QMargins margins() const override;
-  QRect captionRow() const override;
+  // The row of the caption, above the headings of the columns.
+  QRect captionRow() const override { return {0, 0, width(), fontMetrics().height()}; }
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

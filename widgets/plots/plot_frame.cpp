@@ -96,10 +96,6 @@ void PlotFrame::markDirty() {
   update();
 }
 
-QRect PlotFrame::plotRect() const {
-  return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0);
-}
-
 Axis PlotFrame::axisAcross(double low, double high, bool log) const {
   const QRect plot = plotRect();
   return {low, high, plot.left() + 0.0, plot.right() + 0.0, log};
@@ -257,10 +253,6 @@ void PlotFrame::takeType() {
 bool PlotFrame::event(QEvent* event) {
   if (event->type() == QEvent::ApplicationFontChange) takeType();
   return QWidget::event(event);
-}
-
-void PlotFrame::resizeEvent(QResizeEvent*) {
-  dirty_ = true;
 }
 
 int PlotFrame::withType(double pixels) const {

@@ -75,7 +75,7 @@ class PlotFrame : public QWidget {
   virtual void paintPrintedOverlay(QPainter&) {}  // paints what exported pictures have of the overlay
   virtual void paintMarks(QPainter&) {}           // paints over the data, without their clip
 
-  QRect plotRect() const;
+  QRect plotRect() const { return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0); }
   // Axes over the plot, from its left edge to its right one, and from its lower edge to its upper one.
   Axis axisAcross(double low, double high, bool log = false) const;
   Axis axisUp(double low, double high, bool log = false) const;
@@ -127,7 +127,7 @@ class PlotFrame : public QWidget {
   void leaveEvent(QEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
   void changeEvent(QEvent* event) override;
-  void resizeEvent(QResizeEvent*) override;
+  void resizeEvent(QResizeEvent*) override { dirty_ = true; }
   bool event(QEvent* event) override;
 
   QPoint mouse_{-1, -1};  // position of the mouse; negative: outside

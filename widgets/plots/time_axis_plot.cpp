@@ -37,10 +37,6 @@ void TimeAxisPlot::setLogSteps(bool log) {
   markDirty();
 }
 
-void TimeAxisPlot::setStepLabelsShown(bool shown) {
-  if (std::exchange(labels_shown_, shown) != shown) markDirty();
-}
-
 QMargins TimeAxisPlot::margins() const {
   const int rows = isLow() ? 0 : legend_rows_;
   const int above = rows > 0 ? rows * legendRow() + kSpace8 : kSpace8;
@@ -65,23 +61,6 @@ std::vector<Tick> TimeAxisPlot::stepTicks() const {
   const int most = std::max(3, plotRect().width() / withType(64));
   if (!log_steps_) return integerTicks(range().first, range().last, most);
   return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most);
-}
-
-double TimeAxisPlot::warp(double step) const {
-  return log_steps_ ? std::log10(std::max(0.5, step + 1)) : step;
-}
-
-double TimeAxisPlot::unwarp(double coordinate) const {
-  return log_steps_ ? std::pow(10.0, coordinate) - 1 : coordinate;
-}
-
-// Adds half a step at both ends, so that each step has an equal cell on the linear axis.
-double TimeAxisPlot::low() const {
-  return warp(range().first - 0.5);
-}
-
-double TimeAxisPlot::high() const {
-  return warp(std::max(range().first, range().last) + 0.5);
 }
 
 double TimeAxisPlot::xOf(double step) const {
@@ -214,10 +193,6 @@ bool TimeAxisPlot::event(QEvent* event) {
     return true;
   }
   return PlotFrame::event(event);
-}
-
-void TimeAxisPlot::clickedAt(QPoint position) {
-  selection_->setStep(stepAt(position.x()));
 }
 
 void TimeAxisPlot::zoomAbout(double x, double factor) {

@@ -18,7 +18,9 @@ class TimeAxisPlot : public PlotFrame {
   void setLogSteps(bool log);
   bool logSteps() const { return log_steps_; }
   // Hides the labels if another plot with the same axis is right below.
-  void setStepLabelsShown(bool shown);
+  void setStepLabelsShown(bool shown) {
+    if (std::exchange(labels_shown_, shown) != shown) markDirty();
+  }
   // Notes beside the caption of the axis, set in refill, from long to short: "mean of 12 per column".
   void setStepNotes(const QStringList& notes) { step_notes_ = notes; }
 
@@ -27,7 +29,7 @@ class TimeAxisPlot : public PlotFrame {
   double xOf(double step) const;        // centre of a step, widget pixels
   std::int64_t stepAt(double x) const;  // step at x, clamped to the range
   void paintStepAxis(QPainter& painter) const;
-  virtual void clickedAt(QPoint position);
+  virtual void clickedAt(QPoint position) { selection_->setStep(stepAt(position.x())); }
 
   QMargins margins() const override;
   QRect bandAbove() const {  // area above the plot, for the legend
@@ -60,10 +62,11 @@ class TimeAxisPlot : public PlotFrame {
   enum class Drag { none, pressed, box, pan };
   // Axis coordinate: the step itself, or log10(step + 1).
   std::vector<Tick> stepTicks() const;
-  double warp(double step) const;
-  double unwarp(double coordinate) const;
-  double low() const;
-  double high() const;
+  double warp(double step) const { return log_steps_ ? std::log10(std::max(0.5, step + 1)) : step; }
+  double unwarp(double coordinate) const { return log_steps_ ? std::pow(10.0, coordinate) - 1 : coordinate; }
+  // Adds half a step at both ends, so that each step has an equal cell on the linear axis.
+  double low() const { return warp(range().first - 0.5); }
+  double high() const { return warp(std::max(range().first, range().last) + 0.5); }
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
   const std::vector<Mark>& marks();

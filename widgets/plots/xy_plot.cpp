@@ -43,10 +43,6 @@ QMargins XyPlot::margins() const {
   return {axisLabelWidth(), keyBeside(y_caption_, keyLabels(), kLineSwatch).height, 12, axisLabelHeight()};
 }
 
-QPointF XyPlot::place(const QPointF& point) const {
-  return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())};
-}
-
 void XyPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());

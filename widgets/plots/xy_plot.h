@@ -47,7 +47,7 @@ class XyPlot : public PlotFrame {
  private:
   Axis xAxis() const { return axisAcross(x_.low, x_.high); }
   Axis yAxis() const { return axisUp(y_.low, y_.high); }
-  QPointF place(const QPointF& point) const;
+  QPointF place(const QPointF& point) const { return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())}; }
   QStringList keyLabels() const;
   double lineWidth() const;
   void paintKey(QPainter& painter) const;

@@ -64,14 +64,6 @@ QString Selection::stepCount(int steps) const {
   return QString("%1 %2").arg(steps).arg(stepWord() == "batch" ? QString("batches") : QString("steps"));
 }
 
-void Selection::setNoiseTwins(std::vector<bool> twins) {
-  if (std::exchange(noise_twins_, twins) != twins) emit dataChanged();
-}
-
-bool Selection::isNoiseTwin(int run) const {
-  return run < std::ssize(noise_twins_) && noise_twins_[run];
-}
-
 const History* Selection::history() const {
   return run_ < static_cast<int>(histories_.size()) ? histories_[run_].get() : nullptr;
 }
@@ -103,10 +95,6 @@ void Selection::setFollowing(bool follow) {
   if (!moved) emit timeChanged();
 }
 
-void Selection::setGrowing(bool growing) {
-  if (std::exchange(growing_, growing) != growing) emit timeChanged();
-}
-
 void Selection::setRange(StepRange range) {
   const StepRange all = history() ? history()->steps() : StepRange{};
   if (all.empty()) return;
@@ -134,14 +122,6 @@ const Selection::FrameCache& Selection::frames() const {
     frames_.quant_frame = now->quant_frame_at(step_);
   }
   return frames_;
-}
-
-std::shared_ptr<const TelemetryFrame> Selection::frame() const {
-  return frames().frame;
-}
-
-std::shared_ptr<const TelemetryFrame> Selection::quantFrame() const {
-  return frames().quant_frame;
 }
 
 void Selection::setLayer(int layer) {
@@ -174,10 +154,6 @@ void Selection::setTensor(OperandPlace tensor) {
 void Selection::takeTensorAlong() {
   const GemmClass of = tensor_.gemm_class();
   if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;
-}
-
-void Selection::setHoverStep(std::int64_t step) {
-  if (std::exchange(hover_step_, step) != step) emit hoverStepChanged();
 }
 
 void Selection::refresh() {

@@ -25,9 +25,11 @@ class Selection : public QObject {
   int run() const { return run_; }
   void setRun(int run);
   // Sets which runs are noise twins of run A; the others are not.
-  void setNoiseTwins(std::vector<bool> twins);
+  void setNoiseTwins(std::vector<bool> twins) {
+    if (std::exchange(noise_twins_, twins) != twins) emit dataChanged();
+  }
   const std::vector<bool>& noiseTwins() const { return noise_twins_; }
-  bool isNoiseTwin(int run) const;
+  bool isNoiseTwin(int run) const { return run < std::ssize(noise_twins_) && noise_twins_[run]; }
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
   std::int64_t step() const { return step_; }  // the cursor's step
@@ -37,7 +39,9 @@ class Selection : public QObject {
   QString stepWord() const;                  // "step"; of a checkpoint, whose steps are batches of text, "batch"
   QString stepCount(int steps) const;        // "50 steps"; of a checkpoint "50 batches"
   bool growing() const { return growing_; }  // whether new steps arrive
-  void setGrowing(bool growing);
+  void setGrowing(bool growing) {
+    if (std::exchange(growing_, growing) != growing) emit timeChanged();
+  }
   StepRange range() const { return range_; }  // visible range of all time axes
   void setRange(StepRange range);             // zooms or pans
   void fitRange();                            // shows all steps and follows new ones
@@ -55,12 +59,14 @@ class Selection : public QObject {
 
   // The newest frame with arrays, and with quantization statistics, at or before step(). Unpacked once for all panels;
   // nullptr: none.
-  std::shared_ptr<const TelemetryFrame> frame() const;
-  std::shared_ptr<const TelemetryFrame> quantFrame() const;
+  std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
+  std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
 
   // Crosshair shared by the time axes; -1: nowhere.
   std::int64_t hoverStep() const { return hover_step_; }
-  void setHoverStep(std::int64_t step);
+  void setHoverStep(std::int64_t step) {
+    if (std::exchange(hover_step_, step) != step) emit hoverStepChanged();
+  }
 
   // Estimated time of the first step of the open runs, for panels that wait for it; nullopt: not known.
   std::optional<double> firstStepSeconds() const { return first_step_seconds_; }

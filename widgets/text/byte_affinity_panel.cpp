@@ -151,10 +151,6 @@ Panel::Answer ByteAffinityPanel::answer() const {
            QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
 }
 
-QString ByteAffinityPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, false) : QString();
-}
-
 QString ByteAffinityPanel::csv() const {
   QString text = QStringLiteral("step,layer,expert,byte,slots,share of the expert,lift\n");
   const auto frame =

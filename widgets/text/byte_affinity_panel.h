@@ -38,7 +38,7 @@ class ByteAffinityPanel : public Panel {
   QString csv() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return frame_ ? timeStatus(frame_->step, false) : QString(); }
   Answer answer() const override;
 
  private:

@@ -238,10 +238,6 @@ float RoutingStabilityPanel::baseline() const {
   return wholeSets() ? unchanged_baseline(info.top_k, info.n_experts) : stability_baseline(info.top_k, info.n_experts);
 }
 
-QString RoutingStabilityPanel::valueCaption() const {
-  return wholeSets() ? QString("tokens unchanged") : QString("choices unchanged");
-}
-
 QString RoutingStabilityPanel::whyNoTrack() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();

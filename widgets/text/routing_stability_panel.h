@@ -75,7 +75,7 @@ class RoutingStabilityPanel : public Panel {
 
   bool wholeSets() const { return figure_->currentIndex() == 0; }
   float baseline() const;
-  QString valueCaption() const;
+  QString valueCaption() const { return wholeSets() ? QString("tokens unchanged") : QString("choices unchanged"); }
   EarlierStep earlier() const;
   HistoryPtr active() const;
   void markAll();

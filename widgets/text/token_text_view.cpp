@@ -114,10 +114,6 @@ QColor TokenTextView::blended(const Row& row, int position) const {
   return mixedColor(ground, row.colors.of(highlight_), place == experts ? 0.95 : 0.5);
 }
 
-QRgb TokenTextView::colorOf(int position, int row) const {
-  return blended(rows_[row], position).rgb();
-}
-
 void TokenTextView::paintData(QPainter& painter) {
   layOut();
   if (!text_ || rows_.empty()) return;

@@ -35,7 +35,7 @@ class TokenTextView : public PlotFrame {
   std::function<QStringList(int position, int layer)> describe;  // of the token that begins there
   // Where the character of byte `position` is drawn; null: scrolled out of sight.
   QRect cellOf(int position) const;
-  QRgb colorOf(int position, int row) const;
+  QRgb colorOf(int position, int row) const { return blended(rows_[row], position).rgb(); }
 
  signals:
   void tokenChosen(int position, int layer);  // its first byte
