@@ -2,8 +2,6 @@
 // last.
 #pragma once
 
-#include <QElapsedTimer>
-#include <QObject>
 #include <QTimer>
 
 namespace moescope {
@@ -14,17 +12,15 @@ class Throttle : public QObject {
  public:
   explicit Throttle(int interval_ms, QObject* parent = nullptr);
 
-  void change();                   // emits passed(), now or later
-  void forget() { last_.stop(); }  // drops a waiting change
+  void change();                       // emits passed(), now or later
+  void forget() { waiting_ = false; }  // drops a waiting change
 
  signals:
   void passed();
 
  private:
-  void pass();
-
-  QElapsedTimer since_passed_;
-  QTimer last_;  // timer for the last change
+  QTimer rest_;  // runs until the next change may pass
+  bool waiting_ = false;
 };
 
 }  // namespace moescope
