@@ -99,7 +99,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::followOrigin);
 
   by_layer_ = makeToggle("by layer", "Layers and groups of tensors of the active run at the cursor's step");
-  connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
+  connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showFigure);
   addOption(by_layer_);
   minus_a_ = makeToggle("minus A", "The active run's figures minus run A's; for run A itself its own");
   minus_a_->hide();
@@ -247,11 +247,6 @@ bool GradientErrorPanel::measured() const {
 
 void GradientErrorPanel::showButton() {
   measure_->setVisible(live_ && selection_->history() && !measured());
-}
-
-void GradientErrorPanel::showLayers(bool layers) {
-  by_layer_->setChecked(layers);
-  showFigure();
 }
 
 void GradientErrorPanel::showFigure() {

@@ -32,7 +32,6 @@ class GradientErrorPanel : public Panel {
   Answer answer() const override;
 
  private:
-  void showLayers(bool layers);  // shows layers x tensors of the active run in place of the whole models of all runs
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool pinned() const { return pinned_->isChecked(); }  // against an FP32 pass with the run's experts
   Metric shownMetric() const;                           // as chosen
@@ -41,6 +40,7 @@ class GradientErrorPanel : public Panel {
   void followOrigin();
   QString predictionCaption() const;
   std::optional<FigureOfPieces> overTexts(Metric metric) const;
+  // Shows layers x tensors of the active run in place of the whole models of all runs, if that is chosen.
   void showFigure();
   Answer answerOfPredictions() const;
   Answer answerOfCheckpoints() const;

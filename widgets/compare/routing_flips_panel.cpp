@@ -205,7 +205,6 @@ void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {
-  by_layer_->setChecked(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(layers_) : lines_);
   router_->showLayers(layers);
 }

@@ -17,8 +17,6 @@
 namespace moescope {
 namespace {
 
-using State = QStyle::State;
-
 bool has(const QWidget* widget, const char* property) {
   return widget && widget->property(property).toBool();
 }

@@ -12,12 +12,7 @@ namespace {
 // Sizes in pixels; until a theme is applied those of DejaVu Sans of 9 points at 96 dpi.
 struct UsualType {
   double line = 14, size = 12;
-};
-
-UsualType& usualType() {
-  static UsualType type;
-  return type;
-}
+} usual_type;
 
 class FontFollower : public QObject {
  public:
@@ -39,12 +34,12 @@ class FontFollower : public QObject {
 }  // namespace
 
 void setUsualType(const QFont& font) {
-  usualType() = {QFontMetrics(font).height() + 0.0, QFontInfo(font).pixelSize() + 0.0};
+  usual_type = {QFontMetrics(font).height() + 0.0, QFontInfo(font).pixelSize() + 0.0};
 }
 
 double typeScale(const QFontMetrics& metrics) {
-  const double enlarged = QFontInfo(QApplication::font()).pixelSize() / usualType().size;
-  return std::max({1.0, enlarged, metrics.height() / usualType().line});
+  const double enlarged = QFontInfo(QApplication::font()).pixelSize() / usual_type.size;
+  return std::max({1.0, enlarged, metrics.height() / usual_type.line});
 }
 
 int withType(double pixels, const QFontMetrics& metrics) {

@@ -86,22 +86,6 @@ double logPosition(double share, double lowest) {
   return share <= lowest ? 0 : 1 - std::log10(share) / std::log10(lowest);
 }
 
-QColor gridColor(const QPalette& palette) {
-  return QColor(colors(palette).grid);
-}
-
-QColor axisColor(const QPalette& palette) {
-  return QColor(colors(palette).axis);
-}
-
-QColor mutedText(const QPalette& palette) {
-  return QColor(colors(palette).ink2);
-}
-
-QColor cursorColor(bool dark) {
-  return QColor(colors(dark).ink);
-}
-
 QColor textOn(QRgb background) {
   return QColor(contrast(background, kBlack) >= contrast(background, kPaper) ? kBlack : kPaper);
 }
@@ -112,10 +96,6 @@ QBrush fineHatch(const QColor& color) {
   tile.fill(Qt::transparent);
   for (int i = 0; i < kPeriod; ++i) tile.setPixelColor(i, kPeriod - 1 - i, color);
   return QBrush(tile);
-}
-
-QColor hatchOnZeroLoad(bool dark) {
-  return QColor(colors(dark).zero_load_hatch);
 }
 
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {

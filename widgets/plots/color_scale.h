@@ -49,15 +49,26 @@ double logPosition(double share, double lowest);
 QColor seriesColor(int index, bool dark);
 Qt::PenStyle seriesLine(int index);
 
-QColor gridColor(const QPalette& palette);
-QColor mutedText(const QPalette& palette);
-QColor axisColor(const QPalette& palette);
-QColor cursorColor(bool dark);  // colour of cursor and selected cell, drawn on a halo
+inline QColor gridColor(const QPalette& palette) {
+  return colors(palette).grid;
+}
+inline QColor mutedText(const QPalette& palette) {
+  return colors(palette).ink2;
+}
+inline QColor axisColor(const QPalette& palette) {
+  return colors(palette).axis;
+}
+// The colour of cursor and selected cell, drawn on a halo.
+inline QColor cursorColor(bool dark) {
+  return colors(dark).ink;
+}
 // Black or white, whichever reads better on `background`.
 QColor textOn(QRgb background);
 // A brush of fine diagonal lines for cells without tokens: one passes through every cell of 2 x 2 pixels.
 QBrush fineHatch(const QColor& color);
-QColor hatchOnZeroLoad(bool dark);
+inline QColor hatchOnZeroLoad(bool dark) {
+  return colors(dark).zero_load_hatch;
+}
 
 // A scale of colours with its labels (value = position 0..1). `beyond`: values outside the scale have the end colours.
 // Swatches explain special cells.
