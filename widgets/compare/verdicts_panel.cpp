@@ -9,9 +9,7 @@
 
 #include "core/numerics/kernel_names.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/style.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -82,27 +80,21 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
 
   auto* choices = new QWidget(this);
   auto* row = plainRow(choices, kSpace8);
-  loss_ = new FlatCombo(choices);
-  loss_->addItems({"training loss", "validation loss"});
-  loss_->setAccessibleName("Judged loss");
-  loss_->setToolTip(
+  loss_ = makeChoice(
+      {"training loss", "validation loss"}, "Judged loss",
       "The loss whose gap is judged. By default the validation loss where it is measured, else the training loss");
   connect(loss_, &QComboBox::activated, this, [this](int index) {
     judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
   });
-  matters_ = new FlatCombo(choices);
+  matters_ = makeChoice({}, "Gap that matters",
+                        "A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
+                        "BF16 that DeepSeek-V3 calls within training randomness");
   for (const double share : kShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
-  matters_->setAccessibleName("Gap that matters");
-  matters_->setToolTip(
-      "A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
-      "BF16 that DeepSeek-V3 calls within training randomness");
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { judged_->setShare(matters_->currentData().toDouble()); });
-  for (QComboBox* box : {loss_, matters_}) {
-    box->setProperty(kFlatProperty, true);
-    row->addWidget(box);
-  }
+  row->addWidget(loss_);
+  row->addWidget(matters_);
   addControl(choices);
   auto* copy_button = new QPushButton("Copy table", this);
   copy_button->setToolTip("Copies the table, tab-separated");

@@ -6,7 +6,6 @@
 
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -22,12 +21,10 @@ constexpr std::int64_t kStepsBack = 1000;  // steps back in which an earlier val
 FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent)
     : Panel(selection, title, metric_info(figures.at(0).curves.at(0).first).provenance, parent),
       figures_(std::move(figures)) {
-  layers_ = new FlatCombo(this);
-  layers_->addItems({"mean of layers", "chosen layer"});
+  layers_ = makeChoice({"mean of layers", "chosen layer"}, "Layers");
   const bool knows_worst = std::ranges::any_of(figures_, [](const Figure& figure) { return figure.worst.has_value(); });
   if (knows_worst) layers_->addItem("worst layer");
   layers_->setCurrentIndex(knows_worst ? kWorst : kMean);
-  layers_->setAccessibleName("Layers");
   addControl(layers_);
 
   auto* row = new QWidget(this);

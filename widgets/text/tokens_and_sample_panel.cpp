@@ -15,7 +15,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/flat_combo.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -198,10 +197,8 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
-    what_ = new FlatCombo(this);
-    what_->setAccessibleName("Displayed text");
-    what_->setToolTip("The probe text, or the newest passage of the data that was trained on, by domain");
-    what_->addItem("probe");
+    what_ = makeChoice({"probe"}, "Displayed text",
+                       "The probe text, or the newest passage of the data that was trained on, by domain");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
       stack_->setCurrentWidget(view_);
       view_->markDirty();
