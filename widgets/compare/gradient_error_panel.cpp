@@ -387,17 +387,13 @@ LegendScale GradientErrorPanel::legend() const {
                      .caption = cosine() ? QString("cosine") : QString("SNR dB"),
                      .beyond = true,
                      .first_code = minusA() ? 2 : 1};
-  const auto tick = [&](double value) {
+  const double most = cosine() ? kMaxCosine : kMaxLostDb;
+  const std::vector<double> values = minusA()   ? std::vector{-most, -most / 2, 0.0, most / 2, most}
+                                     : cosine() ? std::vector{0.0, 0.9, 0.99, 0.999, 0.9999}
+                                                : std::vector{0.0, 20.0, 40.0, 60.0};
+  for (const double value : values)
     legend.ticks.push_back(
         {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
-  };
-  const double most = cosine() ? kMaxCosine : kMaxLostDb;
-  if (minusA())
-    for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
-  else if (cosine())
-    for (const double value : {0.0, 0.9, 0.99, 0.999, 0.9999}) tick(value);
-  else
-    for (const double value : {0.0, 20.0, 40.0, 60.0}) tick(value);
   return legend;
 }
 

@@ -54,17 +54,8 @@ QColor colorOf(const VerdictRow& row, bool dark) {
 }  // namespace
 
 Sign signOf(VerdictWord word) {
-  switch (word) {
-    case VerdictWord::good_enough:
-    case VerdictWord::better:
-      return Sign::good;
-    case VerdictWord::worse:
-      return Sign::bad;
-    case VerdictWord::not_told_apart:
-    case VerdictWord::too_early:
-      break;
-  }
-  return Sign::unsure;
+  if (word == VerdictWord::good_enough || word == VerdictWord::better) return Sign::good;
+  return word == VerdictWord::worse ? Sign::bad : Sign::unsure;
 }
 
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color) {

@@ -9,7 +9,13 @@ namespace moescope {
 
 namespace {
 
-constexpr char16_t kOpenBox = 0x2423, kReturn = 0x21b5, kTab = 0x2192, kCarriage = 0x240d, kBullet = 0x25a1;
+constexpr struct {
+  char byte;
+  char16_t glyph;
+  const char* name;
+} kWhiteSpace[] = {
+    {' ', 0x2423, "space"}, {'\n', 0x21b5, "line feed"}, {'\t', 0x2192, "tab"}, {'\r', 0x240d, "carriage return"}};
+constexpr char16_t kBullet = 0x25a1;
 constexpr char16_t kLeftGuillemet = 0x2039, kRightGuillemet = 0x203a;
 
 QString glyphs(std::string_view bytes) {
@@ -25,34 +31,16 @@ QString glyphs(std::string_view bytes) {
 }  // namespace
 
 QString byteGlyph(std::uint8_t byte) {
-  switch (byte) {
-    case ' ':
-      return QChar(kOpenBox);
-    case '\n':
-      return QChar(kReturn);
-    case '\t':
-      return QChar(kTab);
-    case '\r':
-      return QChar(kCarriage);
-    default:
-      return byte > 0x20 && byte < 0x7f ? QString(QLatin1Char(static_cast<char>(byte))) : QString(QChar(kBullet));
-  }
+  for (const auto& each : kWhiteSpace)
+    if (each.byte == byte) return QChar(each.glyph);
+  return byte > 0x20 && byte < 0x7f ? QChar(byte) : QChar(kBullet);
 }
 
 QString byteName(std::uint8_t byte) {
-  switch (byte) {
-    case ' ':
-      return QStringLiteral("space");
-    case '\n':
-      return QStringLiteral("line feed");
-    case '\t':
-      return QStringLiteral("tab");
-    case '\r':
-      return QStringLiteral("carriage return");
-    default:
-      if (byte > 0x20 && byte < 0x7f) return QStringLiteral("'%1'").arg(QLatin1Char(static_cast<char>(byte)));
-      return QStringLiteral("0x%1").arg(byte, 2, 16, QLatin1Char('0'));
-  }
+  for (const auto& each : kWhiteSpace)
+    if (each.byte == byte) return QLatin1String(each.name);
+  if (byte > 0x20 && byte < 0x7f) return QStringLiteral("'%1'").arg(QChar(byte));
+  return QStringLiteral("0x%1").arg(byte, 2, 16, QLatin1Char('0'));
 }
 
 QString longCharacter(std::string_view bytes, std::size_t at) {

@@ -71,6 +71,7 @@ QString nvfp4Label(const Nvfp4Scaling& scaling) {
 }  // namespace
 
 QString operandFormatLabel(const OperandFormat& format) {
+  constexpr const char* kScales[] = {"one scale", "a scale per row", "blocks of 1 x 128", "blocks of 128 x 128"};
   QString text;
   switch (format.scheme) {
     case QuantScheme::fp32:
@@ -79,20 +80,8 @@ QString operandFormatLabel(const OperandFormat& format) {
       text = QStringLiteral("BF16");
       break;
     case QuantScheme::fp8:
-      text = QStringLiteral("FP8 ") + elementFormatLabel(format.element) + QStringLiteral(", ");
-      switch (format.granularity) {
-        case ScaleGranularity::tensor:
-          text += QString("one scale");
-          break;
-        case ScaleGranularity::row:
-          text += QString("a scale per row");
-          break;
-        case ScaleGranularity::block_1x128:
-          text += QString("blocks of 1 x 128");
-          break;
-        case ScaleGranularity::block_128x128:
-          text += QString("blocks of 128 x 128");
-      }
+      text = QStringLiteral("FP8 %1, %2")
+                 .arg(elementFormatLabel(format.element), QLatin1String(kScales[static_cast<int>(format.granularity)]));
       break;
     case QuantScheme::mx:
       text = mxName(format) + QStringLiteral(", %1, ").arg(scaleRuleLabel(format.rule)) +

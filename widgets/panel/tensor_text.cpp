@@ -1,6 +1,5 @@
 #include "widgets/panel/tensor_text.h"
 
-#include <QCoreApplication>
 #include <QStringList>
 #include <algorithm>
 #include <iterator>
@@ -56,10 +55,7 @@ std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class) {
 
 QString gemmClassLabel(GemmClass gemm_class) {
   static constexpr const char* kLabels[kNumQuantClasses] = {
-      QT_TRANSLATE_NOOP("Panel", "routed experts"), QT_TRANSLATE_NOOP("Panel", "shared experts"),
-      QT_TRANSLATE_NOOP("Panel", "dense FFN"),      QT_TRANSLATE_NOOP("Panel", "attention"),
-      QT_TRANSLATE_NOOP("Panel", "router gate"),    QT_TRANSLATE_NOOP("Panel", "head"),
-      QT_TRANSLATE_NOOP("Panel", "token payload")};
+      "routed experts", "shared experts", "dense FFN", "attention", "router gate", "head", "token payload"};
   return QString(kLabels[static_cast<int>(gemm_class)]);
 }
 

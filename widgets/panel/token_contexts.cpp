@@ -18,10 +18,8 @@ QString shownBytes(std::string_view bytes) {
     if (const QString character = longCharacter(bytes, at); !character.isEmpty()) {
       text += character;
       at += utf8_bytes(bytes, at) - 1;
-    } else if (byte == '\n')
-      text += QChar(0x21b5);
-    else if (byte == '\t')
-      text += QChar(0x2192);
+    } else if (byte == '\n' || byte == '\t')
+      text += byteGlyph(byte);
     else
       text += byte >= 32 && byte < 127 ? QChar(byte) : QChar(0xb7);
   }

@@ -221,18 +221,8 @@ void PlotFrame::leaveEvent(QEvent*) {
 }
 
 QPoint PlotFrame::arrowOf(const QKeyEvent* event) {
-  switch (event->key()) {
-    case Qt::Key_Left:
-      return {-1, 0};
-    case Qt::Key_Right:
-      return {1, 0};
-    case Qt::Key_Up:
-      return {0, -1};
-    case Qt::Key_Down:
-      return {0, 1};
-    default:
-      return {};
-  }
+  const int key = event->key();
+  return {(key == Qt::Key_Right) - (key == Qt::Key_Left), (key == Qt::Key_Down) - (key == Qt::Key_Up)};
 }
 
 void PlotFrame::changeEvent(QEvent* event) {

@@ -218,19 +218,13 @@ RoutingStabilityPanel::HistoryPtr RoutingStabilityPanel::active() const {
 }
 
 EarlierStep RoutingStabilityPanel::earlier() const {
-  switch (against_->currentIndex()) {
-    case kHalfway:
-      return {EarlierStep::Kind::half_way, 0};
-    case kFirst: {
-      const auto steps =
-          selection_->history() ? selection_->history()->text_steps(TextKind::probe) : std::vector<std::int64_t>{};
-      return {EarlierStep::Kind::at, steps.empty() ? 0 : steps.front()};
-    }
-    case kPinned:
-      return {EarlierStep::Kind::at, std::max<std::int64_t>(0, pinned_)};
-    default:
-      return {};
-  }
+  const int against = against_->currentIndex();
+  if (against == kHalfway) return {EarlierStep::Kind::half_way, 0};
+  if (against == kPinned) return {EarlierStep::Kind::at, std::max<std::int64_t>(0, pinned_)};
+  if (against != kFirst) return {};
+  const auto steps =
+      selection_->history() ? selection_->history()->text_steps(TextKind::probe) : std::vector<std::int64_t>{};
+  return {EarlierStep::Kind::at, steps.empty() ? 0 : steps.front()};
 }
 
 float RoutingStabilityPanel::baseline() const {
