@@ -1,7 +1,6 @@
 #include "widgets/compare/judged_runs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/panel.h"

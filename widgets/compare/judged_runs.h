@@ -4,6 +4,8 @@
 
 #include <QObject>
 #include <QString>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/comparison/comparison.h"

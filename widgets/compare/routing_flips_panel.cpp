@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "core/comparison/comparison.h"
 #include "core/frame/run_origin.h"

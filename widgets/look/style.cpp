@@ -1,13 +1,11 @@
 #include "widgets/look/style.h"
 
-#include <QAbstractItemView>
 #include <QAbstractScrollArea>
 #include <QComboBox>
 #include <QDialogButtonBox>
 #include <QPainter>
 #include <QPlainTextEdit>
 #include <QStyleOption>
-#include <QTabBar>
 #include <QToolButton>
 
 #include "widgets/look/fitted_text.h"

@@ -1,7 +1,6 @@
 #include "widgets/panel/byte_text.h"
 
 #include <QList>
-#include <algorithm>
 
 #include "core/io/text_escape.h"
 

@@ -1,8 +1,6 @@
 // Chooses the MoE layer that all panels show: follows and sets Selection::layer().
 #pragma once
 
-#include <QComboBox>
-
 #include "widgets/panel/flat_combo.h"
 #include "widgets/selection/selection.h"
 

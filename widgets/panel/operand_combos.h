@@ -2,7 +2,6 @@
 // newest statistics hold.
 #pragma once
 
-#include <QComboBox>
 #include <array>
 #include <vector>
 

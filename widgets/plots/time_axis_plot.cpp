@@ -6,9 +6,6 @@
 #include <QPainter>
 #include <QToolTip>
 #include <QWheelEvent>
-#include <algorithm>
-#include <cmath>
-#include <utility>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"

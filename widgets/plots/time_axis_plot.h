@@ -3,6 +3,10 @@
 // pans, double click fits, click moves the cursor. Keys: Left and Right move the cursor, + and - zoom, Home fits.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "core/recording/marks.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"

@@ -3,7 +3,6 @@
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
-#include <cmath>
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/tokens.h"
