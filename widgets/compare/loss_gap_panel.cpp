@@ -298,12 +298,6 @@ void LossGapPanel::refill() {
                                                  : GapPlot::Gaps::smoothed);
 }
 
-QStringList LossGapPanel::lettersOf(const std::vector<int>& places) const {
-  QStringList letters;
-  for (const int place : places) letters << runLetter(*selection_, place);
-  return letters;
-}
-
 // "B: +0.0037 \u00b1 0.0067 nats/token": checkpoints have no first and last steps, only batches of text.
 Panel::Answer LossGapPanel::answerOnTexts() const {
   QStringList sentences;
@@ -322,25 +316,20 @@ Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
-  QStringList sentences, outside;
-  std::vector<int> inside;
+  QStringList sentences, outside, inside;
   for (const int place : judged_->candidates()) {
     const auto since = judged_->gaps().track(place).out_since(static_cast<double>(band));
     const QString letter = runLetter(*selection_, place);
-    if (!since) {
-      inside.push_back(place);
-      continue;
-    }
-    outside << letter;
-    sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*since));
+    (since ? outside : inside) << letter;
+    if (since) sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*since));
   }
-  const QString within = inside.empty()       ? QString()
-                         : inside.size() == 1 ? QString("%1 ends inside it").arg(lettersOf(inside).front())
-                                              : QString("%1 end inside it").arg(listed(lettersOf(inside)));
+  const QString within =
+      inside.isEmpty() ? QString()
+                       : QString(inside.size() == 1 ? "%1 ends inside it" : "%1 end inside it").arg(listed(inside));
   if (outside.isEmpty())
     return {{}, {QString("%1 the band").arg(QString(within).replace("inside it", "inside")), within}};
-  const QString apart = outside.size() == 1 ? QString("%1 stays outside the band").arg(outside.front())
-                                            : QString("%1 stay outside the band").arg(listed(outside));
+  const QString apart =
+      QString(outside.size() == 1 ? "%1 stays outside the band" : "%1 stay outside the band").arg(listed(outside));
   const auto joined = [&](const QString& first) {
     return within.isEmpty() ? first : first + QStringLiteral("; ") + within;
   };

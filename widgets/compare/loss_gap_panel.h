@@ -87,7 +87,6 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
-  QStringList lettersOf(const std::vector<int>& places) const;
 
   const ComparedRuns* runs_;
   JudgedRuns* judged_;
