@@ -103,8 +103,8 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   const auto a = selection_->histories().front()->frame_at(b->step);
   if (!a || a->step != b->step) return rows;
   for (const RouterFrame& router : b->routers) {
-    const auto other = std::ranges::find(a->routers, router.layer, &RouterFrame::layer);
-    if (other == a->routers.end()) continue;
+    const RouterFrame* other = find_router(a.get(), router.layer);
+    if (!other) continue;
     Row row{b->step, router.layer, load_difference(*other, router), {}, {}};
     if (row.difference.empty()) continue;
     for (std::size_t e = 0; e < row.difference.size(); ++e) {

@@ -276,12 +276,10 @@ FigureTarget Panel::target(const MetricInfo& info) const {
   if (target.expert >= 0) return target;
   target.expert = 0;
   const auto frame = selection_->frame();
-  if (!frame) return target;
-  for (const RouterFrame& router : frame->routers) {  // without a selected expert, the fullest one
-    if (router.layer != target.layer || router.tokens_per_expert.empty()) continue;
-    target.expert =
-        static_cast<int>(std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin());
-  }
+  const RouterFrame* router = find_router(frame.get(), target.layer);
+  if (!router || router->tokens_per_expert.empty()) return target;
+  const auto& counts = router->tokens_per_expert;  // without a selected expert, the fullest one
+  target.expert = static_cast<int>(std::ranges::max_element(counts) - counts.begin());
   return target;
 }
 
