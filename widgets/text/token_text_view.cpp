@@ -1,6 +1,5 @@
 #include "widgets/text/token_text_view.h"
 
-#include <QImage>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
@@ -123,39 +122,26 @@ void TokenTextView::paintData(QPainter& painter) {
   paintLegend(painter);
 }
 
-// Paints one pixel for each cell and enlarges the image, which takes the same time for thousands of cells.
 void TokenTextView::paintLines(QPainter& painter) const {
-  const int columns = std::max(1, (plotRect().width() - left_) / letter_.width());
   const int rows = static_cast<int>(rows_.size());
-  std::vector<int> lengths(static_cast<std::size_t>(visible_lines_), 0);
-  std::vector<QImage> images(static_cast<std::size_t>(visible_lines_));
-  for (QImage& image : images) {
-    image = QImage(std::max(columns, 8), rows, QImage::Format_RGB32);
-    image.fill(palette().base().color());
-  }
   for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
-    const Place place = places_[t];
-    const int line = place.line - first_line_;
-    if (line < 0 || line >= visible_lines_) continue;
-    lengths[line] = place.column + 1;
-    for (int row = 0; row < rows; ++row) images[line].setPixel(place.column, row, colorOf(t, row));
+    const QRect cell = cellOf(t);
+    for (int row = 0; row < rows && !cell.isNull(); ++row)
+      painter.fillRect(cell.left(), cell.bottom() + 1 + row * row_height_, cell.width(), row_height_,
+                       QColor(colorOf(t, row)));
   }
   const QFontMetrics metrics(painter.font());
-  for (int line = 0; line < visible_lines_; ++line) {
-    const int length = lengths[line];
-    if (length == 0) continue;
-    const QRect band(plotRect().left() + left_, plotRect().top() + line * lineHeight() + letter_.height(),
-                     length * letter_.width(), rows * row_height_);
-    painter.drawImage(band, images[line], QRect(0, 0, length, rows));
-    painter.setPen(mutedText(palette()));
-    const int apart = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
-    for (int row = 0; row < rows; row += apart)
+  painter.setPen(mutedText(palette()));
+  const int apart = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
+  for (int line = 0; line < std::min(visible_lines_, lines_ - first_line_); ++line)
+    for (int row = 0; row < rows; row += apart) {
+      const int middle =
+          plotRect().top() + line * lineHeight() + letter_.height() + row * row_height_ + row_height_ / 2;
+      const int layer = rows_[row].layer->layer;
       painter.drawText(
-          QRect(plotRect().left() - 6, band.top() + row * row_height_ + row_height_ / 2 - metrics.height() / 2,
-                withType(kLayerLabel) - 2, metrics.height()),
-          Qt::AlignRight | Qt::AlignVCenter,
-          row == 0 ? QString("L%1").arg(rows_[0].layer->layer) : QString::number(rows_[row].layer->layer));
-  }
+          QRect(plotRect().left() - 6, middle - metrics.height() / 2, withType(kLayerLabel) - 2, metrics.height()),
+          Qt::AlignRight | Qt::AlignVCenter, row == 0 ? QString("L%1").arg(layer) : QString::number(layer));
+    }
 }
 
 void TokenTextView::paintLetters(QPainter& painter) const {
