@@ -104,14 +104,8 @@ void BandBars::paintKey(QPainter& painter) const {
   const std::vector<KeyEntry> entries = keyBeside(caption_, keyLabels(), kBarSwatch).entries;
   for (std::size_t i = 0; i < legend_.size(); ++i) {
     const QRectF swatch = entries[i].swatch;
-    if (legend_[i].band) {
-      painter.setPen(QPen(palette().text().color(), 1.4));
-      painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
-      for (const double end : {swatch.left(), swatch.right()})
-        painter.drawLine(QLineF(end, swatch.top(), end, swatch.bottom()));
-    } else {
-      paintBar(painter, swatch, legend_[i].color, legend_[i].fill);
-    }
+    legend_[i].band ? paintBand(painter, swatch.left(), swatch.right(), swatch.center().y(), swatch.height() / 2)
+                    : paintBar(painter, swatch, legend_[i].color, legend_[i].fill);
     painter.setPen(mutedText(palette()));
     painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, legend_[i].label);
   }
@@ -138,11 +132,10 @@ void BandBars::paintBar(QPainter& painter, const QRectF& bar, int color, Fill fi
   }
 }
 
-void BandBars::paintBand(QPainter& painter, double low, double high, double y, double height) const {
-  const double left = axis().toPixel(low), right = axis().toPixel(high);
+void BandBars::paintBand(QPainter& painter, double left, double right, double y, double half) const {
   painter.setPen(QPen(palette().text().color(), 1.4));
   painter.drawLine(QLineF(left, y, right, y));
-  for (const double end : {left, right}) painter.drawLine(QLineF(end, y - height / 4, end, y + height / 4));
+  for (const double end : {left, right}) painter.drawLine(QLineF(end, y - half, end, y + half));
 }
 
 void BandBars::paintData(QPainter& painter) {
@@ -168,7 +161,8 @@ void BandBars::paintData(QPainter& painter) {
       paintBar(painter, QRectF(from, y + each * 0.12, std::max(1.0, to - from), each * 0.76), part.color, part.fill);
       sum += part.value;
     }
-    if (std::isfinite(row.low) && std::isfinite(row.high)) paintBand(painter, row.low, row.high, y + each / 2, each);
+    if (std::isfinite(row.low) && std::isfinite(row.high))
+      paintBand(painter, axis().toPixel(row.low), axis().toPixel(row.high), y + each / 2, each / 4);
     painter.setPen(palette().text().color());
     if (room_for_text && !row.heading)
       paintFigures(painter, columnsOf(row.figure), {plot.right() + 1, top, width() - plot.right() - 1, baseline_box});

@@ -58,7 +58,7 @@ class BandBars : public PlotFrame {
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
-  void paintBand(QPainter& painter, double low, double high, double y, double height) const;
+  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // ends of 2 * half
   void paintKey(QPainter& painter) const;
 
   std::vector<Row> rows_;
