@@ -128,27 +128,24 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   }
 }
 
-QStringList HalfOctavePlot::describe(int bin) const {
-  const auto i = static_cast<std::size_t>(bin);
+QStringList HalfOctavePlot::readoutAt(QPoint position) const {
+  const int bin = binAt(position.x());
+  if (bin < 0) return {};
+  const std::uint32_t back = back_[bin], front = front_[bin];
   const QString from = shortNumber(half_octave_edge(bin)), to = shortNumber(half_octave_edge(bin + 1));
   QStringList lines{bin + 1 == bins() ? texts_.value + QLatin1Char(' ') + orMore(bin)
                     : bin == 0        ? QString("%1 under %2").arg(texts_.value, to)
                                       : QString("%1 %2 to %3").arg(texts_.value, from, to)};
   if (texts_.shares) {
-    lines << QString("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
+    lines << QString("%1: %2 (%3)").arg(texts_.back).arg(back).arg(formatPercent(back / back_total_));
     if (!texts_.front.isEmpty())
-      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(front_[i] / front_total_));
+      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front).arg(formatPercent(front / front_total_));
   } else {
-    lines << QString("%1 %2").arg(back_[i]).arg(texts_.counted);
-    if (!texts_.front.isEmpty() && back_[i] > 0)
-      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(double(front_[i]) / back_[i]));
+    lines << QString("%1 %2").arg(back).arg(texts_.counted);
+    if (!texts_.front.isEmpty() && back > 0)
+      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front).arg(formatPercent(double(front) / back));
   }
   return lines;
-}
-
-QStringList HalfOctavePlot::readoutAt(QPoint position) const {
-  const int bin = binAt(position.x());
-  return bin < 0 ? QStringList() : describe(bin);
 }
 
 }  // namespace moescope

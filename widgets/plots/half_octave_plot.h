@@ -45,7 +45,6 @@ class HalfOctavePlot : public PlotFrame {
   double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // drawn height: a count or a share
   int bins() const { return static_cast<int>(back_.size()); }
   bool lastIsShown() const { return last_ + 1 == bins(); }
-  QStringList describe(int bin) const;
   void paintCountLegend(QPainter& painter) const;
 
   Texts texts_;

@@ -31,10 +31,6 @@ QString csvNumber(const PyramidBin& bin) {
 
 }  // namespace
 
-std::vector<PyramidBin> LineSeries::slices(StepRange range, int bins) const {
-  return fetch ? fetch(range, bins) : history->series(metric, layer, range, bins);
-}
-
 std::vector<PyramidBin> LineSeries::atSteps(const std::vector<std::int64_t>& steps) const {
   if (!fetch) return history->series(metric, layer, edges_of(steps));
   std::vector<PyramidBin> values;
@@ -74,7 +70,8 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
     const int bins = static_cast<int>(std::min<std::int64_t>(part.size(), room));
-    const auto slices = series.slices(part, bins);
+    const auto slices =
+        series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, part, bins);
     std::vector<float> smooth(slices.size(), kNoValue);
     if (series.smoothing > 0)
       smooth = series.history->smoothed(series.metric, series.layer, part, bins, series.smoothing);

@@ -21,7 +21,6 @@ struct LineSeries {
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
   bool points = false;                                      // drawn as open circles, for values at a few steps
-  std::vector<PyramidBin> slices(StepRange range, int bins) const;
   // Values at these steps, a slice for each.
   std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;
   float valueAt(std::int64_t step) const;

@@ -21,10 +21,7 @@ ScatterPlot::ScatterPlot(QWidget* parent, Axes axes) : PlotFrame(parent), axes_(
 
 void ScatterPlot::setPoints(std::vector<Point> points) {
   points_ = std::move(points);
-  if (axes_ == Axes::octaves) fitOctaves();
-}
-
-void ScatterPlot::fitOctaves() {
+  if (axes_ == Axes::plane) return;
   double farthest = 1;
   for (const Point& point : points_)
     for (const double value : {point.x, point.y})

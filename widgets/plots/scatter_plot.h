@@ -49,7 +49,6 @@ class ScatterPlot : public PlotFrame {
   double reach(bool vertical) const;  // in the plane: the axis goes from -reach to reach
   bool isDrawn(int point) const;
   std::vector<Tick> ticks(bool vertical) const;
-  void fitOctaves();
   void paintIds(QPainter& painter) const;
 
   const Axes axes_;
