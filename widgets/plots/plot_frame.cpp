@@ -131,22 +131,24 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
 }
 
-// Refills the data and paints what is behind them, twice if the labels turn out wider than their margin.
-void PlotFrame::prepare() {
-  if (refill) refill();
-  paintBehindData();
+// Refills the data and paints them, twice if the labels turn out wider than their margin.
+void PlotFrame::paintPicture() {
+  const QSize device_size = size() * devicePixelRatioF();
+  if (picture_.size() != device_size) picture_ = QPixmap(device_size);
+  picture_.setDevicePixelRatio(devicePixelRatioF());
+  const auto paint = [this] {
+    if (refill) refill();
+    picture_.fill(palette().base().color());
+    QPainter painter(&picture_);
+    paintContent(painter);
+  };
+  paint();
   const bool as_wide = std::exchange(label_excess_, wanted_excess_) == wanted_excess_;
-  if (std::exchange(room_above_, wanted_room_above_) == wanted_room_above_ && as_wide) return;
-  if (refill) refill();
-  paintBehindData();
+  if (std::exchange(room_above_, wanted_room_above_) != wanted_room_above_ || !as_wide) paint();
 }
 
-void PlotFrame::paintPrinted() {
-  dirty_ = true;  // the data filled in now are for this picture
-  prepare();      // finds the width of the labels
-  QPainter painter(this);
+void PlotFrame::paintContent(QPainter& painter) {
   painter.setFont(font());
-  painter.fillRect(rect(), palette().base());
   if (!notice_.isEmpty()) return paintNotice(painter);
   painter.save();
   paintStatic(painter);
@@ -157,17 +159,15 @@ void PlotFrame::paintPrinted() {
   painter.setClipRect(rect());
   paintMarks(painter);
   painter.restore();
-  paintPrintedOverlay(painter);
 }
 
-void PlotFrame::paintBehindData() {
-  const QSize device_size = size() * devicePixelRatioF();
-  if (picture_.size() != device_size) picture_ = QPixmap(device_size);
-  picture_.setDevicePixelRatio(devicePixelRatioF());
-  picture_.fill(palette().base().color());
-  QPainter painter(&picture_);
-  painter.setFont(font());
-  notice_.isEmpty() ? paintStatic(painter) : paintNotice(painter);
+void PlotFrame::paintPrinted() {
+  dirty_ = true;   // the data filled in now are for this picture
+  paintPicture();  // finds the width of the labels
+  QPainter painter(this);
+  painter.fillRect(rect(), palette().base());
+  paintContent(painter);
+  if (notice_.isEmpty()) paintPrintedOverlay(painter);
 }
 
 // Paints a notice on the grid, so that a panel keeps its form while it waits.
@@ -184,17 +184,6 @@ void PlotFrame::paintNotice(QPainter& painter) const {
   painter.fillRect(text.adjusted(-kSpace8, -kSpace4, kSpace8, kSpace4), palette().base());
   painter.setPen(mutedText(palette()));
   painter.drawText(area, kFlags, notice_);
-}
-
-void PlotFrame::paintPicture() {
-  prepare();
-  if (!notice_.isEmpty()) return;
-  QPainter painter(&picture_);
-  painter.setFont(font());
-  painter.setClipRect(rect());
-  paintData(painter);
-  painter.setClipRect(rect());
-  paintMarks(painter);
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {

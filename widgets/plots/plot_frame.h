@@ -144,9 +144,8 @@ class PlotFrame : public QWidget {
  private:
   void takeType();
   void updateHover();
-  void prepare();
-  void paintBehindData();
   void paintPicture();
+  void paintContent(QPainter& painter);
   void paintPrinted();
   void paintNotice(QPainter& painter) const;
 
