@@ -10,9 +10,21 @@ class Throttle : public QObject {
   Q_OBJECT
 
  public:
-  explicit Throttle(int interval_ms, QObject* parent = nullptr);
+  explicit Throttle(int interval_ms) {
+    rest_.setSingleShot(true);
+    rest_.setInterval(interval_ms);
+    connect(&rest_, &QTimer::timeout, this, [this] {
+      if (waiting_) change();
+    });
+  }
 
-  void change();                       // emits passed(), now or later
+  // Emits passed(), now or later.
+  void change() {
+    waiting_ = rest_.isActive();
+    if (waiting_) return;
+    rest_.start();
+    emit passed();
+  }
   void forget() { waiting_ = false; }  // drops a waiting change
 
  signals:

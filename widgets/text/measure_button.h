@@ -9,7 +9,11 @@ class MeasureButton : public QPushButton {
   Q_OBJECT
 
  public:
-  explicit MeasureButton(const QString& tool_tip, QWidget* parent);
+  explicit MeasureButton(const QString& tool_tip, QWidget* parent) : QPushButton("Measure", parent) {
+    setToolTip(tool_tip);
+    hide();
+    connect(this, &QPushButton::clicked, this, [this] { busy() ? emit cancelled() : emit requested(); });
+  }
   void showProgress(const QString& progress) { set(progress, {}); }
   void showRefused(const QString& why) { set({}, why); }
   void showDone() { showProgress({}); }
@@ -23,7 +27,13 @@ class MeasureButton : public QPushButton {
   void changed();  // the texts
 
  private:
-  void set(const QString& progress, const QString& refused);
+  void set(const QString& progress, const QString& refused) {
+    progress_ = progress;
+    refused_ = refused;
+    setText(busy() ? QString("Cancel") : QString("Measure"));
+    emit changed();
+  }
+
   QString progress_, refused_;
 };
 
