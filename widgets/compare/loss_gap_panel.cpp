@@ -37,12 +37,10 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
   ground_ = ground;
   drawn_ = drawn;
   chooseEnds();  // first: the width of the plot depends on it
-  curves_.clear();
-  for (const GapSeries& each : series_) {
-    Curve& curve = curves_.emplace_back();
-    if (drawn != Gaps::smoothed) curve.raw = gaps.track(each.place).series(slice_edges(range(), bins()));
+  for (GapSeries& curve : series_) {
+    if (drawn != Gaps::smoothed) curve.raw = gaps.track(curve.place).series(slice_edges(range(), bins()));
     if (drawn != Gaps::each_step) {
-      curve.values = gaps.track(each.place).smoothed(slice_edges(range(), bins()));
+      curve.values = gaps.track(curve.place).smoothed(slice_edges(range(), bins()));
       continue;
     }
     for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
@@ -69,7 +67,7 @@ void GapPlot::chooseValueRange() {
     low = std::min(low, value);
     high = std::max(high, value);
   };
-  for (const Curve& curve : curves_) {
+  for (const GapSeries& curve : series_) {
     for (const float value : curve.values) take(value);
     std::vector<float> raw;
     for (const PyramidBin& bin : curve.raw)
@@ -94,7 +92,7 @@ double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
 }
 
 std::size_t GapPlot::binAt(std::int64_t step) const {
-  const std::size_t bins = curves_.front().values.size();
+  const std::size_t bins = series_.front().values.size();
   const auto bin = static_cast<std::size_t>((step - range().first) * static_cast<std::int64_t>(bins) / range().size());
   return std::min(bin, bins - 1);
 }
@@ -136,7 +134,7 @@ void GapPlot::paintGround(QPainter& painter) const {
 
 void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  for (std::size_t i = 0; i < curves_.size(); ++i) paintCurve(painter, curves_[i], series_[i].color);
+  for (const GapSeries& curve : series_) paintCurve(painter, curve);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (judged.empty()) return;
   const int left = static_cast<int>(xOf(judged.first)) + kSpace4;
@@ -155,7 +153,7 @@ void GapPlot::paintData(QPainter& painter) {
 // By a curve.
 bool GapPlot::crossed(const QRect& place) const {
   const Axis axis = valueAxis();
-  return std::ranges::any_of(curves_, [&](const Curve& curve) {
+  return std::ranges::any_of(series_, [&](const GapSeries& curve) {
     for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
       if (!std::isfinite(curve.values[bin])) continue;
       const QPointF at(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
@@ -165,9 +163,9 @@ bool GapPlot::crossed(const QRect& place) const {
   });
 }
 
-void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const {
+void GapPlot::paintCurve(QPainter& painter, const GapSeries& curve) const {
   const Axis axis = valueAxis();
-  const QColor strong = seriesColor(color, dark());
+  const QColor strong = seriesColor(curve.color, dark());
   std::vector<QLineF> spans;
   std::vector<QPointF> raw, points;
   for (std::size_t bin = 0; bin < curve.raw.size(); ++bin) {
@@ -184,7 +182,7 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const
   painter.setPen(QPen(rawColor(strong), 0));
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
   drawCurve(painter, raw, false);
-  painter.setPen(QPen(strong, 0, seriesLine(color)));
+  painter.setPen(QPen(strong, 0, seriesLine(curve.color)));
   drawCurve(painter, points, true);
 }
 
@@ -204,54 +202,47 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
   return kNoValue;
 }
 
-QString GapPlot::endText(std::size_t curve) const {
-  return series_[curve].letter + QLatin1Char(' ') +
-         signedGap(static_cast<double>(newestAt(curves_[curve].values, shownStep())));
-}
-
 // Paints names and values at the ends of the curves, moved apart where the ends are close.
 void GapPlot::paintEnds(QPainter& painter) const {
-  if (!ends_ || curves_.empty() || range().empty()) return;
+  if (!ends_ || series_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);
   const QFontMetrics metrics(strong);
   const int line = metrics.height() - 2, left = plotRect().right() + kSpace8;
   struct End {
-    std::size_t curve;
+    const GapSeries* curve;
     double y;
   };
   std::vector<End> ends;
-  for (std::size_t i = 0; i < curves_.size(); ++i) {
-    const float value = newestAt(curves_[i].values, range().last);
-    if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(value)});
+  for (const GapSeries& curve : series_) {
+    const float value = newestAt(curve.values, range().last);
+    if (std::isfinite(value)) ends.push_back({&curve, valueAxis().toPixel(value)});
   }
   std::ranges::stable_sort(ends, {}, &End::y);
   double next = plotRect().top() + 2;
   for (End& end : ends) next = (end.y = std::max(end.y, next)) + line;
   double lowest = plotRect().bottom();
   for (auto end = ends.rbegin(); end != ends.rend(); ++end) lowest = (end->y = std::min(end->y, lowest)) - line;
-  for (const End& end : ends) {
-    const GapSeries& series = series_[end.curve];
-    const int baseline = static_cast<int>(std::lround(end.y)) + metrics.ascent() / 2 - 1;
+  for (const auto& [curve, y] : ends) {
+    const int baseline = static_cast<int>(std::lround(y)) + metrics.ascent() / 2 - 1;
     painter.setFont(strong);
-    painter.setPen(seriesColor(series.color, dark()));
-    painter.drawText(left, baseline, series.letter);
+    painter.setPen(seriesColor(curve->color, dark()));
+    painter.drawText(left, baseline, curve->letter);
     painter.setFont(usual);
     painter.setPen(palette().text().color());
-    painter.drawText(left + metrics.horizontalAdvance(series.letter), baseline,
-                     endText(end.curve).mid(series.letter.size()));
+    painter.drawText(left + metrics.horizontalAdvance(curve->letter), baseline,
+                     QLatin1Char(' ') + signedGap(newestAt(curve->values, shownStep())));
   }
 }
 
 QStringList GapPlot::readoutAt(QPoint position) const {
-  if (curves_.empty() || range().empty()) return {};
+  if (series_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
   QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(step))};
-  for (std::size_t i = 0; i < series_.size(); ++i) {
-    const double value = static_cast<double>(newestAt(curves_[i].values, step));
-    QString line = QString("%1 %2: gap %3").arg(series_[i].letter, series_[i].name, signedGap(value));
+  for (const GapSeries& curve : series_) {
+    QString line = QString("%1 %2: gap %3").arg(curve.letter, curve.name, signedGap(newestAt(curve.values, step)));
     if (drawn_ != Gaps::each_step) line += QString(", smoothed");
-    if (!curves_[i].raw.empty() && curves_[i].raw[binAt(step)].finite > 0)
-      line += QString(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
+    if (!curve.raw.empty() && curve.raw[binAt(step)].finite > 0)
+      line += QString(", of this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
     lines << line;
   }
   if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())

@@ -15,6 +15,8 @@ struct GapSeries {
   int place = 1;  // place of the run among the open runs
   QString letter, name;
   int color = 0;
+  std::vector<PyramidBin> raw{};  // gaps behind the curve; empty: none
+  std::vector<float> values{};    // gaps of the curve
 };
 
 // Gaps of runs to run A over steps, named at their ends with their values at the crosshair or the cursor; the band that
@@ -44,10 +46,6 @@ class GapPlot : public TimeAxisPlot {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  struct Curve {
-    std::vector<PyramidBin> raw;  // gaps behind the curve; empty: none
-    std::vector<float> values;    // gaps of the curve
-  };
   int bins() const;
   float newestAt(const std::vector<float>& values, std::int64_t step) const;
   double centreOf(std::size_t bin, std::size_t bins) const;
@@ -57,13 +55,11 @@ class GapPlot : public TimeAxisPlot {
   bool crossed(const QRect& place) const;
   void chooseEnds();
   void chooseValueRange();
-  QString endText(std::size_t curve) const;
   void paintGround(QPainter& painter) const;
-  void paintCurve(QPainter& painter, const Curve& curve, int color) const;
+  void paintCurve(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
 
   std::vector<GapSeries> series_;
-  std::vector<Curve> curves_;
   Ground ground_;
   Gaps drawn_ = Gaps::smoothed;
   bool ends_ = true;  // whether the ends have room for names
