@@ -12,10 +12,6 @@ namespace {
 constexpr double kLeastSpacedRow = 3;  // pixels; thinner rows touch
 constexpr int kMostScaleTicks = 3;
 
-QFont semiboldOf(const QPainter& painter) {
-  return semibold(painter.font());
-}
-
 // Paints strong bars last, so that they stay visible where rows are thinner than a pixel.
 void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   for (const bool strong : {false, true})
@@ -31,7 +27,7 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
 
 // Paints the figures that do not overlap one above.
 void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
-  painter.setFont(semiboldOf(painter));
+  painter.setFont(semibold(painter.font()));
   painter.setPen(QColor(c.ink));
   const QFontMetrics metrics = painter.fontMetrics();
   double free_from = -1e9;

@@ -5,6 +5,7 @@
 #include <QPainter>
 #include <QWheelEvent>
 #include <algorithm>
+#include <map>
 
 #include "core/io/text_escape.h"
 #include "widgets/look/tokens.h"
@@ -186,13 +187,11 @@ void TokenTextView::paintLegend(QPainter& painter) {
   chips_.clear();
   const Row* row = legendRow();
   if (!row) return;
-  std::vector<int> counts(65536);
+  std::map<int, int> counts;
   for (const TokenSpan& token : tokens_)
     ++counts[row->layer->experts_TK[token.begin * static_cast<std::size_t>(row->layer->top_k)]];
-  std::vector<int> experts;
-  for (int e = 0; e < 65536; ++e)
-    if (counts[e] > 0) experts.push_back(e);
-  std::ranges::stable_sort(experts, std::greater{}, [&](int e) { return counts[e]; });
+  std::vector<std::pair<int, int>> experts(counts.begin(), counts.end());
+  std::ranges::stable_sort(experts, std::greater{}, &std::pair<int, int>::second);
   const QFontMetrics metrics(painter.font());
   const QString name = QString("layer %1, expert:").arg(row->layer->layer);
   int x = plotRect().left();
@@ -200,7 +199,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(x, y, metrics.horizontalAdvance(name), withType(kLegendHeight) - 2), Qt::AlignVCenter, name);
   x += metrics.horizontalAdvance(name) + 6;
-  for (const int e : experts) {
+  for (const auto& [e, tokens] : experts) {
     const QString label = QString::number(e);
     const int width = metrics.horizontalAdvance(label) + 10;
     if (x + width > plotRect().right() - 12) {

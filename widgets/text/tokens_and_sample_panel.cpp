@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
@@ -25,15 +26,10 @@ constexpr int kFirstToken = 8;                // token whose path is shown until
 
 // The text for editing: line ends as such, other special bytes as escapes.
 QString editableText(const std::string& bytes) {
-  QString text;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= bytes.size(); ++i) {
-    if (i < bytes.size() && bytes[i] != '\n') continue;
-    text += QString::fromStdString(escape_bytes(std::string_view(bytes).substr(begin, i - begin)));
-    if (i < bytes.size()) text += QLatin1Char('\n');
-    begin = i + 1;
-  }
-  return text;
+  QStringList lines;
+  for (const auto& line : std::views::split(bytes, '\n'))
+    lines << QString::fromStdString(escape_bytes(std::string_view(line.begin(), line.end())));
+  return lines.join(QLatin1Char('\n'));
 }
 
 double meanLoss(const TokenFrame& text) {
