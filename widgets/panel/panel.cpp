@@ -335,12 +335,10 @@ std::optional<Provenance> Panel::kind() const {
 }
 
 QString Panel::caption() const {
-  QStringList parts;
-  if (const auto shown = kind()) parts << QString(provenance_name(*shown));
-  if (const QString now = status(); !now.isEmpty()) parts << now;
-  for (const Control& control : controls_)
-    if (const QString setting = settingOf(control.widget); !setting.isEmpty()) parts << setting;
-  parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "));
+  const auto shown = kind();
+  QStringList parts{shown ? QString(provenance_name(*shown)) : QString(), status()};
+  for (const Control& control : controls_) parts << settingOf(control.widget);
+  parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "), Qt::SkipEmptyParts);
   parts.removeDuplicates();  // the header may repeat the setting of a control
   return parts.join(QStringLiteral(", "));
 }
