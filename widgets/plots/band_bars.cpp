@@ -61,15 +61,9 @@ std::vector<int> BandBars::figureColumns() const {
   return widths;
 }
 
-QStringList BandBars::keyLabels() const {
-  QStringList labels;
-  for (const LegendEntry& entry : legend_) labels << entry.label;
-  return labels;
-}
-
 QMargins BandBars::margins() const {
-  return {namesWidth(), keyBeside(caption_, keyLabels(), kBarSwatch).height, widthOf(figureColumns()),
-          fontMetrics().height() + kSpace4};
+  return {namesWidth(), keyBeside(caption_, labelsOf(legend_, &LegendEntry::label), kBarSwatch).height,
+          widthOf(figureColumns()), fontMetrics().height() + kSpace4};
 }
 
 QColor BandBars::colorOf(int color) const {
@@ -101,7 +95,7 @@ void BandBars::paintStatic(QPainter& painter) {
 }
 
 void BandBars::paintKey(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = keyBeside(caption_, keyLabels(), kBarSwatch).entries;
+  const std::vector<KeyEntry> entries = keyBeside(caption_, labelsOf(legend_, &LegendEntry::label), kBarSwatch).entries;
   for (std::size_t i = 0; i < legend_.size(); ++i) {
     const QRectF swatch = entries[i].swatch;
     legend_[i].band ? paintBand(painter, swatch.left(), swatch.right(), swatch.center().y(), swatch.height() / 2)

@@ -54,7 +54,6 @@ class BandBars : public PlotFrame {
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;
   std::vector<int> figureColumns() const;  // widths of the columns
-  QStringList keyLabels() const;
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;

@@ -27,17 +27,11 @@ std::vector<LaneChart::Activity> LaneChart::keyed() const {
   return those;
 }
 
-QStringList LaneChart::keyLabels() const {
-  QStringList labels;
-  for (const Activity& activity : keyed()) labels << activity.name;
-  return labels;
-}
-
 QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
-  return {std::min(widest, width() / 4) + 12, keyBeside({}, keyLabels(), kLaneSwatch).height + kFlagHeight, 14,
-          axisLabelHeight()};
+  return {std::min(widest, width() / 4) + 12,
+          keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).height + kFlagHeight, 14, axisLabelHeight()};
 }
 
 double LaneChart::laneHeight() const {
@@ -62,7 +56,7 @@ void LaneChart::paintStatic(QPainter& painter) {
 
 void LaneChart::paintKey(QPainter& painter) const {
   const std::vector<Activity> those = keyed();
-  const std::vector<KeyEntry> entries = keyBeside({}, keyLabels(), kLaneSwatch).entries;
+  const std::vector<KeyEntry> entries = keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).entries;
   for (std::size_t i = 0; i < those.size(); ++i) {
     const QColor color = seriesColor(those[i].color, dark());
     painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));

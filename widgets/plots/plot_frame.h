@@ -112,6 +112,12 @@ class PlotFrame : public QWidget {
     int height = 0;                 // height of key and caption with the space below them
   };
   Key keyBeside(const QString& caption, const QStringList& labels, int swatch) const;
+  template <class Item>
+  static QStringList labelsOf(const std::vector<Item>& items, QString Item::*label) {
+    QStringList labels;
+    for (const Item& item : items) labels << item.*label;
+    return labels;
+  }
   // A box of lines beside `near`, inside the widget; without lines there is none.
   struct Readout {
     QStringList lines;

@@ -33,14 +33,9 @@ void XyPlot::setSeries(std::vector<Series> series) {
   y_ = niceRange(low_y, high_y, false);
 }
 
-QStringList XyPlot::keyLabels() const {
-  QStringList labels;
-  for (const Series& s : series_) labels << s.label;
-  return labels;
-}
-
 QMargins XyPlot::margins() const {
-  return {axisLabelWidth(), keyBeside(y_caption_, keyLabels(), kLineSwatch).height, 12, axisLabelHeight()};
+  return {axisLabelWidth(), keyBeside(y_caption_, labelsOf(series_, &Series::label), kLineSwatch).height, 12,
+          axisLabelHeight()};
 }
 
 void XyPlot::paintStatic(QPainter& painter) {
@@ -65,7 +60,7 @@ double XyPlot::lineWidth() const {
 
 void XyPlot::paintKey(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
-  const std::vector<KeyEntry> entries = keyBeside(y_caption_, keyLabels(), kLineSwatch).entries;
+  const std::vector<KeyEntry> entries = keyBeside(y_caption_, labelsOf(series_, &Series::label), kLineSwatch).entries;
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const Series& s = series_[i];
     const QRectF swatch = entries[i].swatch;

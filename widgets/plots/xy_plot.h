@@ -48,7 +48,6 @@ class XyPlot : public PlotFrame {
   Axis xAxis() const { return axisAcross(x_.low, x_.high); }
   Axis yAxis() const { return axisUp(y_.low, y_.high); }
   QPointF place(const QPointF& point) const { return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())}; }
-  QStringList keyLabels() const;
   double lineWidth() const;
   void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
