@@ -1,16 +1,13 @@
 #include "app/bars/live_popover.h"
 
-#include <QApplication>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QVBoxLayout>
 
-#include "app/look/theme.h"
+#include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/config_field.h"
-#include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 
@@ -29,7 +26,6 @@ LivePopover::LivePopover(QWidget* parent) : Popover("Live settings", parent) {
 void LivePopover::addField(Setting setting, const QString& label) {
   auto* editor = new FieldEditor(setting.field());
   QLabel* name = addRow(label, editor);
-  tip_of_[setting] = editor->toolTip();
   offerTwins(name, editor->field(),
              {.now = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
               .possible = [this] { return live_; },
@@ -42,15 +38,11 @@ void LivePopover::addField(Setting setting, const QString& label) {
 }
 
 void LivePopover::addFoot() {
-  problem_ = new QLabel;
+  problem_ = problemText();
   problem_->setObjectName("live_problem");
-  problem_->setWordWrap(true);
   column()->addWidget(problem_);
-  auto* words =
-      new QLabel("Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it.");
-  words->setWordWrap(true);
-  words->setForegroundRole(QPalette::PlaceholderText);
-  column()->addWidget(words);
+  column()->addWidget(
+      quietText("Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it."));
   auto* all = new QLabel("<a href=\"#\">All settings</a>");
   all->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   all->setFocusPolicy(Qt::TabFocus);
@@ -59,7 +51,6 @@ void LivePopover::addFoot() {
     emit allSettingsRequested();
   });
   column()->addWidget(all);
-  followFont(this, [words] { words->setFont(typeFont(QApplication::font(), Type::secondary)); });
 }
 
 // Passes keys on to the window: a popup receives all keys while it is open.
@@ -77,9 +68,7 @@ void LivePopover::onCommitted(FieldEditor* editor) {
 void LivePopover::showConfig(const RunConfig* config, bool live) {
   live_ = live;
   for (const auto& [setting, editor] : editors_) {
-    const QString unused = config ? whyUnused(editor->field(), *config) : QString();
-    editor->setEnabled(live && unused.isEmpty());
-    editor->setToolTip(unused + tip_of_.at(setting));
+    editor->offer(config, live);
     names_.at(setting)->setToolTip(editor->toolTip());
     config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // clears the values of the run before
   }
@@ -92,11 +81,7 @@ void LivePopover::showRun(const QString& letter) {
 }
 
 void LivePopover::showProblem(const QString& problem) {
-  QPalette warning = palette();
-  warning.setColor(QPalette::WindowText, warningColor(palette()));
-  problem_->setPalette(warning);
-  problem_->setText(problem);
-  problem_->setVisible(!problem.isEmpty());
+  moescope::showProblem(problem_, problem);
   if (isVisible()) adjustSize();
 }
 

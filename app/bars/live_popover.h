@@ -47,7 +47,6 @@ class LivePopover : public Popover {
   bool live_ = false;
   std::map<Setting, FieldEditor*> editors_;
   std::map<Setting, QLabel*> names_;
-  std::map<Setting, QString> tip_of_;  // tool tip of each field
   QLabel* problem_ = nullptr;
 };
 

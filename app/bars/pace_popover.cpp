@@ -1,14 +1,13 @@
 #include "app/bars/pace_popover.h"
 
-#include <QApplication>
 #include <QComboBox>
 #include <QIntValidator>
 #include <QLabel>
 #include <QLineEdit>
+#include <QVBoxLayout>
 #include <limits>
 
-#include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
+#include "app/look/dialog_parts.h"
 
 namespace moescope {
 
@@ -23,10 +22,7 @@ PacePopover::PacePopover(QWidget* parent) : Popover("Pace", parent), speed_(new 
   connect(until_, &QLineEdit::editingFinished, this, &PacePopover::onUntilEdited);
   connect(until_, &QLineEdit::returnPressed, this, &QWidget::hide);
   until_name_ = addRow("Until step", until_);
-  words_ = new QLabel;
-  words_->setWordWrap(true);
-  words_->setForegroundRole(QPalette::PlaceholderText);
-  followFont(this, [this] { words_->setFont(typeFont(QApplication::font(), Type::secondary)); });
+  words_ = quietText();
   column()->addWidget(words_);
   setTraining(true);
 }

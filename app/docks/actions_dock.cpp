@@ -140,9 +140,7 @@ void ActionsDock::showConfig(const RunConfig* config, bool live) {
   words_->setText(live ? "Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it."
                        : kNothingTrains);
   for (const auto& [setting, editor] : editors_) {
-    const QString unused = config ? whyUnused(editor->field(), *config) : QString();
-    editor->setEnabled(live && unused.isEmpty());
-    editor->setToolTip(unused + fieldToolTip(editor->field()));
+    editor->offer(config, live);
     if (config) editor->setValue(editor->field().get(*config));
   }
   mixture_->setEnabled(live);

@@ -13,13 +13,13 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "app/look/theme.h"
 #include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/io/whole_file.h"
 #include "core/training/engine/outcome_table.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
@@ -126,7 +126,7 @@ class OutcomesModel : public QAbstractTableModel {
       bold.setBold(true);
       return bold;
     }
-    if (role == Qt::ForegroundRole && o.waits) return mutedColor(QApplication::palette());
+    if (role == Qt::ForegroundRole && o.waits) return mutedText(QApplication::palette());
     if (role == Qt::ToolTipRole) return tip(o, index.column());
     return {};
   }

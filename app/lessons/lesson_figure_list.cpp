@@ -1,5 +1,6 @@
 #include "app/lessons/lesson_figure_list.h"
 
+#include <QApplication>
 #include <QEvent>
 #include <QGridLayout>
 #include <QLabel>
@@ -26,7 +27,7 @@ QWidget* newFigureRow() {
   name->setWordWrap(true);
   note->setWordWrap(true);
   setType(note, Type::caption);
-  setMuted(note);
+  note->setForegroundRole(QPalette::PlaceholderText);
   grid->addWidget(name, 0, 0);
   grid->addWidget(value, 0, 1, Qt::AlignRight | Qt::AlignTop);
   grid->addWidget(note, 1, 0, 1, 2);
@@ -69,7 +70,7 @@ void LessonFigureList::fill() {
     row->findChild<QLabel*>("figure_name")->setText(rows_[i].name);
     auto* value = row->findChild<QLabel*>("figure_value");
     const bool judged = rows_[i].kind != LessonFigureRow::Kind::missing;
-    setType(value, Type::body, judged);
+    value->setFont(typeFont(QApplication::font(), Type::body, judged));
     value->setText(rows_[i].value);
     auto* note = row->findChild<QLabel*>("figure_note");
     note->setText(rows_[i].note);
@@ -78,13 +79,13 @@ void LessonFigureList::fill() {
     if (rows_[i].kind == LessonFigureRow::Kind::unexpected)
       note->setForegroundRole(QPalette::WindowText), tint(note, rows_[i]);
     else
-      setMuted(note);
+      note->setForegroundRole(QPalette::PlaceholderText);
   }
 }
 
 void LessonFigureList::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange) fill();
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) fill();
 }
 
 }  // namespace moescope

@@ -1,6 +1,5 @@
 #include "app/lessons/lesson_pane.h"
 
-#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
@@ -14,6 +13,7 @@
 
 #include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
+#include "app/look/dialog_parts.h"
 #include "app/look/keep_keys.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -87,7 +87,7 @@ void LessonPane::makeHead(QBoxLayout* column) {
   place_ = new QLabel;
   place_->setObjectName("lesson_place");
   setType(place_, Type::secondary);
-  setMuted(place_);
+  place_->setForegroundRole(QPalette::PlaceholderText);
   QToolButton* lessons = flatButton("Lessons", "All lessons (Alt+L)", new MenuToolButton);
   connect(lessons, &QToolButton::clicked, this, [this, lessons] { emit lessonsRequested(lessons); });
   QToolButton* leave = flatButton("Leave", "Ends the lesson and restores your own arrangement of panels");
@@ -128,7 +128,7 @@ void LessonPane::makePage(QBoxLayout* column) {
   hint_->setCheckable(true);
   words->addWidget(hint_, 0, Qt::AlignLeft);
   hint_text_ = addLessonText(words);
-  setMuted(hint_text_);
+  hint_text_->setForegroundRole(QPalette::PlaceholderText);
   connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
   predict_card_ = new LessonCard("Predict", inside);
   predicted_mark_ = new LessonMarkView(LessonMark::done);
@@ -167,10 +167,7 @@ void LessonPane::makeReveal(QBoxLayout* column) {
   auto* row = new QHBoxLayout(locked_);
   row->setContentsMargins(kSpace12, 0, kSpace12, 0);
   row->addWidget(new LessonMarkView(LessonMark::locked));
-  locked_words_ = new QLabel;
-  locked_words_->setWordWrap(true);
-  setType(locked_words_, Type::secondary);
-  setMuted(locked_words_);
+  locked_words_ = quietText();
   row->addWidget(locked_words_, 1);
   column->addWidget(locked_);
 }
@@ -308,11 +305,6 @@ void LessonPane::goOn() {
     if (!tasks[i].done) return tasks[i].enabled ? emit taskRequested(i) : void();
   if (reveal_->isVisibleTo(this)) return emit revealRequested();
   if (next_->isEnabled()) emit nextRequested();
-}
-
-void LessonPane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::FontChange) renewType(this);
-  QWidget::changeEvent(event);
 }
 
 }  // namespace moescope

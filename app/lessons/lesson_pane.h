@@ -64,9 +64,6 @@ class LessonPane : public QWidget {
   void lessonsRequested(QWidget* beside);
   void leaveRequested();
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);

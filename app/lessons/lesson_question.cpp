@@ -33,7 +33,7 @@ LessonQuestion::LessonQuestion(QWidget* parent)
   setType(figure_, Type::figure, true);
   words_->setWordWrap(true);
   words_->setObjectName("lesson_prediction");
-  setMuted(words_);
+  words_->setForegroundRole(QPalette::PlaceholderText);
   change_->setText("Change");
   change_->setObjectName("lesson_change");
   change_->setFocusPolicy(Qt::StrongFocus);

@@ -92,7 +92,7 @@ LessonTaskList::LessonTaskList(QWidget* parent)
   bar_->setTextVisible(false);
   bar_->setAccessibleName("Training of this task");
   amount_->setObjectName("lesson_progress");
-  setMuted(amount_);
+  amount_->setForegroundRole(QPalette::PlaceholderText);
   setType(amount_, Type::secondary);
   row->addWidget(bar_, 1);
   row->addWidget(amount_);

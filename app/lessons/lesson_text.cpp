@@ -1,27 +1,8 @@
 #include "app/lessons/lesson_text.h"
 
-#include <QApplication>
-#include <QVariant>
+#include "widgets/look/tokens.h"
 
 namespace moescope {
-
-namespace {
-
-constexpr char kTypeProperty[] = "lesson_type", kSemiboldProperty[] = "lesson_semibold";
-
-}  // namespace
-
-void setType(QWidget* widget, Type type, bool semibold) {
-  widget->setFont(typeFont(QApplication::font(), type, semibold));
-  widget->setProperty(kTypeProperty, static_cast<int>(type));
-  widget->setProperty(kSemiboldProperty, semibold);
-}
-
-void renewType(const QWidget* page) {
-  for (QWidget* widget : page->findChildren<QWidget*>())
-    if (const QVariant type = widget->property(kTypeProperty); type.isValid())
-      setType(widget, static_cast<Type>(type.toInt()), widget->property(kSemiboldProperty).toBool());
-}
 
 QLabel* addLessonText(QBoxLayout* column) {
   auto* label = new QLabel;
@@ -30,10 +11,6 @@ QLabel* addLessonText(QBoxLayout* column) {
   label->setTextInteractionFlags(Qt::TextSelectableByMouse);
   column->addWidget(label);
   return label;
-}
-
-void setMuted(QLabel* label) {
-  label->setForegroundRole(QPalette::PlaceholderText);
 }
 
 void clearAfter(QBoxLayout* column, int widgets) {

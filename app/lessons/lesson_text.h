@@ -1,18 +1,15 @@
-// Text and cards of the page of a lesson. All sizes follow the application's font.
+// Text and cards of the page of a lesson.
 #pragma once
 
 #include <QBoxLayout>
 #include <QLabel>
 
 #include "app/look/card_frame.h"
-#include "widgets/look/tokens.h"
+#include "app/look/theme.h"
 
 namespace moescope {
 
-void setType(QWidget* widget, Type type, bool semibold = false);
-void renewType(const QWidget* page);        // updates all fonts in the page after a change of the application's font
-QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
-void setMuted(QLabel* label);               // gives a label the secondary text colour of the theme
+QLabel* addLessonText(QBoxLayout* column);         // adds a label for Markdown, with wrapped lines
 void clearAfter(QBoxLayout* column, int widgets);  // deletes all widgets but the first ones
 
 // A card with a heading. The card of the next action has border and heading in the accent colour.

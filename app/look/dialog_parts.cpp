@@ -19,7 +19,7 @@ QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString
   dialog->setBackgroundRole(QPalette::Base);
   dialog->setAutoFillBackground(true);
   auto* title = new QLabel(heading);
-  followFont(title, [title] { title->setFont(typeFont(QApplication::font(), Type::heading, true)); });
+  setType(title, Type::heading, true);
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpace8);
   head->addWidget(title);
@@ -58,22 +58,22 @@ QLabel* quietText(const QString& text) {
   auto* label = new QLabel(text);
   label->setWordWrap(true);
   label->setForegroundRole(QPalette::PlaceholderText);
-  followFont(label, [label] { label->setFont(typeFont(QApplication::font(), Type::secondary)); });
+  setType(label, Type::secondary);
   return label;
 }
 
 QLabel* problemText() {
   auto* label = new QLabel;
   label->setWordWrap(true);
-  QPalette warning = label->palette();
-  warning.setColor(QPalette::WindowText, warningColor(warning));
-  label->setPalette(warning);
   label->setForegroundRole(QPalette::WindowText);
   label->hide();
   return label;
 }
 
 void showProblem(QLabel* label, const QString& problem) {
+  QPalette warning = label->palette();
+  warning.setColor(QPalette::WindowText, warningColor(warning));
+  label->setPalette(warning);
   label->setText(problem);
   label->setVisible(!problem.isEmpty());
 }

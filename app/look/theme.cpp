@@ -76,6 +76,10 @@ void setTypeFactor(double factor) {
   applyType();
 }
 
+void setType(QWidget* widget, Type type, bool semibold) {
+  followFont(widget, [=] { widget->setFont(typeFont(QApplication::font(), type, semibold)); });
+}
+
 void rememberTheme(Theme theme) {
   settings().setValue(kThemeKey, themeName(theme));
 }
@@ -86,10 +90,6 @@ void rememberDesktopTheme() {
 
 QColor warningColor(const QPalette& palette) {
   return QColor(colors(palette).attention);
-}
-
-QColor mutedColor(const QPalette& palette) {
-  return QColor(colors(palette).ink2);
 }
 
 }  // namespace moescope

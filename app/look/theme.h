@@ -7,6 +7,8 @@
 
 #include "widgets/look/tokens.h"
 
+class QWidget;
+
 namespace moescope {
 
 std::optional<Theme> themeNamed(const QString& name);  // "dark", "light"
@@ -17,11 +19,12 @@ Theme rememberedTheme();
 
 void applyTheme(Theme theme);
 void setTypeFactor(double factor);  // scales all fonts of the application; 1: the usual size
+// Gives the widget a font of this size, which follows the application's font.
+void setType(QWidget* widget, Type type, bool semibold = false);
 void rememberTheme(Theme theme);
 void rememberDesktopTheme();
 
 // Colour of warnings, legible on the palette's window colour. The text of a warning says so as well.
 QColor warningColor(const QPalette& palette);
-QColor mutedColor(const QPalette& palette);
 
 }  // namespace moescope

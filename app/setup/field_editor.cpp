@@ -64,6 +64,9 @@ QString fieldToolTip(const ConfigField& field) {
   return cardInPrint(tip + "</p>");
 }
 
+namespace {
+
+// Why a run with these settings does not use this one, as rich text; empty: it does.
 QString whyUnused(const ConfigField& field, const RunConfig& config) {
   const Setting setting = field;
   const auto only_with = [](Setting other, const char* value) {
@@ -98,6 +101,8 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
     return unless(rule == BalanceRule::quantile_sequence, "quantile_sequence");
   return {};
 }
+
+}  // namespace
 
 FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     : QWidget(parent), field_(field), type_(field.get(RunConfig{})) {
@@ -221,6 +226,12 @@ void FieldEditor::setValue(const ConfigValue& value) {
 
 void FieldEditor::setUnit(const QString& unit) {
   if (number_) number_->setUnit(unit);
+}
+
+void FieldEditor::offer(const RunConfig* config, bool enabled) {
+  const QString unused = config ? whyUnused(field_, *config) : QString();
+  setEnabled(enabled && unused.isEmpty());
+  setToolTip(unused + fieldToolTip(field_));
 }
 
 void FieldEditor::clear() {

@@ -18,8 +18,6 @@ class NumberEdit;
 
 QString rangeText(const ConfigField& field);     // "1 to 64 experts", "sigmoid or softmax"
 QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
-// Why a run with these settings does not use this one, as rich text for the tool tip; empty: it does.
-QString whyUnused(const ConfigField& field, const RunConfig& config);
 
 class FieldEditor : public QWidget {
   Q_OBJECT
@@ -28,8 +26,11 @@ class FieldEditor : public QWidget {
   explicit FieldEditor(const ConfigField& field, QWidget* parent = nullptr);
 
   const ConfigField& field() const { return field_; }
-  void setValue(const ConfigValue& value);   // sets the value without a signal
-  void setUnit(const QString& unit);         // unit of a number, inside its field
+  void setValue(const ConfigValue& value);  // sets the value without a signal
+  void setUnit(const QString& unit);        // unit of a number, inside its field
+  // Enables the editor if a run with these settings uses this one; else the tool tip says why it does not. nullptr: no
+  // settings are known.
+  void offer(const RunConfig* config, bool enabled = true);
   void clear();                              // shows that no value is known, without a signal
   std::optional<ConfigValue> value() const;  // nullopt: the text has not the right type
   QString problem() const;                   // why this value is not valid by itself; empty: it is

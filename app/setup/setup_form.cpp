@@ -1,7 +1,6 @@
 #include "app/setup/setup_form.h"
 
 #include <QAction>
-#include <QApplication>
 #include <QEvent>
 #include <QGridLayout>
 #include <QHBoxLayout>
@@ -54,9 +53,10 @@ QLabel* wrappedLabel() {
   return label;
 }
 
-QLabel* quietLabel(const QString& text = {}) {
+QLabel* quietLabel(const QString& text) {
   auto* label = new QLabel(text);
   label->setForegroundRole(QPalette::PlaceholderText);
+  setType(label, Type::secondary);
   return label;
 }
 
@@ -80,10 +80,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   column->addLayout(makeTop());
   column->addWidget(makeFields(), 1);
   column->addWidget(makeBottom());
-  followFont(this, [this] {
-    for (QLabel* label : {purpose_, explanation_}) label->setFont(typeFont(QApplication::font(), Type::secondary));
-    markChanges();
-  });
+  followFont(this, [this] { markChanges(); });
   drawPictures();
   setDraft(RunConfig{});
   setOpenRun(nullptr);
@@ -91,7 +88,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
 
 QLayout* SetupForm::makeHead() {
   auto* title = new QLabel("Set-up");
-  followFont(this, [title] { title->setFont(typeFont(QApplication::font(), Type::heading, true)); });
+  setType(title, Type::heading, true);
   purpose_ = quietLabel("settings for a new run");
   purpose_->setObjectName("setup_purpose");
   auto* close = new QToolButton;
@@ -150,27 +147,20 @@ QLayout* SetupForm::makeTop() {
   rows->setSpacing(kSpace8);
   rows->addLayout(sources);
   rows->addWidget(filter_);
-  rows->addLayout(makeHint());
+  rows->addWidget(makeHint());
   return rows;
 }
 
-QLayout* SetupForm::makeHint() {
-  auto* words = quietLabel("Changes take effect at the next step.");
-  auto* needs = quietLabel("needs a new run");
+QWidget* SetupForm::makeHint() {
   hint_mark_ = new QLabel;
   hint_ = new QWidget;
   auto* line = plainRow(hint_, kSpace4);
-  line->addWidget(words);
+  line->addWidget(quietLabel("Changes take effect at the next step."));
   line->addSpacing(kSpace8);
   line->addWidget(hint_mark_);
-  line->addWidget(needs);
+  line->addWidget(quietLabel("needs a new run"));
   line->addStretch(1);
-  followFont(this, [words, needs] {
-    for (QLabel* label : {words, needs}) label->setFont(typeFont(QApplication::font(), Type::secondary));
-  });
-  auto* row = new QHBoxLayout;
-  row->addWidget(hint_);
-  return row;
+  return hint_;
 }
 
 // Selects the preset that has these settings, if there is one.
@@ -229,6 +219,7 @@ QWidget* SetupForm::makeBottom() {
   explained_ = wrappedLabel();
   explanation_ = wrappedLabel();
   explanation_->setForegroundRole(QPalette::PlaceholderText);
+  setType(explanation_, Type::secondary);
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   explained_->setText("<b>Settings</b>");
   explanation_->setText(
@@ -432,20 +423,11 @@ void SetupForm::check() {
     const bool shown_already = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
     if (!shown_already) problems_.push_back(std::move(problem));
   }
-  offerUsed(shown);
+  for (const auto& [key, row] : rows_) row.editor->offer(&shown);
   choosePreset();
   showProblems();
   markChanges();
   showCost();
-}
-
-void SetupForm::offerUsed(const RunConfig& shown) {
-  for (const auto& [key, row] : rows_) {
-    const ConfigField& field = row.editor->field();
-    const QString unused = whyUnused(field, shown);
-    row.editor->setEnabled(unused.isEmpty());
-    row.editor->setToolTip(unused + fieldToolTip(field));
-  }
 }
 
 void SetupForm::setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,

@@ -77,7 +77,7 @@ class SetupForm : public QWidget {
   };
   QLayout* makeHead();
   QLayout* makeTop();
-  QLayout* makeHint();
+  QWidget* makeHint();
   void comparePresets();
   QWidget* makeFields();
   QWidget* makeBottom();
@@ -89,7 +89,6 @@ class SetupForm : public QWidget {
   void showDerived(const ConfigField& edited);
   void onCommitted(const std::string& key);
   void check();
-  void offerUsed(const RunConfig& shown);  // enables the settings that a run with this config uses
   void showProblems();
   void markChanges();
   void markNewRuns();

@@ -1,6 +1,5 @@
 #include "app/start/start_page.h"
 
-#include <QApplication>
 #include <QComboBox>
 #include <QEvent>
 #include <QFileInfo>
@@ -18,6 +17,7 @@
 #include "app/look/card_frame.h"
 #include "app/look/icons.h"
 #include "app/look/keep_keys.h"
+#include "app/look/theme.h"
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson.h"
 #include "widgets/look/fitted_text.h"
@@ -194,13 +194,10 @@ void StartExamplePicture::paintEvent(QPaintEvent*) {
 }
 
 constexpr int kPageWidth = 1040, kTopMargin = 56;
-constexpr char kStartType[] = "start_type", kStartSemibold[] = "start_semibold";
 
 QLabel* words(const QString& text, Type type, bool semibold = false, bool muted = false) {
   auto* label = new QLabel(text);
-  label->setProperty(kStartType, static_cast<int>(type));
-  label->setProperty(kStartSemibold, semibold);
-  label->setFont(typeFont(QApplication::font(), type, semibold));
+  setType(label, type, semibold);
   if (muted) label->setForegroundRole(QPalette::PlaceholderText);
   return label;
 }
@@ -461,20 +458,12 @@ void StartPage::showLast(const QStringList& files) {
 
 void StartPage::changeEvent(QEvent* event) {
   QScrollArea::changeEvent(event);
-  if (event->type() == QEvent::FontChange) renewFonts();
   if (event->type() == QEvent::PaletteChange) train_->setIcon(picture(Picture::play, palette()));
 }
 
 void StartPage::showEvent(QShowEvent* event) {
   QScrollArea::showEvent(event);
   showCost();  // new speeds may have been measured
-}
-
-void StartPage::renewFonts() {
-  for (QLabel* label : findChildren<QLabel*>())
-    if (const QVariant type = label->property(kStartType); type.isValid())
-      label->setFont(
-          typeFont(QApplication::font(), static_cast<Type>(type.toInt()), label->property(kStartSemibold).toBool()));
 }
 
 }  // namespace moescope

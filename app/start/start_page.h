@@ -44,7 +44,6 @@ class StartPage : public QScrollArea {
   void makeTraining(QBoxLayout* column);
   void makeExamples(QBoxLayout* column);
   void makeSamples(QBoxLayout* column);
-  void renewFonts();
   void showCost();
 
   QWidget* page_;
