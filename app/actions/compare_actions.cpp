@@ -7,7 +7,6 @@
 
 #include "app/bars/run_chips.h"
 #include "app/session/run_session.h"
-#include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
@@ -32,14 +31,6 @@ QString settingsText(const std::vector<ConfigDifference>& differences) {
   for (const ConfigDifference& found : differences)
     texts << QString::fromStdString(found.setting.key() + " " + found.b);
   return texts.join(", ");
-}
-
-QStringList otherFormats(const RunConfig& config) {
-  const ConfigField& field = Setting(&PrecisionConfig::experts).field();
-  QStringList formats;
-  for (const std::string& choice : field.choices)
-    if (choice != to_string(field.get(config))) formats << QString::fromStdString(choice);
-  return formats;
 }
 
 std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
@@ -93,13 +84,7 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
 CompareActions::CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips)
     : Actions(context), compared_(compared), chips_(chips) {
   connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
-  connect(chips_, &RunChips::removeRequested, this, &CompareActions::removeRun);
-  connect(chips_, &RunChips::noiseTwinRequested, this, &CompareActions::addNoiseTwin);
-  connect(chips_, &RunChips::perturbedTwinRequested, this, &CompareActions::addPerturbedTwin);
-  connect(chips_, &RunChips::denseTwinRequested, this, &CompareActions::addDenseTwin);
-  connect(chips_, &RunChips::formatTwinRequested, this,
-          [this](const QString& format) { addTwinWith(&PrecisionConfig::experts, format.toStdString()); });
-  connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
+  connect(chips_, &RunChips::menuWanted, this, &CompareActions::fillMenu);
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
   connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addPerturbedTwin);
@@ -132,6 +117,34 @@ void CompareActions::addActionsTo(QMenu* menu) {
   nameChoices();
 }
 
+void CompareActions::fillMenu(QMenu* menu) {
+  menu->clear();
+  const auto runs = static_cast<int>(session_->histories().size());
+  const bool room = runs < kMaxRuns;
+  menu->addAction("&Noise twin: run A with another seed", this, &CompareActions::addNoiseTwin)->setEnabled(room);
+  menu->addAction("Noise twin: run A with its weights &perturbed", this, &CompareActions::addPerturbedTwin)
+      ->setEnabled(room);
+  QMenu* dense = menu->addMenu("&Dense twin: the model without experts");
+  dense->setEnabled(room);
+  dense->addAction("as many weights as a token &multiplies, about as many FLOPs", this,
+                   [this] { addDenseTwin(DenseSize::active); });
+  dense->addAction("as many weights &in all", this, [this] { addDenseTwin(DenseSize::total); });
+  QMenu* formats = menu->addMenu("Experts in another number &format");
+  formats->setEnabled(room);
+  const ConfigField& field = Setting(&PrecisionConfig::experts).field();
+  for (const std::string& choice : field.choices)
+    if (choice != to_string(field.get(session_->config())))
+      formats->addAction(QString::fromStdString(choice), this,
+                         [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); });
+  menu->addAction("Another value of a &setting...", this, [this] { askForTwin({}); })->setEnabled(room);
+  if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
+  if (runs < 2) return;
+  menu->addSeparator();
+  for (int run = 1; run < runs; ++run)
+    menu->addAction(QString("Remove run %1, %2").arg(runLetter(*selection_, run), runName(*selection_, run)), this,
+                    [this, run] { removeRun(run); });
+}
+
 void CompareActions::nameChoices() {
   for (int run = 0; run < choices_.size(); ++run) {
     const QString letter = runLetter(*selection_, run);
@@ -145,21 +158,10 @@ void CompareActions::askForTwin(std::optional<Setting> setting) {
   auto* dialog =
       new CompareDialog(session_->config(), setting.value_or(&PrecisionConfig::experts), messages_->window());
   dialog->setRoom(kMaxRuns - static_cast<int>(session_->histories().size()));
-  if (twin_cost_) dialog->setCost(twin_cost_);
-  if (candidates_cost_) dialog->setCandidatesCost(candidates_cost_);
+  dialog->setCost(cost_);
   connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
-  connect(dialog, &CompareDialog::candidatesRequested, this, &CompareActions::addTwins);
-  connect(dialog, &CompareDialog::groupsRequested, this,
-          [this, first = session_->config()](const std::vector<RunConfig>& candidates, qint64 steps) {
-            std::vector<RunConfig> runs{first};
-            runs.insert(runs.end(), candidates.begin(), candidates.end());
-            emit groupsRequested(runs, steps);
-          });
+  connect(dialog, &CompareDialog::groupsRequested, this, &CompareActions::groupsRequested);
   dialog->open();
-}
-
-void CompareActions::addTwins(const std::vector<RunConfig>& twins) {
-  for (const RunConfig& twin : twins) addTwin(twin);
 }
 
 void CompareActions::addTwin(RunConfig twin) {
@@ -242,7 +244,6 @@ void CompareActions::showDifferences() {
   workspaces_->compare()->judged()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setRoom(session_->isLive() && session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
-  if (session_->hasConfig()) chips_->setFormats(otherFormats(session_->config()));
   showChips();
 }
 

@@ -4,10 +4,10 @@
 
 #include <QElapsedTimer>
 #include <QList>
-#include <functional>
 #include <vector>
 
 #include "app/actions/actions.h"
+#include "app/setup/compare_dialog.h"
 #include "core/config/config_field.h"
 #include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
@@ -33,13 +33,8 @@ class CompareActions : public Actions {
   void askForTwin(std::optional<Setting> setting);
   void addTwin(RunConfig twin);                                 // trains the twin beside run A and shows the comparison
   void addTwinWith(Setting setting, const ConfigValue& value);  // adds a copy of run A with one setting changed
-  // Trains the twins beside run A, each from step 0.
-  void addTwins(const std::vector<RunConfig>& twins);
-  // Sets the function that describes the cost of a twin in the dialog.
-  void setTwinCost(std::function<QString(const RunConfig&)> text) { twin_cost_ = std::move(text); }
-  void setCandidatesCost(std::function<QString(const std::vector<RunConfig>&, std::int64_t steps)> text) {
-    candidates_cost_ = std::move(text);
-  }
+  // Sets the function that describes costs in the dialog.
+  void setCost(CompareDialog::CostText text) { cost_ = std::move(text); }
   void showDifferences();  // shows the differing settings of the open runs in chips and panels
   void showChips();
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open runs
@@ -55,7 +50,8 @@ class CompareActions : public Actions {
   void addPerturbedTwin();
   void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
-  void nameChoices();  // names the entries after the letter of the active run
+  void fillMenu(QMenu* menu);  // fills the menu of the chips
+  void nameChoices();          // names the entries after the letter of the active run
   void removeRun(int place);
   void measureGradients(int every);
   float secondsPerStep(const LiveStatus& status);
@@ -69,8 +65,7 @@ class CompareActions : public Actions {
     std::size_t runs = 0;
     float seconds_per_step = kNoValue;
   } pace_;
-  std::function<QString(const RunConfig&)> twin_cost_;
-  std::function<QString(const std::vector<RunConfig>&, std::int64_t)> candidates_cost_;
+  CompareDialog::CostText cost_;
 };
 
 }  // namespace moescope

@@ -37,10 +37,7 @@ RunCosts::RunCosts(RunSession* session, Selection* selection, SetupForm* form, C
         const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
         return PresetList::Cost{speeds_.listText(runs), speeds_.costText(runs)};
       });
-  comparison->setTwinCost([this](const RunConfig& twin) {
-    return speeds_.twinText(twin, session_->isLive() ? session_->live()->status().step : 0);
-  });
-  comparison->setCandidatesCost([this](const std::vector<RunConfig>& candidates, std::int64_t steps) {
+  comparison->setCost([this](const std::vector<RunConfig>& candidates, std::int64_t steps) {
     if (steps == 0) return speeds_.twinsText(candidates, session_->isLive() ? session_->live()->status().step : 0);
     std::vector<RunConfig> runs{session_->config()};
     runs.insert(runs.end(), candidates.begin(), candidates.end());

@@ -1,13 +1,11 @@
 #include "app/bars/run_chips.h"
 
-#include <QAction>
 #include <QEvent>
 #include <QFileInfo>
 #include <QMenu>
 #include <QToolButton>
 
 #include "app/look/icons.h"
-#include "core/config/dense_twin.h"
 #include "core/training/engine/lock_step.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -29,7 +27,6 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     chip->setFocusPolicy(Qt::TabFocus);
     chip->setContextMenuPolicy(Qt::CustomContextMenu);  // QWidget actions would add a menu arrow to the chip
     connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
-      fillMenu();
       if (live_) menu_->popup(chip->mapToGlobal(at));
     });
     connect(chip, &QToolButton::clicked, this, [this, run] {
@@ -58,7 +55,7 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   compare_->setFocusPolicy(Qt::TabFocus);
   menu_ = new QMenu(compare_);
   compare_->setMenu(menu_);
-  connect(menu_, &QMenu::aboutToShow, this, &RunChips::fillMenu);
+  connect(menu_, &QMenu::aboutToShow, this, [this] { emit menuWanted(menu_); });
   row->addWidget(compare_);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
   setLive(false);
@@ -80,10 +77,6 @@ void RunChips::showFile(const QString& path) {
   path_ = path;
   drawChips();
   emit changed();
-}
-
-void RunChips::setFormats(const QStringList& formats) {
-  formats_ = formats;
 }
 
 void RunChips::showRuns(const std::vector<Run>& runs, int active) {
@@ -123,31 +116,6 @@ void RunChips::drawChips() {
   file_->setAccessibleName("Tensors of " + file);
   compare_->setIcon(picture(Picture::plus, palette()));
   compare_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
-}
-
-void RunChips::fillMenu() {
-  menu_->clear();
-  const bool room = static_cast<int>(runs_.size()) < kMaxRuns;
-  menu_->addAction("&Noise twin: run A with another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
-  menu_->addAction("Noise twin: run A with its weights &perturbed", this, &RunChips::perturbedTwinRequested)
-      ->setEnabled(room);
-  QMenu* dense = menu_->addMenu("&Dense twin: the model without experts");
-  dense->setEnabled(room);
-  dense->addAction("as many weights as a token &multiplies, about as many FLOPs", this,
-                   [this] { emit denseTwinRequested(DenseSize::active); });
-  dense->addAction("as many weights &in all", this, [this] { emit denseTwinRequested(DenseSize::total); });
-  QMenu* formats = menu_->addMenu("Experts in another number &format");
-  formats->setEnabled(room);
-  for (const QString& format : formats_)
-    formats->addAction(format, this, [this, format] { emit formatTwinRequested(format); });
-  menu_->addAction("Another value of a &setting...", this, &RunChips::twinRequested)->setEnabled(room);
-  if (!room) menu_->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
-  if (static_cast<int>(runs_.size()) < 2) return;
-  menu_->addSeparator();
-  for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
-    menu_->addAction(QString("Remove run %1, %2")
-                         .arg(runs_[static_cast<std::size_t>(run)].letter, runs_[static_cast<std::size_t>(run)].name),
-                     this, [this, run] { emit removeRequested(run); });
 }
 
 void RunChips::changeEvent(QEvent* event) {

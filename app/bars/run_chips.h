@@ -11,8 +11,6 @@ class QToolButton;
 
 namespace moescope {
 
-enum class DenseSize;
-
 class RunChips : public QWidget {
   Q_OBJECT
 
@@ -38,31 +36,23 @@ class RunChips : public QWidget {
   void setLive(bool live);             // whether runs can be added and removed
   void showFile(const QString& path);  // chip for a file of tensors beside the runs; empty: none
   bool hasFile() const { return !path_.isEmpty(); }
-  void setFormats(const QStringList& formats);  // formats in the menu of precision.experts, without run A's
 
  signals:
   void changed();  // the shown parts and therefore the width have changed
   void activated(int run);
   void fileActivated();
-  void removeRequested(int run);
-  void noiseTwinRequested();
-  void perturbedTwinRequested();
-  void denseTwinRequested(moescope::DenseSize size);
-  void formatTwinRequested(QString format);
-  void twinRequested();  // asks for a twin with a setting that the user chooses
+  void menuWanted(QMenu* menu);  // asks to fill the menu that adds and removes runs
 
  protected:
   void changeEvent(QEvent* event) override;
 
  private:
   void drawChips();
-  void fillMenu();
 
   std::vector<Run> runs_;
   int active_ = 0;
   bool live_ = false;
   Parts parts_;
-  QStringList formats_;
   std::vector<QToolButton*> chips_;
   QString path_;
   QToolButton* file_;

@@ -8,6 +8,7 @@
 #include <QLocale>
 #include <QMenu>
 #include <QPushButton>
+#include <QShortcut>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <stdexcept>
@@ -73,11 +74,8 @@ QWidget* NotesDock::makeContent() {
     remove_->setEnabled(at >= 0);
     if (at >= 0) selection_->setStep(chosen());
   });
-  auto* remove = new QAction(list_);
-  remove->setShortcut(QKeySequence::Delete);
-  remove->setShortcutContext(Qt::WidgetShortcut);
-  connect(remove, &QAction::triggered, this, [this] { pin(chosen(), {}); });
-  list_->addAction(remove);
+  new QShortcut(
+      QKeySequence::Delete, list_, this, [this] { pin(chosen(), {}); }, Qt::WidgetShortcut);
   edit_->setEnabled(false);
   remove_->setEnabled(false);
   return content;

@@ -11,6 +11,7 @@
 #include <QListWidget>
 #include <QMenu>
 #include <QPushButton>
+#include <QShortcut>
 #include <QSpinBox>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -81,11 +82,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   column->addWidget(list_);
   column->addWidget(steps_row_);
 
-  auto* remove = new QAction(list_);
-  remove->setShortcut(QKeySequence::Delete);
-  remove->setShortcutContext(Qt::WidgetShortcut);
-  list_->addAction(remove);
-  connect(remove, &QAction::triggered, this, &CandidateList::remove);
+  new QShortcut(QKeySequence::Delete, list_, this, &CandidateList::remove, Qt::WidgetShortcut);
   connect(remove_, &QPushButton::clicked, this, &CandidateList::remove);
   connect(list_, &QListWidget::currentRowChanged, this, [this](int at) {
     remove_->setEnabled(at >= 0);
@@ -104,9 +101,14 @@ int CandidateList::steps() const {
   return steps_->value();
 }
 
-const RunConfig* CandidateList::chosen() const {
-  const int at = list_->currentRow();
-  return at < 0 ? nullptr : &candidates_[static_cast<std::size_t>(at)];
+int CandidateList::chosen() const {
+  return list_->currentRow();
+}
+
+std::vector<RunConfig> CandidateList::runs() const {
+  std::vector<RunConfig> runs{first_};
+  runs.insert(runs.end(), candidates_.begin(), candidates_.end());
+  return runs;
 }
 
 QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
@@ -123,27 +125,15 @@ QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
   return {};
 }
 
-QString CandidateList::add(const RunConfig& candidate) {
-  if (QString refused = refusal(candidate, -1); !refused.isEmpty()) return refused;
+QString CandidateList::add(const RunConfig& candidate, int instead) {
+  if (QString refused = refusal(candidate, instead); !refused.isEmpty()) return refused;
   std::vector<RunConfig> taken = candidates_;
+  if (instead >= 0) taken.erase(taken.begin() + instead);
   taken.push_back(first_);
-  candidates_.push_back(candidate);
-  candidates_.back().name = free_name(twin_name(first_, candidate), taken);
-  fill(-1);
-  return {};
-}
-
-QString CandidateList::changeChosen(const RunConfig& candidate) {
-  const int at = list_->currentRow();
-  if (at < 0) return "No candidate is chosen.";
-  if (QString refused = refusal(candidate, at); !refused.isEmpty()) return refused;
-  std::vector<RunConfig> taken = candidates_;
-  taken.erase(taken.begin() + at);
-  taken.push_back(first_);
-  RunConfig& changed = candidates_[static_cast<std::size_t>(at)];
-  changed = candidate;
-  changed.name = free_name(twin_name(first_, candidate), taken);
-  fill(at);
+  RunConfig& added = instead < 0 ? candidates_.emplace_back() : candidates_[static_cast<std::size_t>(instead)];
+  added = candidate;
+  added.name = free_name(twin_name(first_, candidate), taken);
+  fill(instead);
   return {};
 }
 
@@ -181,13 +171,11 @@ void CandidateList::fill(int chosen) {
 
 QString CandidateList::words() const {
   QStringList sentences;
-  std::vector<RunConfig> runs{first_};
-  runs.insert(runs.end(), candidates_.begin(), candidates_.end());
   if (inGroups())
     sentences << QString(
                      "The candidates train in %1 groups, one after the other, each with run A from step 0 and with its "
                      "own recording; run A in the window pauses.")
-                     .arg(candidate_groups(runs).size());
+                     .arg(candidate_groups(runs()).size());
   const bool twin =
       std::ranges::any_of(candidates_, [this](const RunConfig& candidate) { return is_noise_twin(first_, candidate); });
   if (!twin && !candidates_.empty())
@@ -411,7 +399,8 @@ void CompareDialog::addDenseTwins() {
 }
 
 void CompareDialog::addToChosen() {
-  if (const RunConfig* chosen = list_->chosen()) say(list_->changeChosen(with(*chosen)));
+  const int chosen = list_->chosen();
+  if (chosen >= 0) say(list_->add(with(list_->candidates()[static_cast<std::size_t>(chosen)]), chosen));
 }
 
 void CompareDialog::say(const QString& problem) {
@@ -444,12 +433,12 @@ void CompareDialog::check() {
   if (list_) {
     add_->setEnabled(problem.isEmpty());
     add_values_->setEnabled(!twinValues(editor_->field(), editor_->field().get(first_)).empty());
-    add_to_chosen_->setEnabled(list_->chosen() && editor_->problem().isEmpty());
+    add_to_chosen_->setEnabled(list_->chosen() >= 0 && editor_->problem().isEmpty());
     if (!list_->candidates().empty()) return showCandidates();
     ok_->setText("Train the twin");
   }
   cost_->setVisible(cost_of_ && problem.isEmpty());
-  if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));
+  if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_({twin()}, 0));
 }
 
 // If the list has candidates, the dialog trains these, and the editor holds the next candidate.
@@ -460,7 +449,7 @@ void CompareDialog::showCandidates() {
   if (difference(first_, twin()).empty()) showProblem(problem_, {});  // nothing is wrong with the list
   QStringList words;
   if (const QString how = list_->words(); !how.isEmpty()) words << how;
-  if (cost_of_all_) words << cost_of_all_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);
+  if (cost_of_) words << cost_of_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);
   cost_->setText(words.join("\n\n"));
   cost_->setVisible(!words.isEmpty());
   growToFit();
@@ -481,9 +470,9 @@ void CompareDialog::start() {
   if (!list_ || list_->candidates().empty())
     emit twinRequested(twin());
   else if (list_->inGroups())
-    emit groupsRequested(list_->candidates(), list_->steps());
+    emit groupsRequested(list_->runs(), list_->steps());
   else
-    emit candidatesRequested(list_->candidates());
+    for (const RunConfig& candidate : list_->candidates()) emit twinRequested(candidate);
   accept();
 }
 
@@ -491,13 +480,7 @@ void CompareDialog::setRoom(int runs) {
   if (list_) list_->setRoom(runs);
 }
 
-void CompareDialog::setCandidatesCost(
-    std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)> text) {
-  cost_of_all_ = std::move(text);
-  check();
-}
-
-void CompareDialog::setCost(std::function<QString(const RunConfig&)> text) {
+void CompareDialog::setCost(CostText text) {
   cost_of_ = std::move(text);
   check();
 }

@@ -34,13 +34,13 @@ class CandidateList : public QWidget {
  public:
   explicit CandidateList(const RunConfig& first, QWidget* parent = nullptr);
 
-  // Adds a candidate. Returns why it was refused; empty: it is on the list.
-  QString add(const RunConfig& candidate);
-  QString changeChosen(const RunConfig& candidate);  // replaces the selected candidate; returns as add()
-  const RunConfig* chosen() const;                   // the selected candidate; nullptr: none
+  // Adds a candidate, or puts it in the row `instead`. Returns why it was refused; empty: it is on the list.
+  QString add(const RunConfig& candidate, int instead = -1);
+  int chosen() const;  // row of the selected candidate; -1: none
 
   const std::vector<RunConfig>& candidates() const { return candidates_; }
-  void setRoom(int runs);  // number of runs that can train beside run A at once
+  std::vector<RunConfig> runs() const;  // run A and the candidates
+  void setRoom(int runs);               // number of runs that can train beside run A at once
   bool inGroups() const { return static_cast<int>(candidates_.size()) > room_; }
   int steps() const;  // steps of each group
   // How the candidates train and what is missing for a verdict, in a sentence or two.
@@ -73,12 +73,9 @@ class CompareDialog : public QDialog {
   CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
-  // What the twin will cost, in words.
-  void setCost(std::function<QString(const RunConfig&)> text);
-
-  // Sets the function that describes the cost of the listed candidates: for so many steps in groups, or beside run A (0
-  // steps).
-  void setCandidatesCost(std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)> text);
+  // Describes the cost of the twin or of the listed candidates: for so many steps in groups, or beside run A (0 steps).
+  using CostText = std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)>;
+  void setCost(CostText text);
   // Number of runs that can train beside run A at once; more candidates train in groups.
   void setRoom(int runs);
 
@@ -86,10 +83,9 @@ class CompareDialog : public QDialog {
   static bool comparable(Setting setting);
 
  signals:
-  void twinRequested(moescope::RunConfig twin);
-  void candidatesRequested(const std::vector<moescope::RunConfig>& candidates);  // trains the candidates beside run A
-  // Trains the candidates in groups, one after the other.
-  void groupsRequested(const std::vector<moescope::RunConfig>& candidates, qint64 steps);
+  void twinRequested(moescope::RunConfig twin);  // asks for the twin, or for one candidate beside run A
+  // Asks to train run A and its candidates in groups, one after the other.
+  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
 
  private:
   void onKeyChosen();
@@ -117,8 +113,7 @@ class CompareDialog : public QDialog {
   QVBoxLayout* place_;
   FieldEditor* editor_ = nullptr;
   QLabel *now_, *problem_, *cost_;
-  std::function<QString(const RunConfig&)> cost_of_;
-  std::function<QString(const std::vector<RunConfig>&, std::int64_t)> cost_of_all_;
+  CostText cost_of_;
   CandidateList* list_ = nullptr;  // nullptr: the twin of a checkpoint
   QLineEdit* grid_ = nullptr;
   QSpinBox* seeds_ = nullptr;  // of each point of the grid

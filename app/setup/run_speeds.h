@@ -34,8 +34,7 @@ class RunSpeeds {
   QString shortText(const RunConfig& run) const;
   // The figures of costText() in a few words: "3 runs, 0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s".
   QString listText(const std::vector<RunConfig>& runs) const;
-  // The costs of a twin that starts when the other run has taken `step` steps.
-  QString twinText(const RunConfig& twin, std::int64_t step) const { return twinsText({twin}, step); }
+  // The costs of twins that start when the other run has taken `step` steps.
   QString twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const;
   // The costs of groups that train one after the other, `steps` steps each.
   QString groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const;

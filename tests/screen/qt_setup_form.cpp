@@ -350,7 +350,7 @@ class SetupFormTest : public QObject {
     RunSpeeds speeds(false);
     speeds.note(nano, 0.5);
     CompareDialog dialog(nano, &RouterConfig::bias_update_rate);
-    dialog.setCost([&](const RunConfig& twin) { return speeds.twinText(twin, 60); });
+    dialog.setCost([&](const auto& twins, std::int64_t) { return speeds.twinsText(twins, 60); });
     const auto* cost = dialog.findChild<QLabel*>("twin_cost");
     QVERIFY(cost->isHidden());  // no other value is chosen yet
     auto* line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
