@@ -156,18 +156,15 @@ void RunControl::showReplay() {
   if (isReplay()) bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
 }
 
-void RunControl::showOpen(const RunConfig* config) {
-  if (session_->isLive()) return bar_->showRun(*config);
+void RunControl::showOpen() {
+  if (session_->isLive())
+    return bar_->showOpen(WindowBar::Open::training, session_->config(selection_->run()).optimizer.total_steps);
   if (session_->isFollowing()) {
     replay_->pause();  // the recording was opened as finished but has new steps
-    return bar_->showFollowing();
+    return bar_->showOpen(WindowBar::Open::following);
   }
-  if (isReplay()) {
-    bar_->showRecording();
-    return showReplay();
-  }
-  if (session_->attachedTo().isEmpty()) return bar_->showNothing();
-  bar_->showRecording();
+  bar_->showOpen(WindowBar::Open::recording);
+  showReplay();
 }
 
 void RunControl::showStatus(const LiveStatus& status) {

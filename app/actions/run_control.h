@@ -39,8 +39,7 @@ class RunControl : public Actions {
 
   void addActionsTo(QMenu* menu);
   void addPresetsTo(QMenu* menu);
-  // Shows the active run in the bar, with its settings where they are known (nullptr: not known).
-  void showOpen(const RunConfig* config);
+  void showOpen();                            // shows the active run in the bar
   void showStatus(const LiveStatus& status);  // called by the frame clock while a run trains
 
  signals:

@@ -193,10 +193,7 @@ void StatusLine::showTraining(const LiveStatus& status, int runs) {
 
 void StatusLine::showState(const QString& text, Dot dot) {
   const Colors& c = colors(palette());
-  std::optional<QRgb> color;
-  if (dot != Dot::none)
-    color = dot == Dot::good ? c.good : dot == Dot::bad ? c.bad : dot == Dot::attention ? c.attention : c.ink2;
-  state_->setForms(text.isEmpty() ? QStringList() : QStringList{text}, color);
+  state_->setForms({text}, dot == Dot::good ? c.good : c.ink2);
   state_->setToolTip({});
   for (StatusItem* item : {speed_, tokens_}) item->setForms({});
   from_ = -1;

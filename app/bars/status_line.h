@@ -20,7 +20,7 @@ class StatusLine : public QStatusBar {
  public:
   explicit StatusLine(QWidget* parent = nullptr);
 
-  enum class Dot { none, quiet, good, bad, attention };
+  enum class Dot { quiet, good };
   void showTraining(const LiveStatus& status, int runs);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
   struct Source {

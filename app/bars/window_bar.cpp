@@ -197,7 +197,7 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
   connect(count_, &QToolButton::clicked, this, [this] { pace_->openUnder(count_); });
   connect(chips_, &RunChips::changed, this, &WindowBar::showChips);
   drawPictures();
-  showNothing();
+  showOpen(Open::nothing);
 }
 
 void WindowBar::makeActions() {
@@ -357,7 +357,8 @@ void WindowBar::setRunning(bool running) {
 }
 
 // The keys for one step and for the first step also work in replays, which have no buttons for them.
-void WindowBar::setOpen(Open open) {
+void WindowBar::showOpen(Open open, std::int64_t scheduled) {
+  scheduled_ = scheduled;
   const bool can_run = open == Open::training || open == Open::recording;
   for (QAction* action : {run_, step_, reset_}) action->setEnabled(can_run);
   live_->setEnabled(open == Open::training);
@@ -373,33 +374,14 @@ void WindowBar::setOpen(Open open) {
   fit();
 }
 
-void WindowBar::showNothing() {
-  setOpen(Open::nothing);
-}
-
-void WindowBar::showRun(const RunConfig& config) {
-  scheduled_ = config.optimizer.total_steps;
-  setOpen(Open::training);
-}
-
-void WindowBar::showRecording() {
-  setOpen(Open::recording);
-}
-
-void WindowBar::showFollowing() {
-  setOpen(Open::following);
-}
-
 void WindowBar::showReplay(bool playing, std::int64_t step, const QString& word) {
   if (playing != running_) setRunning(playing);
-  last_step_ = step;
   count_->setWord(word);
   count_->showStep(step, std::nullopt);
 }
 
 void WindowBar::showStatus(const LiveStatus& status) {
   if (status.running != running_) setRunning(status.running);
-  last_step_ = status.step;
   const std::int64_t end = until_.value_or(scheduled_);
   const QSize before = count_->sizeHint();
   count_->setWord("step");

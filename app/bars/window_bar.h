@@ -5,7 +5,6 @@
 #include <QToolBar>
 #include <optional>
 
-#include "core/config/run_config.h"
 #include "core/training/engine/live_status.h"
 
 class QAction;
@@ -37,10 +36,9 @@ class WindowBar : public QToolBar {
   void openMenu();
   void openLive();
 
-  void showNothing();
-  void showFollowing();  // shows that a log of another program is followed
-  void showRun(const RunConfig& config);
-  void showRecording();
+  enum class Open { nothing, training, recording, following };  // following: the log of another program
+  // `scheduled`: number of steps in the schedule of a run in training.
+  void showOpen(Open open, std::int64_t scheduled = 0);
   // Shows the state of the replay of a recording; `word`: what its steps are called.
   void showReplay(bool playing, std::int64_t step, const QString& word);
   void showStatus(const LiveStatus& status);  // shows the state of a run in training
@@ -60,7 +58,6 @@ class WindowBar : public QToolBar {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  enum class Open { nothing, training, recording, following };
   void makeActions();
   void makeLayout();
   void takeTabs(QTabBar* tabs);
@@ -68,7 +65,6 @@ class WindowBar : public QToolBar {
   QWidget* addLine();  // adds a line between two groups
   void drawPictures();
   void setRunning(bool running);
-  void setOpen(Open open);
   void showChips();
   void fit();
   void setNarrowness(int level);
@@ -84,8 +80,7 @@ class WindowBar : public QToolBar {
   PacePopover* pace_;
   LivePopover* live_popover_;
   Open open_ = Open::following;
-  std::int64_t last_step_ = 0;
-  std::int64_t scheduled_ = 0;  // number of steps in the schedule of the open run
+  std::int64_t scheduled_ = 0;
   std::optional<std::int64_t> until_;
   bool running_ = false;
 };

@@ -407,9 +407,7 @@ void MainWindow::showSettings() {
   shown_run_ = selection_.run();
   comparison_->showDifferences();
   settings_->show();
-  if (session_.histories().empty()) return;
-  const RunConfig config = session_.config(shown_run_);
-  control_->showOpen(session_.hasConfig() ? &config : nullptr);
+  if (!session_.histories().empty()) control_->showOpen();
 }
 
 // Shows the number of findings in the status line, and those of the active run on the timeline.

@@ -215,7 +215,7 @@ class MainWindowTest : public QObject {
     window.resize(width, 700);
     window.show();
     auto* bar = window.findChild<WindowBar*>();
-    bar->showRun(nano());
+    bar->showOpen(WindowBar::Open::training, nano().optimizer.total_steps);
     bar->chips()->setLive(true);
     bar->chips()->showRuns(
         {{"A", 0, "a-rather-long-name-of-a-run", {}, {}}, {"B", 1, "another-long-name", {}, {}}, {"C", 2, "c", {}, {}}},
