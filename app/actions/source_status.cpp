@@ -10,11 +10,25 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr int kBeatMs = 200;
+
+}  // namespace
+
 SourceStatus::SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice)
     : Actions(context), status_(status), notice_(notice) {
   connect(session_, &RunSession::opened, this, &SourceStatus::onOpened);
   connect(session_, &RunSession::runsChanged, this, &SourceStatus::onRunsChanged);
   connect(session_, &RunSession::growingEnded, this, &SourceStatus::onGrowingEnded);
+  connect(session_, &RunSession::openingStarted, this, &SourceStatus::begin);
+  connect(session_, &RunSession::failed, this, [this] {
+    timer_.stop();
+    status_->showState("Ready");
+  });
+  timer_.setInterval(kBeatMs);
+  timer_.setObjectName("beats");
+  connect(&timer_, &QTimer::timeout, this, &SourceStatus::beat);
 }
 
 void SourceStatus::addActionsTo(QMenu* menu) {
@@ -24,8 +38,12 @@ void SourceStatus::addActionsTo(QMenu* menu) {
 }
 
 void SourceStatus::onOpened() {
+  timer_.stop();
   notice_->showNotice(session_->isLive() ? QString() : session_->missing().join('\n'));
-  if (session_->isLive()) return;
+  if (session_->isLive()) {
+    begin("First step");
+    return beat();
+  }
   if (session_->isSnapshot()) {
     offerToFollow();
     status_->showState("Snapshot, not following");
@@ -62,6 +80,40 @@ void SourceStatus::showProgress() {
   if (session_->isFollowing()) status_->showState(session_->followingText(), StatusLine::Dot::good);
   if (const double share = session_->fillingShare(); share >= 0)
     status_->showState(QString("Reading the recording: %1 %").arg(static_cast<int>(100 * share)));
+}
+
+void SourceStatus::begin(const QString& what) {
+  what_ = what;
+  since_.start();
+  timer_.start();
+  showBeat();
+}
+
+void SourceStatus::showBeat() {
+  status_->showState(QString("%1... %2 s").arg(what_).arg(since_.elapsed() / 1000));
+}
+
+bool SourceStatus::firstStepIsTaken() const {
+  const LiveStatus status = session_->live()->status();
+  return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
+}
+
+// Stops while a run is paused before its first step: it waits for the user, not for the program.
+void SourceStatus::beat() {
+  if (!session_->opening()) {
+    if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
+    if (const LiveStatus status = session_->live()->status(); !status.running) {
+      timer_.stop();
+      return status_->showTraining(status, static_cast<int>(session_->histories().size()));
+    }
+  }
+  showBeat();
+}
+
+void SourceStatus::showStatus(const LiveStatus& status) {
+  if (timer_.isActive()) return;
+  if (status.running && !firstStepIsTaken()) return begin("First step");
+  status_->showTraining(status, static_cast<int>(session_->histories().size()));
 }
 
 // Says once after opening, and on demand, which lines of the logs could not be read, with their numbers.

@@ -1,10 +1,13 @@
-// Messages about opened files and attached trainings: whether new steps come, what is missing, and which lines could
-// not be read.
+// What the status line and the notice say about the source of the runs: what is being built, read or trained for the
+// first time, and for how long; whether new steps come; what is missing, and which lines could not be read.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QString>
+#include <QTimer>
 
 #include "app/actions/actions.h"
+#include "core/training/engine/live_status.h"
 
 class QMenu;
 
@@ -19,8 +22,9 @@ class SourceStatus : public Actions {
  public:
   SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice);
 
-  void addActionsTo(QMenu* menu);  // adds the entry that lists the unreadable lines again
-  void showProgress();             // shows the progress of reading or following
+  void addActionsTo(QMenu* menu);             // adds the entry that lists the unreadable lines again
+  void showProgress();                        // shows the progress of reading or following
+  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the runs in training
 
  private:
   void onOpened();
@@ -28,9 +32,17 @@ class SourceStatus : public Actions {
   void onRunsChanged();
   void onGrowingEnded(const QString& why);
   void showSkippedLines();
+  // While the screen has nothing new to show, a timer shows what the program is doing and for how long.
+  void begin(const QString& what);
+  void beat();
+  void showBeat();
+  bool firstStepIsTaken() const;
 
   StatusLine* status_;
   NoticeBar* notice_;
+  QString what_;
+  QElapsedTimer since_;
+  QTimer timer_{this};
 };
 
 }  // namespace moescope

@@ -14,7 +14,6 @@
 #include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
 #include "app/actions/file_actions.h"
-#include "app/actions/heartbeat.h"
 #include "app/actions/host_actions.h"
 #include "app/actions/live_settings.h"
 #include "app/actions/queue_actions.h"
@@ -181,7 +180,6 @@ void MainWindow::buildActions() {
   router_ = new RouterActions(context, settings_);
   exports_ = new ExportActions(context, &compared_);
   costs_ = new RunCosts(&session_, &selection_, form_, comparison_, remembers_);
-  heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(context);
   new ScanActions(context);
 }
@@ -434,7 +432,7 @@ void MainWindow::onTick() {
     comparison_->showStatus(status);
     checkpoints_->showKept();
     costs_->showStatus(status);
-    heartbeat_->showStatus(status);
+    source_status_->showStatus(status);
   }
   source_status_->showProgress();
   if (selection_.history())

@@ -22,7 +22,6 @@ class CompareActions;
 class ExportActions;
 class FileActions;
 class FirstSteps;
-class Heartbeat;
 class LessonActions;
 class LiveSettings;
 class NotesDock;
@@ -137,7 +136,6 @@ class MainWindow : public QMainWindow {
   LessonActions* lessons_;
   FirstSteps* first_steps_;
   RunCosts* costs_;
-  Heartbeat* heartbeat_;
 
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // place of the run whose settings the bars show

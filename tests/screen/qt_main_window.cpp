@@ -16,7 +16,7 @@
 #include <functional>
 
 #include "app/actions/file_actions.h"
-#include "app/actions/heartbeat.h"
+#include "app/actions/source_status.h"
 #include "app/bars/live_popover.h"
 #include "app/bars/run_chips.h"
 #include "app/bars/status_line.h"
@@ -412,8 +412,8 @@ class MainWindowTest : public QObject {
 
   void aPausedRunThatHasNotBegunLetsTheWindowRest() {
     OpenWindow w;
-    auto* heartbeat = w.window.findChild<Heartbeat*>();
-    QTRY_VERIFY(!heartbeat->findChild<QTimer*>("beats")->isActive());
+    auto* status = w.window.findChild<SourceStatus*>();
+    QTRY_VERIFY(!status->findChild<QTimer*>("beats")->isActive());
   }
 
   void aComparisonPresetStopsAtTheEndOfItsSchedule() {
