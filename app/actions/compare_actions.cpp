@@ -229,9 +229,7 @@ void CompareActions::measureGradients(int every) {
 }
 
 void CompareActions::showDifferences() {
-  std::vector<RunConfig> configs;
-  for (int place = 0; place < static_cast<int>(session_->histories().size()) && session_->hasConfig(); ++place)
-    configs.push_back(session_->config(place));
+  const std::vector<RunConfig> configs = session_->configs();
   const std::string preset = comparison_preset_of(configs);
   auto compared =
       session_->hasConfig() ? comparedConfigs(configs, session_->histories()) : comparedLogs(session_->histories());

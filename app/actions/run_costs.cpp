@@ -52,12 +52,8 @@ RunCosts::RunCosts(RunSession* session, Selection* selection, SetupForm* form, C
 
 void RunCosts::expectFirstStep() {
   std::optional<double> seconds;
-  if (session_->isLive()) {
-    std::vector<RunConfig> runs;
-    for (int run = 0; run < static_cast<int>(session_->histories().size()); ++run)
-      runs.push_back(session_->config(run));
-    if (const auto estimate = speeds_.of(runs)) seconds = estimate->seconds_per_step;
-  }
+  if (session_->isLive())
+    if (const auto estimate = speeds_.of(session_->configs())) seconds = estimate->seconds_per_step;
   selection_->setFirstStepSeconds(seconds);
 }
 

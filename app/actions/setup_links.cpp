@@ -16,8 +16,7 @@ std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selectio
                                        const WorkspaceTabs& workspaces) {
   if (!session.hasConfig() || session.histories().empty()) return std::nullopt;
   SharedSetup setup;
-  for (int place = 0; place < static_cast<int>(session.histories().size()); ++place)
-    setup.configs.push_back(session.config(place));
+  setup.configs = session.configs();
   setup.workspace = workspaces.current()->name().toLower().toStdString();
   setup.run = selection.run();
   setup.layer = selection.layer();

@@ -193,9 +193,7 @@ ReportSource ExportActions::reportSource() const {
   ReportSource source;
   source.selection = selection_;
   source.compared = compared_;
-  if (session_->hasConfig())
-    for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
-      source.configs.push_back(session_->config(place));
+  source.configs = session_->configs();
   source.file = QFileInfo(session_->path()).fileName();
   struct Wanted {
     const char* dock;

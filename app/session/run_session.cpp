@@ -408,6 +408,13 @@ std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
   return old;
 }
 
+std::vector<RunConfig> RunSession::configs() const {
+  std::vector<RunConfig> configs;
+  for (int place = 0; hasConfig() && place < static_cast<int>(histories_.size()); ++place)
+    configs.push_back(config(place));
+  return configs;
+}
+
 int RunSession::runAt(int place) const {
   return histories_[static_cast<std::size_t>(place)]->info().run;
 }

@@ -79,6 +79,7 @@ class RunSession : public QObject {
 
   // Settings of an open run: of a run in training with all requested changes, of a recording those at its start.
   RunConfig config(int place = 0) const;
+  std::vector<RunConfig> configs() const;  // of all open runs; empty: not known
   bool hasConfig() const { return live_ || !recorded_configs_.empty(); }
   int runAt(int place) const;  // RunInfo::run
   // Where the run at `place` lies on the disk; nullopt: it is from a log, or in training. Throws std::runtime_error if
