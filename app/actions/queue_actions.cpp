@@ -4,6 +4,7 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QMenu>
+#include <QStandardPaths>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
 #include "app/docks/outcomes_dock.h"
+#include "app/docks/outcomes_panel.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
@@ -18,6 +20,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
+#include "core/io/whole_file.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/selection/selection.h"
 
@@ -38,7 +41,13 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     if (session_->showsLog() && session_->path() == recording) openCandidate(recording, run);
   });
   connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
-  connect(outcomes_, &OutcomesDock::saved, messages_, &Messages::saySaved);
+  connect(outcomes_->panel(), &OutcomesPanel::saveRequested, this, [this] {
+    const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
+    messages_->saveAs("Save outcomes", folder + "/outcomes.csv", "Tables (*.csv)", [this](const QString& path) {
+      write_whole_file(path.toStdString(), outcomes_->panel()->csv().toStdString());
+      messages_->saySaved(path);
+    });
+  });
   connect(files_, &FileActions::queueOpened, this, &QueueActions::takeUp);
   connect(session_, &RunSession::opened, this, &QueueActions::chooseAskedRun);
   connect(session_, &RunSession::opened, this, &QueueActions::offerQueueOfOpened);

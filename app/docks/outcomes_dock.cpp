@@ -60,8 +60,6 @@ OutcomesDock::OutcomesDock(Selection* selection, QWidget* parent) : SideDock("Ou
   connect(&clock_, &QTimer::timeout, this, &OutcomesDock::showProgress);
 }
 
-OutcomesDock::~OutcomesDock() = default;
-
 QWidget* OutcomesDock::makeContent(Selection* selection) {
   auto* content = new QWidget;
   progress_text_ = new QLabel;
@@ -92,8 +90,6 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   connect(panel_, &OutcomesPanel::opened, this, &OutcomesDock::open);
   connect(panel_, &OutcomesPanel::chosen, this,
           [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
-  connect(panel_, &OutcomesPanel::saved, this, &OutcomesDock::saved);
-  connect(panel_, &OutcomesPanel::refused, this, &OutcomesDock::failed);
 
   auto* row = new QHBoxLayout;
   row->setContentsMargins(kSpace12, 0, kSpace12, 0);

@@ -26,12 +26,12 @@ class OutcomesDock : public SideDock {
 
  public:
   explicit OutcomesDock(Selection* selection, QWidget* parent = nullptr);
-  ~OutcomesDock() override;  // cancels and waits for the step in flight
 
   // Trains the groups that have not finished, and shows the dock. Not while another queue trains.
   void start(std::unique_ptr<RunQueue> queue);
   QString recording()
       const;  // path from which the groups' recordings are named (path_of_group()); empty: no recordings
+  OutcomesPanel* panel() const { return panel_; }
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
   void goOn();  // trains the groups that have not finished
@@ -48,7 +48,6 @@ class OutcomesDock : public SideDock {
   void openRequested(QString recording, QString run);
   void runChosen(QString recording, QString run);  // selects the run if its recording is open
   void failed(QString why);                        // emitted if training failed or the groups cannot be compared
-  void saved(QString path);
 
  protected:
   void showEvent(QShowEvent* event) override;

@@ -3,19 +3,15 @@
 #include <QAbstractTableModel>
 #include <QApplication>
 #include <QClipboard>
-#include <QFileDialog>
 #include <QFont>
 #include <QHeaderView>
 #include <QKeyEvent>
-#include <QStandardPaths>
 #include <QTableView>
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
-#include "core/io/whole_file.h"
 #include "core/training/engine/outcome_table.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
@@ -246,7 +242,7 @@ OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
   auto* save_button = new QToolButton(this);
   save_button->setText("CSV...");
   save_button->setToolTip("Saves the table with all figures, as moescope-cli train --table does");
-  connect(save_button, &QToolButton::clicked, this, &OutcomesPanel::askSave);
+  connect(save_button, &QToolButton::clicked, this, &OutcomesPanel::saveRequested);
   for (QToolButton* button : {copy_button, save_button}) addControl(button);
   addBody(view_);
 }
@@ -306,24 +302,8 @@ QString OutcomesPanel::csv() const {
   return QString::fromStdString(outcomes_csv(outcomes_));
 }
 
-void OutcomesPanel::saveCsv(const QString& path) const {
-  write_whole_file(path.toStdString(), outcomes_csv(outcomes_));
-}
-
 int OutcomesPanel::heightFor(int rows) const {
   return height() - view_->viewport()->height() + rows * view_->verticalHeader()->defaultSectionSize();
-}
-
-void OutcomesPanel::askSave() {
-  const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
-  const QString path = QFileDialog::getSaveFileName(this, "Save outcomes", folder + "/outcomes.csv", "Tables (*.csv)");
-  if (path.isEmpty()) return;
-  try {
-    saveCsv(path);
-    emit saved(path);
-  } catch (const std::runtime_error& error) {
-    emit refused(QString::fromUtf8(error.what()));
-  }
 }
 
 bool OutcomesPanel::isMeasured(int column) const {

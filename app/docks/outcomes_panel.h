@@ -25,14 +25,12 @@ class OutcomesPanel : public Panel {
   // Shows outcomes in the order of outcomes(). `training`: number of the group that trains; 0: none.
   void showOutcomes(std::vector<Outcome> outcomes, int training);
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
-  void saveCsv(const QString& path) const;  // throws std::runtime_error
-  int heightFor(int rows) const;            // height at which `rows` rows are visible without scrolling
+  int heightFor(int rows) const;  // height at which `rows` rows are visible without scrolling
 
  signals:
   void opened(const moescope::Outcome& of);  // a row was opened by Enter or a double click
   void chosen(const moescope::Outcome& of);  // a row was clicked
-  void saved(QString path);
-  void refused(QString why);
+  void saveRequested();
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -41,7 +39,6 @@ class OutcomesPanel : public Panel {
 
  private:
   void copy();
-  void askSave();
   void sortByCurrentColumn();
   const Outcome& outcomeAt(const QModelIndex& index) const;
   bool isMeasured(int column) const;
