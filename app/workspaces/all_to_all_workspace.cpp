@@ -30,7 +30,6 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
 }
 
 void AllToAllWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, matrix_);
   splitDockWidget(matrix_, links_, Qt::Horizontal);
   splitDockWidget(matrix_, spread_, Qt::Vertical);

@@ -36,7 +36,6 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
 }
 
 void ClusterWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, published_);
   splitDockWidget(published_, step_time_, Qt::Horizontal);
   splitDockWidget(published_, live_cost_, Qt::Vertical);

@@ -78,7 +78,6 @@ void CompareWorkspace::foldPanels() {
 // Default layout: verdicts above, panels on the cause of differences below. Losses and the difference of loads are
 // shown on request.
 void CompareWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, table_);
   splitDockWidget(table_, gap_, Qt::Vertical);
   splitDockWidget(gap_, flips_, Qt::Horizontal);

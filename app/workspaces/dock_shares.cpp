@@ -41,7 +41,7 @@ void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) co
   QList<int> widths, heights;
   const int down = std::max(1, window->height());
   for (QDockWidget* dock : docks) {
-    const QSizeF share = shares_.value(dock->objectName());
+    const QSizeF share = shares_.value(dock->objectName()).toSizeF();
     if (share.isEmpty() || !isDocked(*dock, *window)) continue;
     sized << dock;
     widths << std::max(1, static_cast<int>(std::lround(share.width() * window->width())));
@@ -50,12 +50,6 @@ void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) co
   if (sized.isEmpty()) return;
   window->resizeDocks(sized, widths, Qt::Horizontal);
   window->resizeDocks(sized, heights, Qt::Vertical);
-}
-
-QVariantMap DockShares::remembered() const {
-  QVariantMap shares;
-  for (auto share = shares_.begin(); share != shares_.end(); ++share) shares[share.key()] = share.value();
-  return shares;
 }
 
 void DockShares::restore(const QVariantMap& shares) {

@@ -5,7 +5,6 @@
 #include <QDockWidget>
 #include <QList>
 #include <QMainWindow>
-#include <QMap>
 #include <QSizeF>
 #include <QVariantMap>
 
@@ -19,11 +18,11 @@ class DockShares {
   void forget() { shares_.clear(); }
   bool empty() const { return shares_.isEmpty(); }
 
-  QVariantMap remembered() const;  // QSizeF by object name
+  const QVariantMap& remembered() const { return shares_; }
   void restore(const QVariantMap& shares);
 
  private:
-  QMap<QString, QSizeF> shares_;  // share of width and height by object name, each 0..1
+  QVariantMap shares_;  // QSizeF by object name: share of width and height, each 0..1
 };
 
 }  // namespace moescope

@@ -38,7 +38,6 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
 
 // Default layout: all docks as tabs with the whole room, since the laboratory alone fills a small screen.
 void MicroscalingWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
   for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_, formats_})
     tabifyDockWidget(lab_dock_, dock);

@@ -45,7 +45,6 @@ bool Overview::isNarrow() const {
 void Overview::arrange() {
   one_column_ = isVisible() && isNarrow();
   setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, loss_);
   if (one_column_) {
     splitDockWidget(loss_, expert_load_, Qt::Vertical);

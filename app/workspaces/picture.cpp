@@ -60,8 +60,7 @@ class OnPaper {
     }
     widget_->setPalette(own_ ? had_ : QPalette());
   }
-  OnPaper(const OnPaper&) = delete;
-  OnPaper& operator=(const OnPaper&) = delete;
+  Q_DISABLE_COPY(OnPaper)
 
  private:
   static constexpr Qt::WidgetAttribute kOwn = Qt::WA_SetPalette;
@@ -93,8 +92,7 @@ class Resized {
     widget_->resize(size);
     settle();
   }
-  Resized(const Resized&) = delete;
-  Resized& operator=(const Resized&) = delete;
+  Q_DISABLE_COPY(Resized)
 
  private:
   // Activates layouts from the outside in: a hidden widget gets its size only when it is shown.
@@ -124,8 +122,7 @@ class Detached {
     dock_->setWidget(panel_);
     panel_->show();
   }
-  Detached(const Detached&) = delete;
-  Detached& operator=(const Detached&) = delete;
+  Q_DISABLE_COPY(Detached)
 
  private:
   QWidget* panel_;

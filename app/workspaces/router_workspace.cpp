@@ -94,7 +94,6 @@ void RouterWorkspace::hideWhatNeedsAChoice() {
 // Default layout: the load at the left; findings, all layers and the selected expert at the right; panels that explain
 // the load as tabs beside it. Splits docks before tabbing them: splitting pulls a dock out of its tab group.
 void RouterWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, load_);
   splitDockWidget(load_, findings_, Qt::Horizontal);
   splitDockWidget(load_, load_over_time_, Qt::Vertical);

@@ -72,26 +72,13 @@ double fontPixels(const QFont& font, int dpi) {
   return font.pixelSize() > 0 ? font.pixelSize() : font.pointSizeF() * dpi / 72.0;
 }
 
-// Lines or dots of an 8 x 8 tile.
+// Lines or dots of an 8 x 8 tile, for the patterns with which panels paint: diagonal lines and Qt::Dense1Pattern to
+// Qt::Dense7Pattern.
 QByteArray patternTile(Qt::BrushStyle style, const QColor& color) {
   const QByteArray stroke = colour("stroke", color) + attribute("stroke-width", "1") + attribute("fill", "none");
   const QByteArray down = "M-1 -1L9 9M-1 7L1 9M7 -1L9 1", up = "M-1 9L9 -1M-1 1L1 -1M7 9L9 7";
-  switch (style) {
-    case Qt::BDiagPattern:
-      return "<path d=\"" + up + '"' + stroke + "/>";
-    case Qt::FDiagPattern:
-      return "<path d=\"" + down + '"' + stroke + "/>";
-    case Qt::DiagCrossPattern:
-      return "<path d=\"" + up + down + '"' + stroke + "/>";
-    case Qt::HorPattern:
-      return "<path d=\"M0 4L8 4\"" + stroke + "/>";
-    case Qt::VerPattern:
-      return "<path d=\"M4 0L4 8\"" + stroke + "/>";
-    case Qt::CrossPattern:
-      return "<path d=\"M0 4L8 4M4 0L4 8\"" + stroke + "/>";
-    default:
-      break;
-  }
+  if (style == Qt::BDiagPattern) return "<path d=\"" + up + '"' + stroke + "/>";
+  if (style == Qt::DiagCrossPattern) return "<path d=\"" + up + down + '"' + stroke + "/>";
   // Dense1 covers nearly all, Dense7 hardly anything: a dot at each corner of a 4 x 4 tile's chequer.
   constexpr double kSide[] = {3.7, 3.4, 3.2, 2.8, 2.2, 1.6, 1.0};
   const int which = std::clamp(static_cast<int>(style) - static_cast<int>(Qt::Dense1Pattern), 0, 6);

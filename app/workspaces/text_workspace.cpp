@@ -43,7 +43,6 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
 
 // Default layout: the text above, specialisation of the experts below.
 void TextWorkspace::arrange() {
-  for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, tokens_);
   splitDockWidget(tokens_, specialisation_, Qt::Vertical);
   splitDockWidget(tokens_, sample_, Qt::Horizontal);

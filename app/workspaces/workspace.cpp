@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QClipboard>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QMenu>
 #include <QScopedValueRollback>
@@ -13,7 +12,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/look/shortcut_sheet.h"
+#include "app/look/messages.h"
 #include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
@@ -92,6 +91,7 @@ void Workspace::arrangeAnew() {
   room_used_ = projected_ = false;
   shares_.forget();
   exact_.reset();
+  for (QDockWidget* dock : docks_) dock->setFloating(false);
   arrange();
 }
 
@@ -159,15 +159,6 @@ void Workspace::shareRoomOfEssential() {
   if (docked.size() > 3) shareRoom({docked[0], docked[2]}, Qt::Vertical);
   const bool one_above_other = docked.size() == 3 && docked[1]->isVisibleTo(this) && docked[2]->isVisibleTo(this);
   if (one_above_other) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
-}
-
-void Workspace::learnSoon(QDockWidget* dock) {
-  connect(dock, &QDockWidget::topLevelChanged, this, [this] {
-    if (!arranging_ && isVisible()) settle_.start();
-  });
-  connect(dock, &QDockWidget::dockLocationChanged, this, [this] {
-    if (!arranging_ && isVisible()) settle_.start();
-  });
 }
 
 void Workspace::learnShares() {
@@ -324,7 +315,12 @@ QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const ch
   auto* dock = new PanelDock(title, content, this);
   dock->setObjectName(object_name);
   docks_ << dock;
-  learnSoon(dock);
+  // Learns the shares of the room once a dock that the user moved is in its place.
+  const auto learn_soon = [this] {
+    if (!arranging_ && isVisible()) settle_.start();
+  };
+  connect(dock, &QDockWidget::topLevelChanged, this, learn_soon);
+  connect(dock, &QDockWidget::dockLocationChanged, this, learn_soon);
   return dock;
 }
 
@@ -437,26 +433,18 @@ QList<QAction*> Workspace::panelActions(QDockWidget* dock, Panel* panel) {
   return actions;
 }
 
-void Workspace::askAndSave(const QString& title, const QString& suggested, const QString& filter,
-                           const std::function<void(const QString& path)>& save) {
-  const QString path = QFileDialog::getSaveFileName(this, title, suggested, filter);
-  if (path.isEmpty()) return;
-  try {
-    save(path);
-    emit saved(path);
-  } catch (const std::exception& e) {
-    emit failed(QString::fromUtf8(e.what()));
-  }
-}
-
 void Workspace::askAndSavePicture(Panel* panel) {
-  askAndSave("Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)",
-             [&](const QString& path) { savePanelPicture(panel, *selection_, path); });
+  messages_->saveAs("Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)", [&](const QString& path) {
+    savePanelPicture(panel, *selection_, path);
+    messages_->saySaved(path);
+  });
 }
 
 void Workspace::askAndSaveTable(Panel* panel) {
-  askAndSave("Save table", suggestedPath(*panel, ".csv"), "Tables (*.csv)",
-             [&](const QString& path) { saveTable(*panel, path); });
+  messages_->saveAs("Save table", suggestedPath(*panel, ".csv"), "Tables (*.csv)", [&](const QString& path) {
+    saveTable(*panel, path);
+    messages_->saySaved(path);
+  });
 }
 
 void Workspace::savePicture(QWidget* widget, const QString& path) {

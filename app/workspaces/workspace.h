@@ -23,6 +23,7 @@ namespace moescope {
 
 class FoldLine;
 class HealthBanner;
+class Messages;
 
 class Workspace : public QMainWindow {
   Q_OBJECT
@@ -34,7 +35,7 @@ class Workspace : public QMainWindow {
   using Missing = std::function<QString(const History&)>;
 
   const QString& name() const { return name_; }
-  virtual void arrange() = 0;  // the default layout, all docks shown
+  virtual void arrange() = 0;  // the default layout of docks that do not float, all shown
   void arrangeAnew();          // arranges the default layout in place of the user's
   void applySizes();  // applies the user's shares of the room, else the default; after the layout has placed the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
@@ -54,7 +55,8 @@ class Workspace : public QMainWindow {
   bool verdictShown() const { return !verdict_->isHidden(); }
   void bringIntoView(QDockWidget* dock);  // shows the dock in front of its tabs and scrolls to it
 
-  // Ask for a file, save, and emit saved() or failed().
+  void setMessages(Messages* messages) { messages_ = messages; }
+  // Ask for a file and save.
   void askAndSavePicture(Panel* panel);
   void askAndSaveTable(Panel* panel);
 
@@ -64,8 +66,6 @@ class Workspace : public QMainWindow {
 
  signals:
   void readoutChanged(QString text);
-  void failed(QString message);
-  void saved(QString path);
   void findingWanted(QString id);  // the verdict was clicked in a workspace without findings
 
  protected:
@@ -97,9 +97,6 @@ class Workspace : public QMainWindow {
   Selection* selection_;
 
  private:
-  // Asks for a file, saves, and emits saved() or failed().
-  void askAndSave(const QString& title, const QString& suggested, const QString& filter,
-                  const std::function<void(const QString& path)>& save);
   void addFoldLine();
   void showFoldLine(bool shown);
   void tidyTabBars();
@@ -109,7 +106,6 @@ class Workspace : public QMainWindow {
   void fold();
   void unfold();
   QList<QDockWidget*> emptyDocks(QStringList* lacking) const;
-  void learnSoon(QDockWidget* dock);  // learns the shares of the room once a dock that the user moved is in its place
   void learnShares();
   QList<QSize> sizesOfDocks() const;
   QList<QDockWidget*> shownDocks() const;
@@ -118,6 +114,7 @@ class Workspace : public QMainWindow {
   QList<QAction*> panelActions(QDockWidget* dock, Panel* panel);
 
   QString name_;
+  Messages* messages_ = nullptr;
   QList<QDockWidget*> docks_, essential_;
   struct Foldable {
     QDockWidget* dock;

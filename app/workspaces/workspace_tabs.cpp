@@ -70,8 +70,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     tabs_->setTabToolTip(tabs_->addTab(workspace->name()),
                          QString("Workspace %1 (Ctrl+%2)").arg(workspace->name()).arg(tabs_->count() + 1));
     connect(workspace, &Workspace::readoutChanged, messages, &Messages::showReadout);
-    connect(workspace, &Workspace::failed, messages, &Messages::warn);
-    connect(workspace, &Workspace::saved, messages, &Messages::saySaved);
+    workspace->setMessages(messages);
   }
   timeline_ = new TimelineBar(selection, parent);
   connect(overview_, &Workspace::findingWanted, this, [this](const QString& id) {
