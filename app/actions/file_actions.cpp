@@ -44,55 +44,49 @@
 namespace moescope {
 namespace {
 
-QSpinBox* numberField(const char* name, int value, int most) {
+QSpinBox* numberField(const char* name, int most) {
   auto* field = new QSpinBox;
   field->setObjectName(name);
   field->setRange(0, most);
   field->setSpecialValueText("from the file");
-  field->setValue(value);
   return field;
 }
 
 // Asks for the shape that a file of routed experts does not state: layers, experts per token, experts per layer.
 class RoutedShapeDialog : public QDialog {
  public:
-  RoutedShapeDialog(const QString& why, const RoutedShape& stated, QWidget* parent);
-  RoutedShape stated() const;
+  RoutedShapeDialog(const QString& why, QWidget* parent)
+      : QDialog(parent),
+        layers_(numberField("routed_layers", static_cast<int>(kMaxImportedLayers))),
+        top_k_(numberField("routed_top_k", 1024)),
+        experts_(numberField("routed_experts", static_cast<int>(kMaxImportedExperts))) {
+    setAttribute(Qt::WA_DeleteOnClose);
+    setObjectName("routed_shape_dialog");
+    setWindowTitle("Shape of the routed experts");
+    auto* text = new QLabel(why);
+    text->setTextFormat(Qt::PlainText);
+    text->setWordWrap(true);
+    auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
+    buttons->button(QDialogButtonBox::Open)->setDefault(true);
+    buttons->button(QDialogButtonBox::Open)->setProperty(kPrimaryProperty, true);
+    auto* form = new QFormLayout(this);
+    form->addRow(text);
+    form->addRow("&Layers", layers_);
+    form->addRow("Experts a &token (top_k)", top_k_);
+    form->addRow("&Experts of a layer", experts_);
+    form->addRow(buttons);
+    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
+    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+    resize(460, sizeHint().height());
+  }
+
+  RoutedShape stated() const { return {layers_->value(), top_k_->value(), experts_->value()}; }
 
  private:
   QSpinBox* layers_;
   QSpinBox* top_k_;
   QSpinBox* experts_;
 };
-
-RoutedShapeDialog::RoutedShapeDialog(const QString& why, const RoutedShape& stated, QWidget* parent)
-    : QDialog(parent),
-      layers_(numberField("routed_layers", stated.layers, static_cast<int>(kMaxImportedLayers))),
-      top_k_(numberField("routed_top_k", stated.top_k, 1024)),
-      experts_(numberField("routed_experts", stated.experts, static_cast<int>(kMaxImportedExperts))) {
-  setAttribute(Qt::WA_DeleteOnClose);
-  setObjectName("routed_shape_dialog");
-  setWindowTitle("Shape of the routed experts");
-  auto* text = new QLabel(why);
-  text->setTextFormat(Qt::PlainText);
-  text->setWordWrap(true);
-  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
-  buttons->button(QDialogButtonBox::Open)->setDefault(true);
-  buttons->button(QDialogButtonBox::Open)->setProperty(kPrimaryProperty, true);
-  auto* form = new QFormLayout(this);
-  form->addRow(text);
-  form->addRow("&Layers", layers_);
-  form->addRow("Experts a &token (top_k)", top_k_);
-  form->addRow("&Experts of a layer", experts_);
-  form->addRow(buttons);
-  connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
-  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-  resize(460, sizeHint().height());
-}
-
-RoutedShape RoutedShapeDialog::stated() const {
-  return {layers_->value(), top_k_->value(), experts_->value()};
-}
 
 }  // namespace
 
@@ -263,7 +257,7 @@ void FileActions::askTrainOn(const QString& path) {
 }
 
 void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
-  auto* dialog = new RoutedShapeDialog(why, {}, messages_->window());
+  auto* dialog = new RoutedShapeDialog(why, messages_->window());
   connect(dialog, &QDialog::accepted, this, [this, dialog, paths] { session_->open(paths, dialog->stated()); });
   dialog->open();
 }
@@ -318,9 +312,7 @@ void FileActions::startConfig(const QString& path) {
 bool FileActions::loadConfigIntoForm(const QString& path) {
   const ParsedConfig parsed = load_config(path.toStdString());
   if (!parsed.problems.empty()) {
-    QStringList lines;
-    for (const ConfigProblem& problem : parsed.problems) lines << QString::fromStdString(problem.text());
-    messages_->warn(lines.join('\n'));
+    messages_->warn(linesOf(parsed.problems));
     return false;
   }
   rememberRecentFile(path);

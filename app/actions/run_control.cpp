@@ -15,16 +15,6 @@
 
 namespace moescope {
 
-namespace {
-
-QString text(const std::vector<ConfigProblem>& problems) {
-  QStringList lines;
-  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
-  return lines.join('\n');
-}
-
-}  // namespace
-
 RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
     : Actions(context), replay_(replay), bar_(bar) {
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
@@ -46,7 +36,7 @@ RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
 
 void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   for (const RunConfig& config : configs)
-    if (const auto problems = validate(config); !problems.empty()) return messages_->warn(text(problems));
+    if (const auto problems = validate(config); !problems.empty()) return messages_->warn(linesOf(problems));
   if (configs.size() > kMaxRuns) return emit groupsRequested(configs, configs.front().optimizer.total_steps);
   run_when_open_ = start == Start::running;
   setEndOf(configs);
@@ -96,11 +86,7 @@ void RunControl::onOpened() {
 void RunControl::startOver() {
   if (session_->showsLog()) return replay_->toStart();
   if (!session_->isLive()) return;
-  const bool running = session_->live()->status().running;
-  std::vector<RunConfig> configs;
-  for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
-    configs.push_back(session_->config(place));
-  startAll(std::move(configs), running ? Start::running : Start::paused);
+  startAll(session_->configs(), session_->live()->status().running ? Start::running : Start::paused);
 }
 
 // The requested end applies until it is reached. Continuing from there has no end.

@@ -31,12 +31,6 @@ namespace {
 constexpr int kPaneWidth = 400, kPaneWidthLarge = 480;
 constexpr int kLargeWindow = 1600;
 
-QString problemText(const std::vector<ConfigProblem>& problems) {
-  QStringList lines;
-  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
-  return lines.join("\n");
-}
-
 int numberOf(const std::string& name) {  // number of a built-in lesson, from 0; -1: another lesson
   const std::vector<std::string> names = lesson_names();
   const auto found = std::ranges::find(names, name);
@@ -183,7 +177,7 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
 
 void LessonActions::begin(const QString& name_or_path) {
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
-  if (!parsed.problems.empty()) return messages_->warn(problemText(parsed.problems));
+  if (!parsed.problems.empty()) return messages_->warn(linesOf(parsed.problems));
   if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();

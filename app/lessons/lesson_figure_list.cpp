@@ -52,14 +52,12 @@ LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(n
   column_->setSpacing(kSpace8);
 }
 
-void LessonFigureList::make(int count) {
-  clearAfter(column_, 0);
-  for (int i = 0; i < count; ++i) column_->addWidget(newFigureRow());
-}
-
 void LessonFigureList::show(const QList<LessonFigureRow>& rows) {
   if (rows == rows_) return;
-  if (rows.size() != rows_.size()) make(static_cast<int>(rows.size()));
+  if (rows.size() != rows_.size()) {
+    clear(column_);
+    for (qsizetype i = 0; i < rows.size(); ++i) column_->addWidget(newFigureRow());
+  }
   rows_ = rows;
   fill();
 }

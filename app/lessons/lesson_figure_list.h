@@ -28,7 +28,6 @@ class LessonFigureList : public QWidget {
   void changeEvent(QEvent* event) override;
 
  private:
-  void make(int count);
   void fill();
 
   QBoxLayout* column_;

@@ -31,10 +31,6 @@ QString words(const std::string& text) {
   return inPrint(QString::fromStdString(text));
 }
 
-LessonFigureRow::Kind kindOf(LessonJudgement::State state) {
-  return state == LessonJudgement::State::holds ? LessonFigureRow::Kind::expected : LessonFigureRow::Kind::unexpected;
-}
-
 }  // namespace
 
 LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
@@ -50,17 +46,9 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
   connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
   connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::resetStep);
   connect(pane_, &LessonPane::taskRequested, this, &LessonGuide::perform);
-  connect(pane_->question(), &LessonQuestion::predicted, this, [this](int choice) {
-    StepState predicted;
-    predicted.choice = std::max(choice, -1);
-    predict(predicted);
-  });
-  connect(pane_->question(), &LessonQuestion::predictedNumber, this, [this](double value, const QString& text) {
-    StepState predicted;
-    predicted.value = value;
-    predicted.number = text;
-    predict(predicted);
-  });
+  connect(pane_->question(), &LessonQuestion::predicted, this, [this](int choice) { predict(std::max(choice, -1)); });
+  connect(pane_->question(), &LessonQuestion::predictedNumber, this,
+          [this](double value, const QString& text) { predict({}, text, value); });
   connect(pane_, &LessonPane::revealRequested, this, [this] {
     state().revealed = true;
     look();
@@ -150,16 +138,6 @@ void LessonGuide::leave() {
   emit left();
 }
 
-int LessonGuide::rightPredictions() const {
-  return static_cast<int>(
-      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right == true; }));
-}
-
-int LessonGuide::predictions() const {
-  return static_cast<int>(
-      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right.has_value(); }));
-}
-
 void LessonGuide::next() {
   if (!active_) return;
   if (at_end_) return emit nextLessonRequested();
@@ -201,11 +179,11 @@ void LessonGuide::keepBeginning() {
   state().began_at = step;
 }
 
-void LessonGuide::predict(const StepState& predicted) {
+void LessonGuide::predict(std::optional<int> choice, const QString& number, double value) {
   if (!active_ || at_end_ || state().revealed) return;
-  state().choice = predicted.choice;
-  state().value = predicted.value;
-  state().number = predicted.number;
+  state().choice = choice;
+  state().number = number;
+  state().value = value;
   arrange();
   look();
 }
@@ -217,10 +195,8 @@ bool LessonGuide::predicted() const {
 bool LessonGuide::passStep() {
   if (!active_ || entering_ || session_->opening()) return false;
   if (!predicted()) {
-    StepState skipped;
-    skipped.choice = -1;
     pane_->question()->showAnswer(-1);
-    predict(skipped);
+    predict(-1);
   }
   const bool explained = state().revealed || (now().reveal.empty() && !now().prediction);
   if (explained && tasksDone()) return true;
@@ -244,8 +220,6 @@ void LessonGuide::showStep() {
     if (step.prediction->number) page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
   }
   page.hint = words(step.hint);
-  page.first = step_ == 0;
-  page.last = step_ + 1 == page.steps;
   pane_->showPage(page);
   if (state().choice) pane_->question()->showAnswer(*state().choice);
   if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
@@ -257,7 +231,9 @@ void LessonGuide::showStep() {
 
 void LessonGuide::showEnd() {
   at_end_ = true;
-  const int right = rightPredictions(), asked = predictions();
+  const auto right = static_cast<int>(std::ranges::count(states_, std::optional(true), &StepState::right));
+  const auto asked =
+      static_cast<int>(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }));
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
@@ -378,7 +354,8 @@ LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
   row.value = words(judged.text);
   if (judged.value) row.kind = LessonFigureRow::Kind::live;
   if (live || judged.state == LessonJudgement::State::pending) return row;
-  row.kind = kindOf(judged.state);
+  row.kind = judged.state == LessonJudgement::State::holds ? LessonFigureRow::Kind::expected
+                                                           : LessonFigureRow::Kind::unexpected;
   row.note = words(judged.note);
   return row;
 }
@@ -441,12 +418,6 @@ void LessonGuide::showTasks() {
   pane_->showTasks(tasks);
 }
 
-bool LessonGuide::allHold() const {
-  return std::all_of(now().checks.begin(), now().checks.end(), [this](const LessonCheck& check) {
-    return reader_.judge(check).state == LessonJudgement::State::holds;
-  });
-}
-
 void LessonGuide::judgePrediction() {
   const auto& prediction = now().prediction;
   StepState& s = state();
@@ -463,7 +434,9 @@ void LessonGuide::judgePrediction() {
 }
 
 void LessonGuide::showReveal() {
-  const bool holds = allHold();
+  const bool holds = std::ranges::all_of(now().checks, [this](const LessonCheck& check) {
+    return reader_.judge(check).state == LessonJudgement::State::holds;
+  });
   if (holds) judgePrediction();
   const QString said = holds ? verdict(state())
                              : QString(

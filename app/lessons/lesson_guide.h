@@ -52,8 +52,6 @@ class LessonGuide : public QObject {
   void resetStep();  // forgets predictions and tasks of this step and rewinds its runs to its beginning
 
  private:
-  int rightPredictions() const;
-  int predictions() const;
   struct StepState {
     std::optional<int> choice;  // predicted choice; -1: skipped
     QString number;
@@ -74,7 +72,7 @@ class LessonGuide : public QObject {
   void begin();
   void showStep();
   void showEnd();
-  void predict(const StepState& predicted);
+  void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
   void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();
   void openTensors();
@@ -97,7 +95,6 @@ class LessonGuide : public QObject {
   void showReveal();
   void judgePrediction();
   bool predicted() const;
-  bool allHold() const;
   bool tasksDone();
   QString opensWhen();  // says when the explanation opens
   QString verdict(const StepState& state) const;

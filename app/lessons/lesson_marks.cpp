@@ -52,8 +52,6 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setBrush(Qt::NoBrush);
   switch (mark) {
-    case LessonMark::none:
-      break;
     case LessonMark::waiting:
       painter.setPen(QPen(QColor(c.axis), kMarkLine));
       painter.drawEllipse(diskIn(place));
@@ -73,11 +71,6 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
 
 LessonMarkView::LessonMarkView(LessonMark mark, QWidget* parent) : QWidget(parent), mark_(mark) {
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
-}
-
-void LessonMarkView::setMark(LessonMark mark) {
-  mark_ = mark;
-  update();
 }
 
 QSize LessonMarkView::sizeHint() const {

@@ -7,22 +7,20 @@ class QPainter;
 
 namespace moescope {
 
-enum class LessonMark { none, waiting, running, done, locked };
+enum class LessonMark { waiting, running, done, locked };
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
 
 class LessonMarkView : public QWidget {
  public:
   explicit LessonMarkView(LessonMark mark, QWidget* parent = nullptr);
-  void setMark(LessonMark mark);
-  LessonMark mark() const { return mark_; }
   QSize sizeHint() const override;
 
  protected:
   void paintEvent(QPaintEvent* event) override;
 
  private:
-  LessonMark mark_;
+  const LessonMark mark_;
 };
 
 // The progress of a lesson: a segment for each of its steps.
@@ -30,7 +28,6 @@ class LessonSegments : public QWidget {
  public:
   explicit LessonSegments(QWidget* parent = nullptr);
   void show(int step, int steps);  // `step` from 0
-  int steps() const { return steps_; }
   QSize sizeHint() const override;
 
  protected:

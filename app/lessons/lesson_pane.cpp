@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QStyleOptionToolButton>
 #include <QStylePainter>
 #include <QTimer>
 #include <QToolButton>
@@ -218,9 +219,9 @@ void LessonPane::showPage(const Page& page) {
   showTasks({}), showFigures({}), showReveal({}, {}), showMissing({});
   setReveal(Reveal::none);
   showPredicted(false);
-  back_->setEnabled(!page.first);
+  back_->setEnabled(page.step > 0 || page.end);
   reset_->setText(page.end ? "Restart the lesson" : "Reset step");
-  setNext(page.end, page.last ? "Finish" : "Next");
+  setNext(page.end, page.step + 1 == page.steps ? "Finish" : "Next");
   scroll_->verticalScrollBar()->setValue(0);
 }
 

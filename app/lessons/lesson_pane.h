@@ -35,7 +35,7 @@ class LessonPane : public QWidget {
     int step = 0, steps = 0;             // number of the step, from 0, and number of steps
     LessonQuestion::Asked question;      // the question; empty: none is asked
     QString hint;
-    bool first = false, last = false, end = false;  // end: this is the page after the last step
+    bool end = false;  // this is the page after the last step
   };
   void showPage(const Page& page);  // shows a page without prediction, done tasks and explanation
   LessonQuestion* question() const { return question_; }

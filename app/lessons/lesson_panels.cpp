@@ -77,7 +77,7 @@ void SelectionOfRun::takeFocus() {
 void RunMultiples::show(QDockWidget* dock) {
   const int runs = static_cast<int>(selection_->histories().size());
   auto* one = qobject_cast<LoadOverTimePanel*>(dock->widget());
-  if (!one && dock == dock_ && panels_.size() == runs) return;
+  if (!one && dock == dock_ && shown_ == runs) return;
   end();
   one = qobject_cast<LoadOverTimePanel*>(dock->widget());
   if (!one || runs < 2) return;
@@ -90,8 +90,8 @@ void RunMultiples::show(QDockWidget* dock) {
     auto* panel = new LoadOverTimePanel(of_run, grid);
     panel->restoreState(one->saveState());
     cells->addWidget(panel, run / 2, run % 2);
-    panels_ << panel;
   }
+  shown_ = runs;
   dock_ = dock;
   own_ = one;
   dock->setWidget(grid);
@@ -99,11 +99,11 @@ void RunMultiples::show(QDockWidget* dock) {
 }
 
 void RunMultiples::end() {
-  if (!dock_ || !own_) return panels_.clear();
+  shown_ = 0;
+  if (!dock_ || !own_) return;
   QWidget* grid = dock_->widget();
   dock_->setWidget(own_);
   own_->show();
-  panels_.clear();
   delete grid;
   dock_.clear();
 }

@@ -49,13 +49,12 @@ class RunMultiples {
   // Multiplies a panel of the load over time if several runs are open; does nothing for other panels.
   void show(QDockWidget* dock);
   void end();
-  const QList<Panel*>& panels() const { return panels_; }
 
  private:
   Selection* selection_;
   QPointer<QDockWidget> dock_;
   QPointer<QWidget> own_;  // the dock's own widget while it shows multiples
-  QList<Panel*> panels_;
+  int shown_ = 0;          // number of multiples
 };
 
 class LessonPanels {

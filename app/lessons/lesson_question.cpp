@@ -25,9 +25,9 @@ LessonQuestion::LessonQuestion(QWidget* parent)
       figure_(new QLabel(answer_)),
       words_(new QLabel(answer_)),
       change_(new QToolButton(answer_)) {
-  column_ = plainColumn(this, kSpace8);
-  question_ = addLessonText(column_);
-  column_->addWidget(offers_);
+  auto* column = plainColumn(this, kSpace8);
+  question_ = addLessonText(column);
+  column->addWidget(offers_);
   offered_ = plainColumn(offers_, kSpace8);
   auto* row = plainRow(answer_, kSpace8);
   setType(figure_, Type::figure, true);
@@ -43,7 +43,7 @@ LessonQuestion::LessonQuestion(QWidget* parent)
   row->addWidget(figure_, 0, Qt::AlignTop);
   row->addWidget(words_, 1);
   row->addWidget(change_, 0, Qt::AlignTop);
-  column_->addWidget(answer_);
+  column->addWidget(answer_);
   choices_ = new QButtonGroup(this);
   connect(choices_, &QButtonGroup::idClicked, this, [this](int id) {
     showAnswer(id);
@@ -52,7 +52,7 @@ LessonQuestion::LessonQuestion(QWidget* parent)
 }
 
 void LessonQuestion::ask(const Asked& asked) {
-  clearAfter(offered_, 0);
+  clear(offered_);
   asked_ = asked;
   number_ = nullptr;
   answered_ = asked.question.isEmpty();

@@ -46,7 +46,6 @@ class LessonQuestion : public QWidget {
   void settle(const QString& figure, const QString& words);
   void reopen();
 
-  QVBoxLayout* column_;
   QLabel* question_;
   QWidget* offers_;
   QVBoxLayout* offered_;

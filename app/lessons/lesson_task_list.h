@@ -25,7 +25,6 @@ class LessonTaskButton : public QPushButton {
  public:
   explicit LessonTaskButton(QWidget* parent = nullptr);
   void show(const LessonTaskState& task);
-  LessonMark mark() const { return mark_; }
   bool done() const { return mark_ == LessonMark::done; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }

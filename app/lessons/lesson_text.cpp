@@ -13,9 +13,8 @@ QLabel* addLessonText(QBoxLayout* column) {
   return label;
 }
 
-void clearAfter(QBoxLayout* column, int widgets) {
-  while (column->count() > widgets) {
-    QLayoutItem* item = column->takeAt(widgets);
+void clear(QBoxLayout* column) {
+  while (QLayoutItem* item = column->takeAt(0)) {
     delete item->widget();
     delete item;
   }

@@ -9,8 +9,8 @@
 
 namespace moescope {
 
-QLabel* addLessonText(QBoxLayout* column);         // adds a label for Markdown, with wrapped lines
-void clearAfter(QBoxLayout* column, int widgets);  // deletes all widgets but the first ones
+QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
+void clear(QBoxLayout* column);             // deletes its widgets
 
 // A card with a heading. The card of the next action has border and heading in the accent colour.
 class LessonCard : public CardFrame {

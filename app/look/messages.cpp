@@ -12,6 +12,12 @@ constexpr int kBetweenReadoutsMs = 80;
 
 }  // namespace
 
+QString linesOf(const std::vector<ConfigProblem>& problems) {
+  QStringList lines;
+  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
+  return lines.join('\n');
+}
+
 Messages::Messages(QStatusBar* line) : QObject(line), line_(line), readouts_(kBetweenReadoutsMs) {
   connect(&readouts_, &Throttle::passed, this, [this] {
     readout_ = next_readout_;

@@ -4,7 +4,9 @@
 #include <QObject>
 #include <QString>
 #include <functional>
+#include <vector>
 
+#include "core/config/config_check.h"
 #include "widgets/selection/throttle.h"
 
 class QStatusBar;
@@ -15,6 +17,8 @@ namespace moescope {
 // Why an action on a run in training is disabled.
 inline constexpr const char* kNothingTrains =
     "Only for a run in training. A log or a recording is open; Set-up (F2) starts a run.";
+
+QString linesOf(const std::vector<ConfigProblem>& problems);  // one line for each
 
 class Messages : public QObject {
   Q_OBJECT
