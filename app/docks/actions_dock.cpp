@@ -71,11 +71,7 @@ ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
   column->addWidget(section("Checkpoints", makeCheckpoints()));
   column->addWidget(problem_);
   column->addStretch(1);
-  auto* scroll = new QScrollArea;
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setWidget(content);
+  QScrollArea* scroll = scrollOf(content);
   for (QWidget* ground : {content, scroll->viewport()}) ground->setBackgroundRole(QPalette::Base);
   setWidget(scroll);
   followFont(this, [this] {

@@ -113,7 +113,6 @@ void LessonPane::makeHead(QBoxLayout* column) {
 
 void LessonPane::makePage(QBoxLayout* column) {
   auto* page = new QWidget;
-  page->setAutoFillBackground(false);
   auto* inside = plainColumn(page, kSpace8);
   auto* words = new QVBoxLayout;
   words->setContentsMargins(kSpace8, 0, kSpace8, 0);
@@ -151,12 +150,8 @@ void LessonPane::makePage(QBoxLayout* column) {
   reveal_text_ = addLessonText(reveal_card_->inside());
   makeReveal(inside);
   inside->addStretch(1);
-  scroll_ = new QScrollArea;
+  scroll_ = scrollOf(page);
   scroll_->setObjectName("lesson_page");
-  scroll_->setWidgetResizable(true);
-  scroll_->setFrameShape(QFrame::NoFrame);
-  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll_->setWidget(page);
   scroll_->viewport()->setAutoFillBackground(false);
   page->setAutoFillBackground(false);
   column->addWidget(scroll_, 1);

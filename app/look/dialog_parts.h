@@ -9,6 +9,7 @@ class QDialogButtonBox;
 class QGridLayout;
 class QLabel;
 class QPushButton;
+class QScrollArea;
 class QVBoxLayout;
 class QWidget;
 
@@ -24,6 +25,8 @@ QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field);
 QLabel* quietText(const QString& text = {});  // wrapped, of the secondary size
 QLabel* problemText();                        // wrapped, in the colour of a warning; hidden until showProblem()
 void showProblem(QLabel* label, const QString& problem);
+
+QScrollArea* scrollOf(QWidget* content);  // scrolls up and down only, without a frame
 
 // "Cancel" and the button that does what the dialog is for.
 QDialogButtonBox* dialogButtons(QDialog* dialog, const QString& does, QPushButton** primary);

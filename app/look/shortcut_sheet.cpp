@@ -15,6 +15,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/look/dialog_parts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
@@ -147,11 +148,7 @@ QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
 
 // Shows the sheet inside the window; it scrolls if larger type needs more room.
 void showShortcutSheet(QMainWindow* window) {
-  auto* scroll = new QScrollArea;
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setWidgetResizable(true);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setWidget(sheetOf(shortcutGroups(window)));
+  QScrollArea* scroll = scrollOf(sheetOf(shortcutGroups(window)));
   QDialog* dialog = dialogWith(window, "Keyboard and mouse", scroll);
   const QSize room = window->size() - QSize(2 * kSpace24, 2 * kSpace24);
   dialog->resize(std::min(room.width(), withType(kSheetWidth, window->fontMetrics())), room.height());

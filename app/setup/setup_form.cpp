@@ -14,6 +14,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/look/dialog_parts.h"
 #include "app/look/icons.h"
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
@@ -201,14 +202,10 @@ QWidget* SetupForm::makeFields() {
     if (!known) addGroup(column, field.group);
   }
   column->addStretch(1);
-  auto* scroll = scroll_ = new QScrollArea;
-  scroll->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields and has no frame to show a focus
-  scroll->setWidgetResizable(true);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setWidget(fields);
-  for (QWidget* ground : {static_cast<QWidget*>(fields), scroll->viewport()}) ground->setBackgroundRole(QPalette::Base);
-  return scroll;
+  scroll_ = scrollOf(fields);
+  scroll_->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields and has no frame to show a focus
+  for (QWidget* ground : {fields, scroll_->viewport()}) ground->setBackgroundRole(QPalette::Base);
+  return scroll_;
 }
 
 QWidget* SetupForm::makeBottom() {
@@ -225,12 +222,8 @@ QWidget* SetupForm::makeBottom() {
   explanation_->setText(
       "Point at a setting to read what it does. A right click on its name trains a twin with another value.");
   // The explanation keeps one height, so that fields do not move under the pointer.
-  auto* words = new QScrollArea;
-  words->setWidgetResizable(true);
-  words->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  words->setFrameShape(QFrame::NoFrame);
+  QScrollArea* words = scrollOf(explanation_);
   words->setFocusPolicy(Qt::NoFocus);
-  words->setWidget(explanation_);
   for (QWidget* ground : {static_cast<QWidget*>(explanation_), words->viewport()})
     ground->setBackgroundRole(QPalette::Base);
   followFont(words, [words] { words->setFixedHeight(3 * words->fontMetrics().lineSpacing()); });
