@@ -124,32 +124,25 @@ void CaptureActions::startRecompute(std::int64_t step) {
   timer_.start();
 }
 
-void CaptureActions::lookAtRecompute() {
+void CaptureActions::look() {
   CaptureBar* bar = tensor_lab_->captureBar();
-  const Capture& capture = recompute_->capture();
-  if (capture.state() == Capture::State::waiting)
-    return bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
-  timer_.stop();
-  const auto done = std::exchange(recompute_, nullptr);
+  if (!recompute_ && !capture_) return;
+  const Capture& capture = recompute_ ? recompute_->capture() : *capture_;
+  if (capture.state() == Capture::State::waiting) {
+    if (recompute_) bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
+    return;
+  }
+  timer_.stop();  // both stay until the end of this function
+  const auto recomputed = std::exchange(recompute_, nullptr);
+  const auto captured = std::exchange(capture_, nullptr);
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
-  showCaptured(capture, "Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit.");
-}
-
-void CaptureActions::showCaptured(const Capture& capture, const QString& note) {
   tensor_lab_->setCaptured(capture.operand());
-  tensor_lab_->captureBar()->showCaptured(*capture.operand(), wanted_step_, note);
+  bar->showCaptured(*capture.operand(), wanted_step_,
+                    recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "
+                                         "one to the bit.")
+                               : QString());
   if (element_) tensor_lab_->showElement(*element_);
-}
-
-void CaptureActions::look() {
-  if (recompute_) return lookAtRecompute();
-  if (!capture_ || capture_->state() == Capture::State::waiting) return;
-  timer_.stop();
-  const auto capture = std::exchange(capture_, nullptr);
-  if (capture->state() == Capture::State::failed)
-    return tensor_lab_->captureBar()->showFailed(place_, QString::fromStdString(capture->error()), -1);
-  showCaptured(*capture, {});
 }
 
 void CaptureActions::askAndSave() {

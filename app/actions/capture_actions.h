@@ -35,8 +35,6 @@ class CaptureActions : public Actions {
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
   void askAndSave();
   void look();
-  void lookAtRecompute();
-  void showCaptured(const Capture& capture, const QString& note);
   void startRecompute(std::int64_t step);
   const History& shownRun() const;
   RecomputePlan planOf(std::int64_t step) const;

@@ -19,8 +19,6 @@ namespace moescope {
 HostActions::HostActions(const Context& context, SetupForm* form, NoticeBar* notice)
     : Actions(context), form_(form), notice_(notice) {}
 
-HostActions::~HostActions() = default;
-
 void HostActions::addActionsTo(QMenu* menu) {
   QAction* train = menu->addAction("Train on &hosts...", this, &HostActions::ask);
   train->setToolTip("Train with the settings of the set-up on this machine and others, by mpirun");

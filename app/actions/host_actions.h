@@ -20,7 +20,6 @@ class HostActions : public Actions {
 
  public:
   HostActions(const Context& context, SetupForm* form, NoticeBar* notice);
-  ~HostActions() override;
 
   void addActionsTo(QMenu* menu);
   void stopNow();  // stops the training after the current step, and waits for it

@@ -301,14 +301,10 @@ void ScanActions::lookAtScan() {
   for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
 }
 
-void ScanActions::takeFound() {
-  for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
-    found_(static_cast<std::size_t>(taken_));
-}
-
 void ScanActions::lookAtCheckpoint() {
   const bool over = checkpoint_->over();
-  takeFound();
+  for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
+    found_(static_cast<std::size_t>(taken_));
   if (!over) return showProgress(progressOfCheckpoint());
   if (!checkpoint_->error().empty())
     return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));

@@ -65,7 +65,6 @@ class ScanActions : public Actions {
   void look();
   void lookAtScan();
   void lookAtCheckpoint();
-  void takeFound();
   QString progressOfCheckpoint() const;
   void showProgress(const QString& progress);
   std::vector<MeasureButton*> buttons() const;  // of the panels that show the progress; empty: those of operand costs
