@@ -17,14 +17,19 @@ namespace moescope {
 
 RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   auto* row = plainRow(this, kSpace4);
+  const auto add_button = [row](bool chip) {
+    auto* button = new QToolButton;
+    button->setAutoRaise(true);
+    button->setFocusPolicy(Qt::TabFocus);
+    button->setProperty(kChipProperty, chip);
+    followFont(button, [button] { button->setFixedHeight(withType(kFieldHeight, button->fontMetrics())); });
+    row->addWidget(button);
+    return button;
+  };
   for (int run = 0; run < kMaxRuns; ++run) {
-    auto* chip = new QToolButton;
+    QToolButton* chip = add_button(true);
     chip->setCheckable(true);
-    chip->setAutoRaise(true);
-    chip->setProperty(kChipProperty, true);
     chip->setIconSize({kChipSize, kChipSize});
-    followFont(chip, [chip] { chip->setFixedHeight(withType(kFieldHeight, chip->fontMetrics())); });
-    chip->setFocusPolicy(Qt::TabFocus);
     chip->setContextMenuPolicy(Qt::CustomContextMenu);  // QWidget actions would add a menu arrow to the chip
     connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
       if (live_) menu_->popup(chip->mapToGlobal(at));
@@ -34,29 +39,19 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
       emit activated(run);
     });
     chip->hide();
-    row->addWidget(chip);
     chips_.push_back(chip);
   }
-  file_ = new QToolButton;
+  file_ = add_button(true);
   file_->setObjectName("chip_file");
-  file_->setAutoRaise(true);
-  file_->setProperty(kChipProperty, true);
-  file_->setFocusPolicy(Qt::TabFocus);
-  followFont(file_, [this] { file_->setFixedHeight(withType(kFieldHeight, file_->fontMetrics())); });
   connect(file_, &QToolButton::clicked, this, &RunChips::fileActivated);
   file_->hide();
-  row->addWidget(file_);
-  compare_ = new QToolButton;
+  compare_ = add_button(false);
   compare_->setObjectName("compare_button");
   compare_->setText("Compare");
-  compare_->setAutoRaise(true);
-  followFont(compare_, [this] { compare_->setFixedHeight(withType(kFieldHeight, compare_->fontMetrics())); });
   compare_->setPopupMode(QToolButton::InstantPopup);
-  compare_->setFocusPolicy(Qt::TabFocus);
   menu_ = new QMenu(compare_);
   compare_->setMenu(menu_);
   connect(menu_, &QMenu::aboutToShow, this, [this] { emit menuWanted(menu_); });
-  row->addWidget(compare_);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
   setLive(false);
 }

@@ -72,107 +72,74 @@ class BarLine : public QWidget {
 // A button with the step of the run, "1,284 of 2,000", that opens the popover of the pace.
 class StepButton : public QToolButton {
  public:
-  explicit StepButton(QWidget* parent = nullptr);
+  StepButton() {
+    setAutoRaise(true);
+    setFocusPolicy(Qt::TabFocus);
+    setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
+  }
 
-  // `end`: the last planned step; nullopt: the text is "step 1,284".
-  void showStep(std::int64_t step, std::optional<std::int64_t> end);
-  void setWord(const QString& word);  // in place of "step"
-  void setShort(bool is_short);       // shows the number alone
-  QString shownText() const;
+  // `word`: what steps are called; `end`: the last planned step; nullopt: the text is "step 1,284".
+  void showStep(const QString& word, std::int64_t step, std::optional<std::int64_t> end) {
+    if (word == word_ && step == step_ && end == end_) return;
+    const QSize size = sizeHint();
+    word_ = word;
+    step_ = step;
+    end_ = end;
+    setAccessibleName("Step: " + before() + groupedStep(step_) + after());
+    if (sizeHint() != size) updateGeometry();
+    update();
+  }
 
-  QSize sizeHint() const override;
+  void setShort(bool is_short) {  // shows the number alone
+    if (is_short == short_) return;
+    short_ = is_short;
+    updateGeometry();
+    update();
+  }
+
+  QSize sizeHint() const override {
+    const QString longest = asNines(groupedStep(std::max(step_, end_.value_or(0))));
+    const QFontMetrics metrics(font());
+    return {widthWith(longest) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics),
+            withType(kFieldHeight, metrics)};
+  }
   QSize minimumSizeHint() const override { return sizeHint(); }
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
+  void paintEvent(QPaintEvent*) override {
+    QStylePainter painter(this);
+    QStyleOptionToolButton option;
+    initStyleOption(&option);
+    painter.drawPrimitive(QStyle::PE_PanelButtonTool, option);
+    const Colors& c = colors(palette());
+    const QColor ink(isEnabled() ? c.ink : c.disabled), quiet(isEnabled() ? c.ink2 : c.disabled);
+    const int chevron = withType(kStepChevron, fontMetrics());
+    QRect room = rect().adjusted(kSpace8, 0, -kSpace8 - chevron, 0);
+    const auto write = [&](const QString& text, const QFont& font, const QColor& color) {
+      painter.setFont(font);
+      painter.setPen(color);
+      painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, text);
+      room.setLeft(room.left() + QFontMetrics(font).horizontalAdvance(text));
+    };
+    room.setLeft(room.right() + 1 - widthWith(groupedStep(step_)));
+    write(before() + groupedStep(step_), font(), ink);
+    write(after(), typeFont(font(), Type::secondary), quiet);
+    drawChevron(painter, QRect(rect().right() - kSpace4 - chevron, 0, chevron, height()), quiet);
+  }
 
  private:
-  QString before() const;  // text before the number, in secondary ink
-  QString after() const;
-  int widthOf(const QString& before, const QString& number, const QString& after) const;
+  QString before() const { return short_ || end_ ? QString() : word_ + QLatin1Char(' '); }
+  QString after() const { return short_ || !end_ ? QString() : " of " + groupedStep(*end_); }  // in secondary ink
+  int widthWith(const QString& number) const {
+    const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
+    return body.horizontalAdvance(before()) + body.horizontalAdvance(number) + secondary.horizontalAdvance(after());
+  }
 
   std::int64_t step_ = 0;
   std::optional<std::int64_t> end_;
   QString word_ = "step";
   bool short_ = false;
 };
-
-StepButton::StepButton(QWidget* parent) : QToolButton(parent) {
-  setAutoRaise(true);
-  setFocusPolicy(Qt::TabFocus);
-  setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
-}
-
-void StepButton::showStep(std::int64_t step, std::optional<std::int64_t> end) {
-  if (step == step_ && end == end_) return;
-  const QSize before = sizeHint();
-  step_ = step;
-  end_ = end;
-  setAccessibleName("Step: " + shownText());
-  if (sizeHint() != before) updateGeometry();
-  update();
-}
-
-void StepButton::setWord(const QString& word) {
-  if (word == word_) return;
-  word_ = word;
-  setAccessibleName("Step: " + shownText());
-  updateGeometry();
-  update();
-}
-
-void StepButton::setShort(bool is_short) {
-  if (is_short == short_) return;
-  short_ = is_short;
-  updateGeometry();
-  update();
-}
-
-QString StepButton::before() const {
-  return short_ || end_ ? QString() : word_ + QLatin1Char(' ');
-}
-
-QString StepButton::after() const {
-  return short_ || !end_ ? QString() : " of " + groupedStep(*end_);
-}
-
-QString StepButton::shownText() const {
-  return before() + groupedStep(step_) + after();
-}
-
-int StepButton::widthOf(const QString& before, const QString& number, const QString& after) const {
-  const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
-  return (before.isEmpty() ? 0 : body.horizontalAdvance(before)) + body.horizontalAdvance(number) +
-         secondary.horizontalAdvance(after);
-}
-
-QSize StepButton::sizeHint() const {
-  const QString longest = asNines(groupedStep(std::max(step_, end_.value_or(0))));
-  const QFontMetrics metrics(font());
-  return {widthOf(before(), longest, after()) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics),
-          withType(kFieldHeight, metrics)};
-}
-
-void StepButton::paintEvent(QPaintEvent*) {
-  QStylePainter painter(this);
-  QStyleOptionToolButton option;
-  initStyleOption(&option);
-  painter.drawPrimitive(QStyle::PE_PanelButtonTool, option);
-  const Colors& c = colors(palette());
-  const QColor ink(isEnabled() ? c.ink : c.disabled), quiet(isEnabled() ? c.ink2 : c.disabled);
-  const int chevron = withType(kStepChevron, fontMetrics());
-  QRect room = rect().adjusted(kSpace8, 0, -kSpace8 - chevron, 0);
-  const auto write = [&](const QString& text, const QFont& font, const QColor& color) {
-    painter.setFont(font);
-    painter.setPen(color);
-    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, text);
-    room.setLeft(room.left() + QFontMetrics(font).horizontalAdvance(text));
-  };
-  room.setLeft(room.right() + 1 - widthOf(before(), groupedStep(step_), after()));
-  write(before() + groupedStep(step_), font(), ink);
-  write(after(), typeFont(font(), Type::secondary), quiet);
-  drawChevron(painter, QRect(rect().right() - kSpace4 - chevron, 0, chevron, height()), quiet);
-}
 
 WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
     : QToolBar("Bar", parent),
@@ -376,16 +343,14 @@ void WindowBar::showOpen(Open open, std::int64_t scheduled) {
 
 void WindowBar::showReplay(bool playing, std::int64_t step, const QString& word) {
   if (playing != running_) setRunning(playing);
-  count_->setWord(word);
-  count_->showStep(step, std::nullopt);
+  count_->showStep(word, step, std::nullopt);
 }
 
 void WindowBar::showStatus(const LiveStatus& status) {
   if (status.running != running_) setRunning(status.running);
   const std::int64_t end = until_.value_or(scheduled_);
   const QSize before = count_->sizeHint();
-  count_->setWord("step");
-  count_->showStep(status.step, status.step <= end ? std::optional(end) : std::nullopt);
+  count_->showStep("step", status.step, status.step <= end ? std::optional(end) : std::nullopt);
   if (count_->sizeHint() != before) fit();
 }
 

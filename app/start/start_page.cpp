@@ -155,43 +155,26 @@ void paintFormat(QPainter& painter, const QRect& room, const QPalette& palette) 
              [](int row, int column) { return (column % 3 == 2 ? 0.55 : 0.22) + 0.2 * invented(row, column); });
 }
 
-enum class StartExample { verdict, loss, load, all_to_all, format };
+using PaintExample = void (*)(QPainter& painter, const QRect& room, const QPalette& palette);
 
 class StartExamplePicture : public QWidget {
  public:
-  explicit StartExamplePicture(StartExample which, QWidget* parent = nullptr);
-  QSize sizeHint() const override;
+  explicit StartExamplePicture(PaintExample paint) : paint_(paint) {
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  }
+  QSize sizeHint() const override {
+    return {withType(kExampleWidth, fontMetrics()), withType(kExampleHeight, fontMetrics())};
+  }
 
  protected:
-  void paintEvent(QPaintEvent* event) override;
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    paint_(painter, rect(), palette());
+  }
 
  private:
-  StartExample which_;
+  PaintExample paint_;
 };
-
-StartExamplePicture::StartExamplePicture(StartExample which, QWidget* parent) : QWidget(parent), which_(which) {
-  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-}
-
-QSize StartExamplePicture::sizeHint() const {
-  return {withType(kExampleWidth, fontMetrics()), withType(kExampleHeight, fontMetrics())};
-}
-
-void StartExamplePicture::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  switch (which_) {
-    case StartExample::verdict:
-      return paintVerdict(painter, rect(), palette());
-    case StartExample::loss:
-      return paintLoss(painter, rect(), palette());
-    case StartExample::load:
-      return paintLoad(painter, rect(), palette());
-    case StartExample::all_to_all:
-      return paintAllToAll(painter, rect(), palette());
-    case StartExample::format:
-      return paintFormat(painter, rect(), palette());
-  }
-}
 
 constexpr int kPageWidth = 1040, kTopMargin = 56;
 
@@ -215,11 +198,6 @@ QPushButton* button(const QString& text, const char* name, bool primary = false)
   keepKeys(made);
   return made;
 }
-
-struct Door {
-  QString head, about, text;
-  QPushButton* press;
-};
 
 // The icon of a way to begin: open book, folder, two columns.
 class DoorIcon : public QWidget {
@@ -252,28 +230,29 @@ class DoorIcon : public QWidget {
   Kind kind_;
 };
 
-QWidget* doorCard(const Door& door, DoorIcon::Kind icon) {
+QWidget* doorCard(DoorIcon::Kind icon, const QString& name, const QString& about, const QString& text,
+                  QPushButton* press) {
   auto* card = new CardFrame;
-  card->setAccessibleName(door.head);
+  card->setAccessibleName(name);
   auto* column = new QVBoxLayout(card);
   column->setContentsMargins(kSpace24 - kSpace4, kSpace16, kSpace24 - kSpace4, kSpace24 - kSpace4);
   column->setSpacing(kSpace4);
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpace12);
   head->addWidget(new DoorIcon(icon));
-  head->addWidget(words(door.head, Type::heading, true), 1);
+  head->addWidget(words(name, Type::heading, true), 1);
   column->addLayout(head);
-  QLabel* about = words(door.about, Type::body);
-  about->setWordWrap(true);
-  column->addWidget(about);
-  column->addWidget(paragraph(door.text));
+  QLabel* first = words(about, Type::body);
+  first->setWordWrap(true);
+  column->addWidget(first);
+  column->addWidget(paragraph(text));
   column->addStretch(1);
   column->addSpacing(kSpace12);
-  column->addWidget(door.press, 0, Qt::AlignLeft);
+  column->addWidget(press, 0, Qt::AlignLeft);
   return card;
 }
 
-QWidget* exampleCard(const QString& question, const QString& answer, StartExample picture) {
+QWidget* exampleCard(const QString& question, const QString& answer, PaintExample picture) {
   auto* card = new CardFrame;
   card->setAccessibleName(question + " Example of " + answer);
   auto* column = new QVBoxLayout(card);
@@ -343,25 +322,21 @@ void StartPage::makeDoors(QBoxLayout* column) {
   connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
   auto* row = new QHBoxLayout;
   row->setSpacing(kSpace16);
+  row->addWidget(doorCard(DoorIcon::Kind::book, "Take lesson 1", QString::fromStdString(lesson.title),
+                          QString("Predict, do, watch: why a router without balancing starves its experts. %1 minutes, "
+                                  "nothing to set up.")
+                              .arg(lesson.minutes),
+                          take),
+                 1);
   row->addWidget(
-      doorCard({"Take lesson 1", QString::fromStdString(lesson.title),
-                QString("Predict, do, watch: why a router without balancing starves its experts. %1 minutes, "
-                        "nothing to set up.")
-                    .arg(lesson.minutes),
-                take},
-               DoorIcon::Kind::book),
+      doorCard(DoorIcon::Kind::folder, "Open a log or a model", "Your own files",
+               "Recordings, logs (JSON lines, TensorBoard, W&B, traces), tensors, and folders of models in Hugging "
+               "Face format. Or drop them on the window.",
+               open),
       1);
   row->addWidget(
-      doorCard({"Open a log or a model", "Your own files",
-                "Recordings, logs (JSON lines, TensorBoard, W&B, traces), tensors, and folders of models in Hugging "
-                "Face format. Or drop them on the window.",
-                open},
-               DoorIcon::Kind::folder),
-      1);
-  row->addWidget(
-      doorCard({"Compare precisions", "BF16, MXFP8 and MXFP4",
-                "Three runs on the same batches and a noise twin. A verdict after 300 to 600 steps.", compare},
-               DoorIcon::Kind::columns),
+      doorCard(DoorIcon::Kind::columns, "Compare precisions", "BF16, MXFP8 and MXFP4",
+               "Three runs on the same batches and a noise twin. A verdict after 300 to 600 steps.", compare),
       1);
   column->addLayout(row);
 }
@@ -407,11 +382,11 @@ void StartPage::makeExamples(QBoxLayout* column) {
   column->addLayout(head);
   auto* row = new QHBoxLayout;
   row->setSpacing(kSpace16);
-  row->addWidget(exampleCard("Is it healthy?", "Verdict", StartExample::verdict), 1);
-  row->addWidget(exampleCard("Is it learning?", "Loss", StartExample::loss), 1);
-  row->addWidget(exampleCard("Who gets the tokens?", "Expert load", StartExample::load), 1);
-  row->addWidget(exampleCard("What does routing cost?", "All-to-all", StartExample::all_to_all), 1);
-  row->addWidget(exampleCard("What does the format cost?", "Quantization error", StartExample::format), 1);
+  row->addWidget(exampleCard("Is it healthy?", "Verdict", paintVerdict), 1);
+  row->addWidget(exampleCard("Is it learning?", "Loss", paintLoss), 1);
+  row->addWidget(exampleCard("Who gets the tokens?", "Expert load", paintLoad), 1);
+  row->addWidget(exampleCard("What does routing cost?", "All-to-all", paintAllToAll), 1);
+  row->addWidget(exampleCard("What does the format cost?", "Quantization error", paintFormat), 1);
   column->addLayout(row);
 }
 
