@@ -109,20 +109,27 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
   auto* row = plainRow(this, 2);
   QWidget* editor = makeEditor();
   row->addWidget(editor);
-  if (Setting(field) == &DataConfig::path) {
+  const auto add_button = [row](const QString& tip) {
     auto* button = new QToolButton;
     button->setText("...");
-    button->setToolTip("Choose a text file or a folder of text files");
+    button->setToolTip(tip);
+    row->addWidget(button);
+    return button;
+  };
+  if (Setting(field) == &DataConfig::path) {
+    QToolButton* button = add_button("Choose a text file or a folder of text files");
     auto* menu = new QMenu(button);
     menu->addAction("Text &file...", this, [this] { browse(false); });
     menu->addAction("F&older of text files...", this, [this] { browse(true); });
     menu->addAction("&Built-in text, as chosen below", this, [this] { enterText({}); });
     button->setMenu(menu);
     button->setPopupMode(QToolButton::InstantPopup);
-    row->addWidget(button);
   }
-  if (Setting(field) == &DataConfig::tokenizer) addTokenizerButton(row);
-  if (Setting(field) == &PrecisionConfig::operands) addOperandsButton(row);
+  if (Setting(field) == &DataConfig::tokenizer)
+    connect(add_button("Choose a tokenizer.json"), &QToolButton::clicked, this, &FieldEditor::chooseTokenizer);
+  if (Setting(field) == &PrecisionConfig::operands)
+    connect(add_button("Choose a recipe for each operand of each class of GEMMs"), &QToolButton::clicked, this,
+            &FieldEditor::chooseOperands);
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
   editor->setAccessibleName(QString::fromStdString(field.label));
@@ -183,31 +190,18 @@ QWidget* FieldEditor::makeText() {
 void FieldEditor::browse(bool folder) {
   const QString path = folder ? QFileDialog::getExistingDirectory(window(), "Folder of text files", text_->text())
                               : QFileDialog::getOpenFileName(window(), "Text file", text_->text());
-  if (path.isEmpty()) return;
-  enterText(path);
+  if (!path.isEmpty()) enterText(path);
 }
 
-void FieldEditor::addTokenizerButton(QHBoxLayout* row) {
-  auto* button = new QToolButton;
-  button->setText("...");
-  button->setToolTip("Choose a tokenizer.json");
-  connect(button, &QToolButton::clicked, this, [this] {
-    const QString path = QFileDialog::getOpenFileName(window(), "Tokenizer", text_->text(), "tokenizer.json (*.json)");
-    if (!path.isEmpty()) enterText(path);
-  });
-  row->addWidget(button);
+void FieldEditor::chooseTokenizer() {
+  const QString path = QFileDialog::getOpenFileName(window(), "Tokenizer", text_->text(), "tokenizer.json (*.json)");
+  if (!path.isEmpty()) enterText(path);
 }
 
-void FieldEditor::addOperandsButton(QHBoxLayout* row) {
-  auto* button = new QToolButton;
-  button->setText("...");
-  button->setToolTip("Choose a recipe for each operand of each class of GEMMs");
-  connect(button, &QToolButton::clicked, this, [this] {
-    auto* dialog = new OperandsDialog(text_->text(), window());
-    connect(dialog, &OperandsDialog::chosen, this, &FieldEditor::enterText);
-    dialog->open();
-  });
-  row->addWidget(button);
+void FieldEditor::chooseOperands() {
+  auto* dialog = new OperandsDialog(text_->text(), window());
+  connect(dialog, &OperandsDialog::chosen, this, &FieldEditor::enterText);
+  dialog->open();
 }
 
 void FieldEditor::enterText(const QString& text) {

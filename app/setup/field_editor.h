@@ -9,7 +9,6 @@
 
 class QCheckBox;
 class QComboBox;
-class QHBoxLayout;
 class QLineEdit;
 
 namespace moescope {
@@ -50,8 +49,8 @@ class FieldEditor : public QWidget {
   QWidget* makeNumber(bool whole);
   QWidget* makeText();
   void browse(bool folder);
-  void addTokenizerButton(QHBoxLayout* row);
-  void addOperandsButton(QHBoxLayout* row);
+  void chooseTokenizer();
+  void chooseOperands();
   void enterText(const QString& text);  // sets the text as if it were typed
 
   const ConfigField& field_;

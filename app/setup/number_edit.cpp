@@ -90,21 +90,6 @@ void NumberEdit::placeUnit() {
   unit_->setVisible(!unit_->text().isEmpty() && !underMouse() && needed <= width());
 }
 
-void NumberEdit::resizeEvent(QResizeEvent* event) {
-  QAbstractSpinBox::resizeEvent(event);
-  placeUnit();
-}
-
-void NumberEdit::enterEvent(QEnterEvent* event) {
-  QAbstractSpinBox::enterEvent(event);
-  placeUnit();
-}
-
-void NumberEdit::leaveEvent(QEvent* event) {
-  QAbstractSpinBox::leaveEvent(event);
-  placeUnit();
-}
-
 void NumberEdit::setNumber(double value) {
   show(QString::number(value, 'g', QLocale::FloatingPointShortest));
 }
@@ -186,7 +171,10 @@ bool NumberEdit::event(QEvent* event) {
     event->ignore();
     return false;
   }
-  return QAbstractSpinBox::event(event);
+  const bool done = QAbstractSpinBox::event(event);
+  const QEvent::Type type = event->type();
+  if (type == QEvent::Resize || type == QEvent::Enter || type == QEvent::Leave) placeUnit();
+  return done;
 }
 
 QSize NumberEdit::sizeHint() const {

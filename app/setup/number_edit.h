@@ -42,9 +42,6 @@ class NumberEdit : public QAbstractSpinBox {
   StepEnabled stepEnabled() const override;
   QValidator::State validate(QString& input, int& pos) const override;
   void wheelEvent(QWheelEvent* event) override;
-  void resizeEvent(QResizeEvent* event) override;
-  void enterEvent(QEnterEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   bool event(QEvent* event) override;
 
  private:
