@@ -80,12 +80,8 @@ void setType(QWidget* widget, Type type, bool semibold) {
   followFont(widget, [=] { widget->setFont(typeFont(QApplication::font(), type, semibold)); });
 }
 
-void rememberTheme(Theme theme) {
-  settings().setValue(kThemeKey, themeName(theme));
-}
-
-void rememberDesktopTheme() {
-  settings().setValue(kThemeKey, kOfDesktop);
+void rememberTheme(std::optional<Theme> theme) {
+  settings().setValue(kThemeKey, theme ? themeName(*theme) : kOfDesktop);
 }
 
 QColor warningColor(const QPalette& palette) {

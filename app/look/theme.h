@@ -21,8 +21,7 @@ void applyTheme(Theme theme);
 void setTypeFactor(double factor);  // scales all fonts of the application; 1: the usual size
 // Gives the widget a font of this size, which follows the application's font.
 void setType(QWidget* widget, Type type, bool semibold = false);
-void rememberTheme(Theme theme);
-void rememberDesktopTheme();
+void rememberTheme(std::optional<Theme> theme);  // nullopt: the desktop's
 
 // Colour of warnings, legible on the palette's window colour. The text of a warning says so as well.
 QColor warningColor(const QPalette& palette);

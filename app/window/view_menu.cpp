@@ -34,8 +34,8 @@ void addWorkspaces(QMenu* menu, WorkspaceTabs* workspaces) {
   }
 }
 
-void setTheme(Theme theme) {
-  applyTheme(theme);
+void setTheme(std::optional<Theme> theme) {
+  applyTheme(theme.value_or(desktopTheme()));
   rememberTheme(theme);
 }
 
@@ -43,10 +43,7 @@ void addThemes(QMenu* menu) {
   QMenu* themes = menu->addMenu("&Theme");
   themes->addAction("&Dark", themes, [] { setTheme(Theme::dark); });
   themes->addAction("&Light", themes, [] { setTheme(Theme::light); });
-  themes->addAction("&As the desktop", themes, [] {
-    applyTheme(desktopTheme());
-    rememberDesktopTheme();
-  });
+  themes->addAction("&As the desktop", themes, [] { setTheme({}); });
   themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), themes,
                     [] { setTheme(isDark(QApplication::palette()) ? Theme::light : Theme::dark); });
 }
