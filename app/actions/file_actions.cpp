@@ -120,9 +120,6 @@ void FileActions::addOpenActionsTo(QMenu* menu) {
 
 void FileActions::addSaveActionsTo(QMenu* menu) {
   menu->addAction("&Save config as...", QKeySequence::Save, this, &FileActions::askSaveConfig);
-}
-
-void FileActions::addRecentFilesTo(QMenu* menu) {
   QMenu* recent = menu->addMenu("&Recent files");
   recent->setProperty("fills_itself", true);
   connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(recent); });

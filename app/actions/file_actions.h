@@ -23,8 +23,7 @@ class FileActions : public Actions {
   FileActions(const Context& context, RunControl* control, SetupForm* form);
 
   void addOpenActionsTo(QMenu* menu);
-  void addSaveActionsTo(QMenu* menu);
-  void addRecentFilesTo(QMenu* menu);
+  void addSaveActionsTo(QMenu* menu);  // with the recent files
   void addSampleTo(QMenu* menu);
 
   // Opens files by their kind (core/logs/file_kind.h), several runs as A, B, ... Two checkpoints are run on the same

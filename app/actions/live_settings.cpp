@@ -96,16 +96,12 @@ void LiveSettings::show() {
   dock_->showDomains(histories.front()->info().domains);
   dock_->showConfig(known, live);
   form_->setOpenRun(live ? known : nullptr);
-  form_->setPurpose(purposeOfForm());
+  form_->setPurpose(live ? QString("run %1, in training").arg(runLetter(*selection_, selection_->run()))
+                         : QString("settings for a new run"));
   workspaces_->text()->setLive(live);
   ExpertPlacementPanel* placement = workspaces_->allToAll()->placement();
   placement->setLive(live);
   placement->setAsked(live ? QString::fromStdString(config.parallel.placement) : QString());
-}
-
-QString LiveSettings::purposeOfForm() const {
-  if (!session_->isLive()) return "settings for a new run";
-  return QString("run %1, in training").arg(runLetter(*selection_, selection_->run()));
 }
 
 void LiveSettings::changeActive(Setting setting, const ConfigValue& value) {

@@ -32,7 +32,6 @@ class LiveSettings : public Actions {
 
  private:
   void placeExperts(const QString& placement);
-  QString purposeOfForm() const;
 
   QUndoStack* undo_;
   SetupForm* form_;

@@ -168,10 +168,6 @@ void RunControl::pauseBeforeTheDiskIsFull() {
                       .arg(kPauseAfterBytes / 1e9));
 }
 
-void RunControl::addActionsTo(QMenu* menu) {
-  menu->addActions({bar_->runAction(), bar_->stepAction(), bar_->resetAction()});
-}
-
 void RunControl::addPresetsTo(QMenu* menu) {
   QMenu* presets = menu->addMenu("Start a &preset");
   presets->setToolTipsVisible(true);

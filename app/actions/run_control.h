@@ -37,7 +37,6 @@ class RunControl : public Actions {
   void startOver();
   void goOn();
 
-  void addActionsTo(QMenu* menu);
   void addPresetsTo(QMenu* menu);
   void showOpen();                            // shows the active run in the bar
   void showStatus(const LiveStatus& status);  // called by the frame clock while a run trains

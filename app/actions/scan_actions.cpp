@@ -147,9 +147,15 @@ void ScanActions::begin(int run, const QString& what, Subject subject) {
 
 void ScanActions::start(int run, std::int64_t step) {
   begin(run, {}, Subject::operands);
-  try {
+  launch([this, run, step] {
     const History& history = *session_->histories()[static_cast<std::size_t>(run)];
     scan_ = std::make_unique<RecomputedScan>(session_->planOfStep(history, {}, step));
+  });
+}
+
+void ScanActions::launch(const std::function<void()>& make) {
+  try {
+    make();
   } catch (const std::exception& refused) {
     return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
   }
@@ -230,13 +236,7 @@ void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, Measu
 void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found) {
   found_ = std::move(found);
   taken_ = 0;
-  try {
-    checkpoint_ = scan();
-  } catch (const std::exception& refused) {
-    return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
-  }
-  timer_.start();
-  look();
+  launch([&] { checkpoint_ = scan(); });
 }
 
 // Writes what was measured into the recording of the run.

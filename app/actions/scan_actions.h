@@ -39,6 +39,7 @@ class ScanActions : public Actions {
   void startRemoval(int run, std::vector<std::int64_t> steps);
   void startSimilarity(int run, std::int64_t step);
   void begin(int run, const QString& what, Subject subject);
+  void launch(const std::function<void()>& make);        // begins to look at the scan that `make` makes
   using Found = std::function<void(std::size_t index)>;  // shows and keeps one of the figures of a CheckpointScan
   void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found);
   template <typename Figures>

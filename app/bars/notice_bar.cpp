@@ -52,7 +52,6 @@ void NoticeBar::offer(const QString& text, const QString& button, std::function<
   action_ = std::move(action);
   button_->setText(button);
   button_->show();
-  takeColors();
 }
 
 void NoticeBar::takeColors() {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
@@ -25,10 +26,6 @@ namespace {
 constexpr int kBetweenItems = kSpace16;
 constexpr qint64 kMeasureMs = 2000;
 constexpr int kDot = 8, kDotGap = 6;
-
-QString grouped(std::int64_t value) {
-  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
-}
 
 QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
@@ -200,21 +197,21 @@ void StatusLine::showState(const QString& text, Dot dot) {
   fit();
 }
 
-void StatusLine::showHoldings(const Source& source, const History& history) {
-  const QFileInfo file(source.path);
-  const QString size = bytes(recordingBytes(source.path));
+void StatusLine::showHoldings(const QString& path, bool attached, bool training, const History& history) {
+  const QFileInfo file(path);
+  const QString size = bytes(recordingBytes(path));
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();
-  if (!source.attached_to.isEmpty())
+  if (attached)
     recording_->setForms({"Recorded by the training itself"});
-  else if (source.path.isEmpty())
+  else if (path.isEmpty())
     recording_->setForms({"Not recorded"});
-  else if (source.training)
+  else if (training)
     recording_->setForms({"Recording " + name + ", " + size, "Recording, " + size}, colors(palette()).bad);
   else
     recording_->setForms({name + ", " + size, size});
   const QString steps = stepsText(history);
-  steps_->setForms(source.training ? QStringList() : QStringList{steps});
-  QString tip = source.path.toHtmlEscaped();
+  steps_->setForms(training ? QStringList() : QStringList{steps});
+  QString tip = path.toHtmlEscaped();
   if (!tip.isEmpty()) tip += "<br>";
   tip += QString("%1; %2 of arrays and %3 of figures in memory")
              .arg(steps, bytes(history.array_bytes()), bytes(history.scalar_bytes()));

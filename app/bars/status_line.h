@@ -23,12 +23,8 @@ class StatusLine : public QStatusBar {
   enum class Dot { quiet, good };
   void showTraining(const LiveStatus& status, int runs);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
-  struct Source {
-    QString path;         // path of the recording or log; empty: none
-    QString attached_to;  // HOST:PORT of the attached training; empty: none
-    bool training = false;
-  };
-  void showHoldings(const Source& source, const History& history);
+  // `path`: of the recording or log; empty: none.
+  void showHoldings(const QString& path, bool attached, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready);
 
  signals:

@@ -4,7 +4,6 @@
 #include <QComboBox>
 #include <QEvent>
 #include <QHBoxLayout>
-#include <QLocale>
 #include <QMenu>
 #include <QPainter>
 #include <QStyleOptionToolButton>
@@ -17,6 +16,7 @@
 #include "app/bars/live_popover.h"
 #include "app/bars/pace_popover.h"
 #include "app/bars/run_chips.h"
+#include "app/look/grouped.h"
 #include "app/look/icons.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -27,10 +27,6 @@ namespace moescope {
 namespace {
 
 constexpr int kStepChevron = 16;
-
-QString groupedStep(std::int64_t step) {
-  return QLocale(QLocale::English).toString(static_cast<qlonglong>(step));
-}
 
 // The text with all digits replaced by 9, so that the button keeps its width while the step rises.
 QString asNines(QString digits) {
@@ -85,7 +81,7 @@ class StepButton : public QToolButton {
     word_ = word;
     step_ = step;
     end_ = end;
-    setAccessibleName("Step: " + before() + groupedStep(step_) + after());
+    setAccessibleName("Step: " + before() + grouped(step_) + after());
     if (sizeHint() != size) updateGeometry();
     update();
   }
@@ -98,7 +94,7 @@ class StepButton : public QToolButton {
   }
 
   QSize sizeHint() const override {
-    const QString longest = asNines(groupedStep(std::max(step_, end_.value_or(0))));
+    const QString longest = asNines(grouped(std::max(step_, end_.value_or(0))));
     const QFontMetrics metrics(font());
     return {widthWith(longest) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics),
             withType(kFieldHeight, metrics)};
@@ -121,15 +117,15 @@ class StepButton : public QToolButton {
       painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, text);
       room.setLeft(room.left() + QFontMetrics(font).horizontalAdvance(text));
     };
-    room.setLeft(room.right() + 1 - widthWith(groupedStep(step_)));
-    write(before() + groupedStep(step_), font(), ink);
+    room.setLeft(room.right() + 1 - widthWith(grouped(step_)));
+    write(before() + grouped(step_), font(), ink);
     write(after(), typeFont(font(), Type::secondary), quiet);
     drawChevron(painter, QRect(rect().right() - kSpace4 - chevron, 0, chevron, height()), quiet);
   }
 
  private:
   QString before() const { return short_ || end_ ? QString() : word_ + QLatin1Char(' '); }
-  QString after() const { return short_ || !end_ ? QString() : " of " + groupedStep(*end_); }  // in secondary ink
+  QString after() const { return short_ || !end_ ? QString() : " of " + grouped(*end_); }  // in secondary ink
   int widthWith(const QString& number) const {
     const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
     return body.horizontalAdvance(before()) + body.horizontalAdvance(number) + secondary.horizontalAdvance(after());

@@ -5,7 +5,6 @@
 #include <QInputDialog>
 #include <QLabel>
 #include <QListWidget>
-#include <QLocale>
 #include <QMenu>
 #include <QPushButton>
 #include <QShortcut>
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "app/look/grouped.h"
 #include "app/session/run_session.h"
 #include "core/recording/notes.h"
 #include "widgets/look/tokens.h"
@@ -23,10 +23,6 @@ namespace moescope {
 namespace {
 
 constexpr int kLongest = 500;  // characters: a note is shown on one line
-
-QString counted(qint64 step) {
-  return QLocale(QLocale::English).toString(step);
-}
 
 const char* kOnlyRecordings = "Notes are kept in recordings. moescope-cli import turns this log into a recording";
 
@@ -114,7 +110,7 @@ void NotesDock::fill() {
   shown_ = std::move(notes);
   list_->clear();
   for (const Marker& note : shown_)
-    list_->addItem("step " + counted(note.step) + "   " + QString::fromStdString(note.text));
+    list_->addItem("step " + grouped(note.step) + "   " + QString::fromStdString(note.text));
   edit_->setEnabled(false);
   remove_->setEnabled(false);
 }
@@ -130,7 +126,7 @@ void NotesDock::ask(qint64 step) {
   dialog->setObjectName("note");
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setWindowTitle("Note");
-  dialog->setLabelText("Note at step " + counted(step) + (hasNote(step) ? " (empty: delete it)" : ""));
+  dialog->setLabelText("Note at step " + grouped(step) + (hasNote(step) ? " (empty: delete it)" : ""));
   dialog->setTextValue(QString::fromStdString(note_at(*history, step)));
   dialog->resize(480, dialog->sizeHint().height());
   connect(dialog, &QInputDialog::textValueSelected, this, [this, step](const QString& text) { pin(step, text); });

@@ -4,7 +4,6 @@
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QLocale>
 #include <QMainWindow>
 #include <QMenu>
 #include <QProgressBar>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "app/docks/outcomes_panel.h"
+#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/look/layouts.h"
@@ -45,7 +45,7 @@ QString queueText(const QString& path) {
         .arg(state.finished)
         .arg(candidate_groups(state.runs).size())
         .arg(state.runs.size() - 1)
-        .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(state.steps)));
+        .arg(grouped(state.steps));
   } catch (const std::runtime_error&) {
     return name + ": cannot be read";  // opening it says why
   }
@@ -191,14 +191,12 @@ void OutcomesDock::goOn() {
 
 QString OutcomesDock::progressText(const QueueStatus& status) const {
   const auto groups = queue_->groups().size();
-  const QLocale english(QLocale::English);
   QString text;
   if (status.running)
     text = QString("Group %1 of %2, step %3 of %4, %5")
                .arg(status.group + 1)
                .arg(groups)
-               .arg(english.toString(static_cast<qlonglong>(status.step)),
-                    english.toString(static_cast<qlonglong>(queue_->steps())), timeLeft(status.seconds_left));
+               .arg(grouped(status.step), grouped(queue_->steps()), timeLeft(status.seconds_left));
   else if (status.done)
     text = QString("All %1 groups are done, each with the same run A to the bit").arg(groups);
   else if (!status.error.empty())

@@ -40,7 +40,7 @@ ExportActions::ExportActions(const Context& context, const ComparedRuns* compare
           &ExportActions::exportTimeline);
 }
 
-void ExportActions::addExportMenuTo(QMenu* file) {
+void ExportActions::addActionsTo(QMenu* file) {
   QMenu* menu = file->addMenu("&Export");
   menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
   menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
@@ -53,10 +53,7 @@ void ExportActions::addExportMenuTo(QMenu* file) {
                   [this] { exportRecording("Save trace", "Traces (*.json)", ".trace.json", export_trace); });
   menu->addAction("Wei&ghts of the active run (safetensors)...", this, &ExportActions::exportWeights);
   menu->addAction("Save the modelled time&line as Chrome trace...", this, &ExportActions::exportTimeline);
-}
-
-void ExportActions::addPictureActionTo(QMenu* menu) {
-  menu->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &ExportActions::savePictureOfWindow);
+  file->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &ExportActions::savePictureOfWindow);
 }
 
 void ExportActions::addCopyActionTo(QMenu* menu) {

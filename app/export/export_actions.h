@@ -22,8 +22,7 @@ class ExportActions : public Actions {
  public:
   ExportActions(const Context& context, const ComparedRuns* compared);
 
-  void addExportMenuTo(QMenu* menu);
-  void addPictureActionTo(QMenu* menu);
+  void addActionsTo(QMenu* file);
   void addCopyActionTo(QMenu* menu);
 
   ReportSource reportSource() const;

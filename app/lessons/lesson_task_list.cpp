@@ -1,7 +1,6 @@
 #include "app/lessons/lesson_task_list.h"
 
 #include <QLabel>
-#include <QLocale>
 #include <QPainter>
 #include <QProgressBar>
 #include <QStyleOptionButton>
@@ -9,20 +8,12 @@
 #include <algorithm>
 
 #include "app/lessons/lesson_text.h"
+#include "app/look/grouped.h"
 #include "app/look/keep_keys.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
-
-namespace {
-
-QString stepsText(qint64 step, qint64 until) {
-  const QLocale c(QLocale::English);
-  return QString("%1 of %2").arg(c.toString(std::min(step, until)), c.toString(until));
-}
-
-}  // namespace
 
 LessonTaskButton::LessonTaskButton(QWidget* parent) : QPushButton(parent) {
   setObjectName("lesson_task");
@@ -129,8 +120,9 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   column_->removeWidget(progress_);
   column_->insertWidget(static_cast<int>(running - tasks_.constData()) + 1, progress_);
   bar_->setRange(0, static_cast<int>(running->until));
-  bar_->setValue(static_cast<int>(std::min(running->step, running->until)));
-  amount_->setText(stepsText(running->step, running->until));
+  const qint64 step = std::min(running->step, running->until);
+  bar_->setValue(static_cast<int>(step));
+  amount_->setText(QString("%1 of %2").arg(grouped(step), grouped(running->until)));
 }
 
 }  // namespace moescope

@@ -29,11 +29,6 @@ void applyType() {
   for (QWidget* widget : QApplication::allWidgets()) QApplication::sendEvent(widget, &changed);
 }
 
-bool startedOnDark() {  // the theme of the desktop, read before the first theme was applied
-  static const bool kDark = isDark(QApplication::palette());
-  return kDark;
-}
-
 }  // namespace
 
 std::optional<Theme> themeNamed(const QString& name) {
@@ -47,7 +42,8 @@ const char* themeName(Theme theme) {
 }
 
 Theme desktopTheme() {
-  return startedOnDark() ? Theme::dark : Theme::light;
+  static const Theme kDesktop = isDark(QApplication::palette()) ? Theme::dark : Theme::light;
+  return kDesktop;
 }
 
 Theme rememberedTheme() {
@@ -55,7 +51,7 @@ Theme rememberedTheme() {
 }
 
 void applyTheme(Theme theme) {
-  startedOnDark();
+  desktopTheme();  // read before the first theme is applied
   // Widgets with a style sheet keep their old palette: their sheets are removed for the change. Sheets that follow the
   // theme are set anew by their owners.
   std::vector<std::pair<QPointer<QWidget>, QString>> sheets;

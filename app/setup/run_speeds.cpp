@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/config/config_field.h"
 #include "core/training/run_cost.h"
@@ -26,10 +27,6 @@ QString allFormats(const RunConfig& config) {
     if ((Setting(field).is_in<PrecisionConfig>() && !field.derived) || Setting(field) == &OptimizerConfig::name)
       formats << QString::fromStdString(to_string(field.get(config)));
   return formats.join(' ');
-}
-
-QString groupedDigits(double value) {
-  return QLocale(QLocale::English).toString(value, 'f', 0);
 }
 
 QString millions(std::int64_t count) {
@@ -119,15 +116,14 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   const RunCost cost = costOfAll(runs);
   const int steps = runs.front().optimizer.total_steps;
   QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
-  text += QString("%1 parameters, %2, %3 steps")
-              .arg(millions(cost.parameters), megabytes(cost.bytes), groupedDigits(steps));
+  text += QString("%1 parameters, %2, %3 steps").arg(millions(cost.parameters), megabytes(cost.bytes), grouped(steps));
   const auto speed = of(runs);
   return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {
   const int steps = run.optimizer.total_steps;
-  const QString text = QString("%1, %2 steps").arg(megabytes(run_cost(run).bytes), groupedDigits(steps));
+  const QString text = QString("%1, %2 steps").arg(megabytes(run_cost(run).bytes), grouped(steps));
   const auto speed = of(run);
   if (!speed) return text + "; time known after 20 steps";
   return text + QString(" in %1 (%2)")
@@ -146,7 +142,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
   const auto speed = of(runs);
   if (!speed) return text + "The time is known after some steps on this machine.";
   return text + QString("%1 steps: %2 (%3).")
-                    .arg(groupedDigits(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
+                    .arg(grouped(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }
 
 QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const {
@@ -158,10 +154,9 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   if (!speed) return text;
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
-                .arg(groupedDigits(static_cast<double>(step)),
-                     aboutDuration(static_cast<double>(step) * speed->seconds_per_step));
+                .arg(grouped(step), aboutDuration(static_cast<double>(step) * speed->seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
-                    .arg(groupedDigits(1000 * speed->seconds_per_step), originText(*speed));
+                    .arg(grouped(std::llround(1000 * speed->seconds_per_step)), originText(*speed));
 }
 
 QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const {
@@ -175,7 +170,7 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      "%1 runs of %2 steps in all. Memory: up to %3 at a time for weights, gradients and the "
                      "optimizer (counted; the batch and the runs' histories come on top).")
                      .arg(all.size())
-                     .arg(groupedDigits(static_cast<double>(steps)), megabytes(most));
+                     .arg(grouped(steps), megabytes(most));
   const auto speed = of(all);
   if (!speed) return text + " The time is known after some steps on this machine.";
   return text + QString(" Time: %1 (%2).")

@@ -223,10 +223,8 @@ void MainWindow::buildFileMenu() {
   files_->addOpenActionsTo(menu);
   source_status_->addActionsTo(menu);
   files_->addSaveActionsTo(menu);
-  files_->addRecentFilesTo(menu);
   menu->addSeparator();
-  exports_->addExportMenuTo(menu);
-  exports_->addPictureActionTo(menu);
+  exports_->addActionsTo(menu);
   menu->addSeparator();
   menu->addAction("&Quit", QKeySequence::Quit, this, &QWidget::close);
 }
@@ -248,7 +246,7 @@ void MainWindow::buildEditMenu() {
 
 void MainWindow::buildRunMenu() {
   QMenu* menu = menuBar()->addMenu("&Run");
-  control_->addActionsTo(menu);
+  menu->addActions({bar_->runAction(), bar_->stepAction(), bar_->resetAction()});
   comparison_->addActionsTo(menu);
   candidates_->addActionsTo(menu);
   hosts_->addActionsTo(menu);
@@ -436,7 +434,7 @@ void MainWindow::onTick() {
   }
   source_status_->showProgress();
   if (selection_.history())
-    status_->showHoldings({session_.path(), session_.attachedTo(), session_.isLive()}, *selection_.history());
+    status_->showHoldings(session_.path(), !session_.attachedTo().isEmpty(), session_.isLive(), *selection_.history());
 }
 
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
