@@ -3,7 +3,9 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QHBoxLayout>
+#include <QLabel>
 #include <QMenu>
+#include <QPainter>
 #include <QScopedValueRollback>
 #include <QScrollArea>
 #include <QStandardPaths>
@@ -13,12 +15,13 @@
 #include <utility>
 
 #include "app/look/messages.h"
-#include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/frame/run_origin.h"
 #include "core/io/whole_file.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/health_banner.h"
 
@@ -32,6 +35,17 @@ constexpr QSize kLeastPanel{200, 100};
 constexpr int kLeastPlot = 40;  // least height of a plot, below its size hint
 constexpr int kSettleMs = 400;  // longer than the animation of a dock
 constexpr int kExactMs = 2000;
+
+// A dashed line in place of panels for which a log or run has no data.
+class FoldLine : public QFrame {
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setPen(QPen(QColor(colors(palette()).axis), 1, Qt::DashLine));
+    painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), kRadiusPanel, kRadiusPanel);
+  }
+};
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -63,8 +77,21 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
 // In a tool bar at the lower edge, the only place in a QMainWindow besides the docks.
 void Workspace::addFoldLine() {
   lacks_ = new FoldLine;
+  lacks_->setObjectName("lacks");
   lacks_->hide();
-  connect(lacks_, &FoldLine::showRequested, this, &Workspace::unfold);
+  lacking_ = new FittedLabel;
+  lacking_->setRole(QPalette::PlaceholderText);
+  auto* link = new QLabel("<a href=\"#\">Show</a>");
+  link->setAccessibleName("Show the hidden panels");
+  link->setToolTip("Show the hidden panels; View > Panels shows single ones");
+  link->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  link->setFocusPolicy(Qt::TabFocus);
+  connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
+  auto* line = new QHBoxLayout(lacks_);
+  line->setContentsMargins(kSpace12, 0, kSpace12, 0);
+  line->addWidget(lacking_, 1);
+  line->addWidget(link);
+  followFont(lacks_, [this] { lacks_->setFixedHeight(withType(kFieldHeight, lacks_->fontMetrics())); });
   fold_bar_ = new QToolBar("Hidden panels", this);
   fold_bar_->setObjectName("fold_bar");
   fold_bar_->setMovable(false);
@@ -233,7 +260,10 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  lacks_->tell(run_origin(looked_->info()) == RunOrigin::log ? QString("log") : QString("run"), lacking, names);
+  const QString source = run_origin(looked_->info()) == RunOrigin::log ? "log" : "run";
+  const QString hidden = names.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(names.size());
+  lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, lacking.join(", "), hidden), hidden});
+  lacking_->setToolTip("Hidden: " + names.join(", "));
   showFoldLine(true);
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();

@@ -21,7 +21,7 @@ class QToolBar;
 
 namespace moescope {
 
-class FoldLine;
+class FittedLabel;
 class HealthBanner;
 class Messages;
 
@@ -140,7 +140,8 @@ class Workspace : public QMainWindow {
   bool arranging_ = false;  // docks move by the program, not by the user
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
-  FoldLine* lacks_;
+  QFrame* lacks_;  // line with a link that shows the folded panels
+  FittedLabel* lacking_;
   QToolBar* fold_bar_;
   bool shown_ = false;  // whether the workspace was shown before
   int least_row_ = 185;
