@@ -27,8 +27,8 @@ QString modelText(const RunConfig& config) {
 
 }  // namespace
 
-RunCosts::RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps)
-    : QObject(form), session_(session), selection_(selection), form_(form), speeds_(keeps) {
+RunCosts::RunCosts(const Context& context, SetupForm* form, CompareActions* comparison, bool keeps)
+    : Actions(context), form_(form), speeds_(keeps) {
   form_->setCosts(
       [this](const RunConfig& config) {
         return PresetList::Cost{speeds_.shortText(config), speeds_.costText({config})};

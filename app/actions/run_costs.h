@@ -2,25 +2,23 @@
 // presets, the set-up form and the dialogs of twins.
 #pragma once
 
-#include <QObject>
 #include <QStringList>
 
+#include "app/actions/actions.h"
 #include "app/setup/run_speeds.h"
 #include "core/training/engine/live_status.h"
 
 namespace moescope {
 
 class CompareActions;
-class RunSession;
-class Selection;
 class SetupForm;
 
-class RunCosts : public QObject {
+class RunCosts : public Actions {
   Q_OBJECT
 
  public:
   // `keeps`: the measured speeds are stored for the next start of the program.
-  RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps);
+  RunCosts(const Context& context, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
   // Describes a preset and its cost in one line, from long to short.
@@ -30,8 +28,6 @@ class RunCosts : public QObject {
   void measureAnew();
   void expectFirstStep();  // shows the expected time of the first step in empty panels
 
-  RunSession* session_;
-  Selection* selection_;
   SetupForm* form_;
   RunSpeeds speeds_;
   double seconds_ = 0;  // per step, summed over the samples

@@ -14,7 +14,6 @@
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/card_frame.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
@@ -61,17 +60,9 @@ QString scoreKey(const QString& lesson) {
 
 }  // namespace
 
-LessonActions::LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane* pane, RunSession* session,
-                             WorkspaceTabs* workspaces, WindowLayout* layout, Messages* messages, bool keeps_scores)
-    : QObject(window),
-      window_(window),
-      guide_(guide),
-      pane_(pane),
-      session_(session),
-      workspaces_(workspaces),
-      layout_(layout),
-      messages_(messages),
-      keeps_scores_(keeps_scores) {
+LessonActions::LessonActions(const Context& context, QMainWindow* window, LessonGuide* guide, LessonPane* pane,
+                             WindowLayout* layout, bool keeps_scores)
+    : Actions(context), window_(window), guide_(guide), pane_(pane), layout_(layout), keeps_scores_(keeps_scores) {
   makeDock();
   connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
   connect(pane_, &LessonPane::lessonsRequested, this, [this](QWidget* beside) {

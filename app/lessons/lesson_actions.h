@@ -1,8 +1,9 @@
 // Guided lessons in the window: their dock, menu and keys, the question before a run is replaced, and the scores.
 #pragma once
 
-#include <QObject>
 #include <QString>
+
+#include "app/actions/actions.h"
 
 class QDockWidget;
 class QMainWindow;
@@ -13,18 +14,15 @@ namespace moescope {
 
 class LessonGuide;
 class LessonPane;
-class Messages;
-class RunSession;
 class WindowLayout;
-class WorkspaceTabs;
 
-class LessonActions : public QObject {
+class LessonActions : public Actions {
   Q_OBJECT
 
  public:
   // Docks the pane at the right of the window. `keeps_scores`: the scores are stored between sessions.
-  LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane* pane, RunSession* session,
-                WorkspaceTabs* workspaces, WindowLayout* layout, Messages* messages, bool keeps_scores);
+  LessonActions(const Context& context, QMainWindow* window, LessonGuide* guide, LessonPane* pane, WindowLayout* layout,
+                bool keeps_scores);
 
   void addMenuTo(QMenuBar* bar);
   enum class Ask { before_replacing, never };
@@ -49,10 +47,7 @@ class LessonActions : public QObject {
   QMainWindow* window_;
   LessonGuide* guide_;
   LessonPane* pane_;
-  RunSession* session_;
-  WorkspaceTabs* workspaces_;
   WindowLayout* layout_;
-  Messages* messages_;
   QDockWidget* dock_;
   QMenu* menu_ = nullptr;
   const bool keeps_scores_;

@@ -179,7 +179,7 @@ void MainWindow::buildActions() {
   recordings_ = new RecordingActions(context, &replay_);
   router_ = new RouterActions(context, settings_);
   exports_ = new ExportActions(context, &compared_);
-  costs_ = new RunCosts(&session_, &selection_, form_, comparison_, remembers_);
+  costs_ = new RunCosts(context, form_, comparison_, remembers_);
   new CaptureActions(context);
   new ScanActions(context);
 }
@@ -187,7 +187,8 @@ void MainWindow::buildActions() {
 void MainWindow::buildLessons() {
   auto* pane = new LessonPane;
   auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
-  lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
+  const Actions::Context context{&session_, &selection_, workspaces_, messages_};
+  lessons_ = new LessonActions(context, this, guide, pane, layout_, remembers_);
   connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_->connectTo(control_, files_, lessons_);
