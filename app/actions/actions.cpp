@@ -18,6 +18,10 @@ QString Actions::recordingPlace(const QString& name) {
   }
 }
 
+void Actions::enableWhenClosed(QMenu* menu, const QList<QAction*>& actions) {
+  for (QAction* action : actions) connect(menu, &QMenu::aboutToHide, action, [action] { action->setEnabled(true); });
+}
+
 void Actions::offWithoutTraining(QMenu* menu, const QList<QAction*>& actions) {
   menu->setToolTipsVisible(true);
   for (QAction* action : actions) {
@@ -27,8 +31,8 @@ void Actions::offWithoutTraining(QMenu* menu, const QList<QAction*>& actions) {
       action->setEnabled(false);
       action->setToolTip(kNothingTrains);
     });
-    connect(menu, &QMenu::aboutToHide, action, [action] { action->setEnabled(true); });
   }
+  enableWhenClosed(menu, actions);
 }
 
 }  // namespace moescope

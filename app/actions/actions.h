@@ -35,8 +35,11 @@ class Actions : public QObject {
   // Path of a new recording of this name (app/session/settings.h); empty: nothing can be written there, so the run is
   // in memory only, and a message says so.
   QString recordingPlace(const QString& name);
+  // Enables entries again when their menu closes, which it disabled when it opened: a disabled entry would disable its
+  // key, which then could not say what is missing.
+  void enableWhenClosed(QMenu* menu, const QList<QAction*>& actions);
   // Disables menu entries that act on a run in training while their menu is open and nothing trains, with the reason as
-  // tool tip. Their keys stay enabled, so that they can say what is missing.
+  // tool tip.
   void offWithoutTraining(QMenu* menu, const QList<QAction*>& actions);
 
   RunSession* session_;

@@ -42,11 +42,7 @@ void RecordingActions::addActionsTo(QMenu* menu) {
     go_on->setEnabled(!steps.empty());
     again->setEnabled(recording);
   });
-  // Entries are disabled only while the menu is open, so that their keys can say what is missing.
-  connect(menu, &QMenu::aboutToHide, this, [go_on, again] {
-    go_on->setEnabled(true);
-    again->setEnabled(true);
-  });
+  enableWhenClosed(menu, {go_on, again});
 }
 
 // Number of steps up to and including the cursor's step; a checkpoint of step N follows N steps.

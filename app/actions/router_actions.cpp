@@ -75,12 +75,7 @@ void RouterActions::addActionsTo(QMenu* menu) {
       action->setToolTip(why);
     }
   });
-  // Entries are disabled only while the menu is open: a disabled entry would disable its key, which then could not say
-  // what is missing.
-  connect(menu, &QMenu::aboutToHide, this, [kill, pin] {
-    kill->setEnabled(true);
-    pin->setEnabled(true);
-  });
+  enableWhenClosed(menu, {kill, pin});
   offWithoutTraining(menu, {revive, freeze, force});
 }
 

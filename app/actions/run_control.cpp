@@ -1,9 +1,10 @@
 #include "app/actions/run_control.h"
 
-#include <QFileInfo>
+#include <QAction>
 #include <QMenu>
 #include <utility>
 
+#include "app/bars/pace_popover.h"
 #include "app/bars/window_bar.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
@@ -21,10 +22,10 @@ RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
     run ? goOn() : pause();
     if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // the button answers before the next tick
   });
-  connect(bar_, &WindowBar::stepRequested, this, &RunControl::stepOnce);
-  connect(bar_, &WindowBar::resetRequested, this, &RunControl::startOver);
-  connect(bar_, &WindowBar::untilRequested, this, &RunControl::setUntil);
-  connect(bar_, &WindowBar::speedRequested, this, [this](double limit) {
+  connect(bar_->stepAction(), &QAction::triggered, this, &RunControl::stepOnce);
+  connect(bar_->resetAction(), &QAction::triggered, this, &RunControl::startOver);
+  connect(bar_->pace(), &PacePopover::untilRequested, this, &RunControl::setUntil);
+  connect(bar_->pace(), &PacePopover::speedRequested, this, [this](double limit) {
     speed_limit_ = limit;
     replay_->setSpeed(limit);
     if (LiveRuns* live = session_->live()) live->set_max_steps_per_s(limit);

@@ -79,9 +79,4 @@ void Popover::paintEvent(QPaintEvent*) {
   drawRounded(painter, rect(), kRadiusPanel, QColor(c.popup), QColor(c.field_border));
 }
 
-void Popover::showEvent(QShowEvent* event) {
-  QFrame::showEvent(event);
-  emit opened();
-}
-
 }  // namespace moescope

@@ -18,9 +18,6 @@ class Popover : public QFrame {
 
   void openUnder(QWidget* anchor);  // opens with its right edge at the anchor's, moved into the screen
 
- signals:
-  void opened();
-
  protected:
   QLabel* addRow(const QString& name, QWidget* field);
   void setNote(const QString& text);  // secondary text beside the title
@@ -29,7 +26,6 @@ class Popover : public QFrame {
   void keyPressEvent(QKeyEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
-  void showEvent(QShowEvent* event) override;
 
  private:
   QVBoxLayout* column_;

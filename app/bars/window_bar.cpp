@@ -155,8 +155,6 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
   makeLayout();
   addWidget(content_);
   followFont(this, [this] { content_->setFixedHeight(withType(kBarHeight, fontMetrics())); });
-  connect(pace_, &PacePopover::speedRequested, this, &WindowBar::speedRequested);
-  connect(pace_, &PacePopover::untilRequested, this, &WindowBar::untilRequested);
   connect(count_, &QToolButton::clicked, this, [this] { pace_->openUnder(count_); });
   connect(chips_, &RunChips::changed, this, &WindowBar::showChips);
   drawPictures();
@@ -172,12 +170,10 @@ void WindowBar::makeActions() {
   step_->setShortcut(Qt::Key_Period);
   step_->setWhatsThis("Train exactly one step, or show the next of a recording");
   step_->setToolTip("Train exactly one step (.)");
-  connect(step_, &QAction::triggered, this, &WindowBar::stepRequested);
   reset_ = new QAction("Reset", this);
   reset_->setShortcut(Qt::Key_R);
   reset_->setWhatsThis("Reset: start this run again from step 0");
   reset_->setToolTip("Start this run again from step 0 with its present settings (R); its recording stays");
-  connect(reset_, &QAction::triggered, this, &WindowBar::resetRequested);
   live_ = new QAction("Live", this);
   live_->setShortcut(Qt::Key_F4);
   live_->setWhatsThis("Live settings: change the model in training");

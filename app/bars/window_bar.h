@@ -32,6 +32,7 @@ class WindowBar : public QToolBar {
   QAction* setupAction() const { return setup_; }
   RunChips* chips() const { return chips_; }
   LivePopover* live() const { return live_popover_; }
+  PacePopover* pace() const { return pace_; }
   void setMenu(QMenu* menu);
   void openMenu();
   void openLive();
@@ -48,10 +49,6 @@ class WindowBar : public QToolBar {
 
  signals:
   void runRequested(bool run);
-  void stepRequested();
-  void resetRequested();
-  void speedRequested(double steps_per_s);          // 0: as fast as possible
-  void untilRequested(std::optional<qint64> step);  // nullopt: no end
 
  protected:
   void changeEvent(QEvent* event) override;
