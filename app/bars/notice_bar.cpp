@@ -1,6 +1,5 @@
 #include "app/bars/notice_bar.h"
 
-#include <QEvent>
 #include <QHBoxLayout>
 #include <QPainter>
 #include <QToolButton>
@@ -12,8 +11,7 @@
 
 namespace moescope {
 
-NoticeBar::NoticeBar(QWidget* parent)
-    : QFrame(parent), text_(new QLabel(this)), button_(new QToolButton(this)), close_(new QToolButton(this)) {
+NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)), button_(new QToolButton(this)) {
   setObjectName("notice_bar");
   text_->setWordWrap(true);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -24,18 +22,19 @@ NoticeBar::NoticeBar(QWidget* parent)
     hide();
     if (const auto action = action_) action();  // the action may show another notice
   });
-  close_->setAccessibleName("Close the notice");
-  close_->setToolTip("Close");
-  close_->setAutoRaise(true);
-  close_->setFocusPolicy(Qt::TabFocus);
-  connect(close_, &QToolButton::clicked, this, &QWidget::hide);
+  auto* close = new QToolButton(this);
+  close->setAccessibleName("Close the notice");
+  close->setToolTip("Close");
+  close->setAutoRaise(true);
+  close->setFocusPolicy(Qt::TabFocus);
+  connect(close, &QToolButton::clicked, this, &QWidget::hide);
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(kSpace16, kSpace8 + kSpace4, kSpace12 + kSpace4, kSpace4);
   row->setSpacing(kSpace8);
   row->addWidget(text_, 1);
   row->addWidget(button_);
-  row->addWidget(close_);
-  takeColors();
+  row->addWidget(close);
+  followPalette(this, [this, close] { close->setIcon(picture(Picture::close, palette())); });
   hide();
 }
 
@@ -43,7 +42,7 @@ void NoticeBar::showNotice(const QString& text) {
   action_ = {};
   text_->setText(text);
   button_->hide();
-  takeColors();
+  update();
   setVisible(!text.isEmpty());
 }
 
@@ -54,22 +53,12 @@ void NoticeBar::offer(const QString& text, const QString& button, std::function<
   button_->show();
 }
 
-void NoticeBar::takeColors() {
-  close_->setIcon(picture(Picture::close, palette()));
-  update();
-}
-
 // Paints warnings in the attention colour and offers in the accent colour.
 void NoticeBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
   drawRounded(painter, rect().adjusted(kSpace8, kSpace8, -kSpace8, 0), kRadiusPanel,
               QColor(action_ ? c.accent_soft : c.attention_soft), QColor(action_ ? c.accent : c.attention));
-}
-
-void NoticeBar::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) takeColors();
-  QFrame::changeEvent(event);
 }
 
 }  // namespace moescope

@@ -21,14 +21,11 @@ class NoticeBar : public QFrame {
   QString text() const { return text_->text(); }
 
  protected:
-  void changeEvent(QEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
 
  private:
-  void takeColors();
-
   QLabel* text_;
-  QToolButton *button_, *close_;
+  QToolButton* button_;
   std::function<void()> action_;
 };
 

@@ -1,6 +1,5 @@
 #include "app/bars/run_chips.h"
 
-#include <QEvent>
 #include <QFileInfo>
 #include <QMenu>
 #include <QToolButton>
@@ -53,6 +52,7 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   compare_->setMenu(menu_);
   connect(menu_, &QMenu::aboutToShow, this, [this] { emit menuWanted(menu_); });
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
+  followPalette(this, [this] { drawChips(); });
   setLive(false);
 }
 
@@ -111,11 +111,6 @@ void RunChips::drawChips() {
   file_->setAccessibleName("Tensors of " + file);
   compare_->setIcon(picture(Picture::plus, palette()));
   compare_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
-}
-
-void RunChips::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) drawChips();
-  QWidget::changeEvent(event);
 }
 
 }  // namespace moescope

@@ -43,9 +43,6 @@ class RunChips : public QWidget {
   void fileActivated();
   void menuWanted(QMenu* menu);  // asks to fill the menu that adds and removes runs
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
   void drawChips();
 

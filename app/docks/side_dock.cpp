@@ -1,6 +1,5 @@
 #include "app/docks/side_dock.h"
 
-#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMainWindow>
@@ -13,20 +12,21 @@
 
 namespace moescope {
 
-SideDock::SideDock(const QString& title, QWidget* parent) : QDockWidget(title, parent), close_(new QToolButton) {
+SideDock::SideDock(const QString& title, QWidget* parent) : QDockWidget(title, parent) {
   auto* head = new QWidget(this);
   auto* name = new QLabel(title);
   name->setFont(semibold(name->font()));
-  close_->setAutoRaise(true);
-  close_->setFocusPolicy(Qt::TabFocus);
-  close_->setIcon(picture(Picture::close, palette()));
-  close_->setToolTip("Close");
-  close_->setAccessibleName("Close " + title);
-  connect(close_, &QToolButton::clicked, this, &QWidget::close);
+  auto* close = new QToolButton;
+  close->setAutoRaise(true);
+  close->setFocusPolicy(Qt::TabFocus);
+  followPalette(this, [this, close] { close->setIcon(picture(Picture::close, palette())); });
+  close->setToolTip("Close");
+  close->setAccessibleName("Close " + title);
+  connect(close, &QToolButton::clicked, this, &QWidget::close);
   auto* row = new QHBoxLayout(head);
   row->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace4);
   row->addWidget(name, 1);
-  row->addWidget(close_);
+  row->addWidget(close);
   setTitleBarWidget(head);
   keepOffEdges(Qt::RightDockWidgetArea);
   connect(this, &QDockWidget::dockLocationChanged, this, &SideDock::keepOffEdges);
@@ -41,11 +41,6 @@ void SideDock::keepOffEdges(Qt::DockWidgetArea area) {
   const bool below = area == Qt::BottomDockWidgetArea;
   setContentsMargins(1 + (left || below ? kSpace8 : 0), 1 + (left || right ? kSpace8 : 0),
                      1 + (right || below ? kSpace8 : 0), 1);
-}
-
-void SideDock::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) close_->setIcon(picture(Picture::close, palette()));
-  QDockWidget::changeEvent(event);
 }
 
 void SideDock::paintEvent(QPaintEvent*) {

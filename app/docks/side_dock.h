@@ -3,8 +3,6 @@
 
 #include <QDockWidget>
 
-class QToolButton;
-
 namespace moescope {
 
 class SideDock : public QDockWidget {
@@ -14,14 +12,11 @@ class SideDock : public QDockWidget {
   SideDock(const QString& title, QWidget* parent);
 
  protected:
-  void changeEvent(QEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
 
  private:
   void keepOffEdges(Qt::DockWidgetArea area);
   QRect surface() const { return contentsRect().adjusted(-1, -1, 1, 1); }
-
-  QToolButton* close_;
 };
 
 }  // namespace moescope

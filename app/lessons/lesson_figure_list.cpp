@@ -1,12 +1,13 @@
 #include "app/lessons/lesson_figure_list.h"
 
 #include <QApplication>
-#include <QEvent>
 #include <QGridLayout>
 #include <QLabel>
 #include <QVBoxLayout>
 
 #include "app/lessons/lesson_text.h"
+#include "app/look/icons.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 
@@ -50,6 +51,8 @@ void tint(QLabel* label, const LessonFigureRow& row) {
 LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(new QVBoxLayout(this)) {
   column_->setContentsMargins(0, 0, 0, 0);
   column_->setSpacing(kSpace8);
+  followFont(this, [this] { fill(); });
+  followPalette(this, [this] { fill(); });
 }
 
 void LessonFigureList::show(const QList<LessonFigureRow>& rows) {
@@ -79,11 +82,6 @@ void LessonFigureList::fill() {
     else
       note->setForegroundRole(QPalette::PlaceholderText);
   }
-}
-
-void LessonFigureList::changeEvent(QEvent* event) {
-  QWidget::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) fill();
 }
 
 }  // namespace moescope

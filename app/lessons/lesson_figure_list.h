@@ -24,9 +24,6 @@ class LessonFigureList : public QWidget {
   void show(const QList<LessonFigureRow>& rows);
   const QList<LessonFigureRow>& rows() const { return rows_; }
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
   void fill();
 

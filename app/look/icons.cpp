@@ -1,8 +1,10 @@
 #include "app/look/icons.h"
 
+#include <QEvent>
 #include <QPainter>
 #include <QPainterPath>
 #include <QSvgRenderer>
+#include <QWidget>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
@@ -60,6 +62,22 @@ QPainterPath glass() {
   path.lineTo(14, 14);
   return path;
 }
+
+class PaletteFollower : public QObject {
+ public:
+  PaletteFollower(QWidget* widget, std::function<void()> draw) : QObject(widget), draw_(std::move(draw)) {
+    widget->installEventFilter(this);
+  }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override {
+    if (event->type() == QEvent::PaletteChange) draw_();
+    return QObject::eventFilter(watched, event);
+  }
+
+ private:
+  std::function<void()> draw_;
+};
 
 bool isFilled(Picture which) {
   return which == Picture::play || which == Picture::pause || which == Picture::step;
@@ -124,6 +142,11 @@ QIcon picture(Picture which, const QPalette& palette) {
   icon.addPixmap(picturePixmap(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
   icon.addPixmap(picturePixmap(which, QColor(colors(palette).accent)), QIcon::Normal, QIcon::On);
   return icon;
+}
+
+void followPalette(QWidget* widget, std::function<void()> draw) {
+  draw();
+  new PaletteFollower(widget, std::move(draw));
 }
 
 QIcon applicationIcon() {

@@ -3,6 +3,9 @@
 
 #include <QIcon>
 #include <QPalette>
+#include <functional>
+
+class QWidget;
 
 namespace moescope {
 
@@ -10,6 +13,9 @@ enum class Picture { menu, play, pause, step, reset, live, settings, plus, close
 QIcon picture(Picture which, const QPalette& palette);
 // The icon in one colour, `size` logical pixels wide and high.
 QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);
+
+// Calls `draw` now and whenever the widget's palette changes, for icons that are drawn once.
+void followPalette(QWidget* widget, std::function<void()> draw);
 
 QIcon applicationIcon();  // assets/moescope.svg
 

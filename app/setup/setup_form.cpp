@@ -1,7 +1,6 @@
 #include "app/setup/setup_form.h"
 
 #include <QAction>
-#include <QEvent>
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -82,7 +81,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   column->addWidget(makeFields(), 1);
   column->addWidget(makeBottom());
   followFont(this, [this] { markChanges(); });
-  drawPictures();
+  followPalette(this, [this] { drawPictures(); });
   setDraft(RunConfig{});
   setOpenRun(nullptr);
 }
@@ -99,7 +98,7 @@ QLayout* SetupForm::makeHead() {
   close->setAutoRaise(true);
   close->setFocusPolicy(Qt::TabFocus);
   connect(close, &QToolButton::clicked, this, &SetupForm::closeRequested);
-  close_ = close;
+  followPalette(this, [this, close] { close->setIcon(picture(Picture::close, palette())); });
   auto* head = new QHBoxLayout;
   head->setContentsMargins(0, 0, kSpace12, 0);
   head->setSpacing(kSpace8);
@@ -171,13 +170,7 @@ void SetupForm::choosePreset() {
   presets_->choose(known && difference(load_preset(draft_.name).config, draft_).empty() ? name : QString());
 }
 
-void SetupForm::changeEvent(QEvent* event) {
-  QWidget::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange) drawPictures();
-}
-
 void SetupForm::drawPictures() {
-  close_->setIcon(picture(Picture::close, palette()));
   const QColor quiet = palette().color(QPalette::PlaceholderText);
   find_->setIcon(picturePixmap(Picture::search, quiet));
   const QPixmap mark = picturePixmap(Picture::reset, quiet, kNewRunPicture);

@@ -20,7 +20,6 @@ class QLabel;
 class QLineEdit;
 class QPushButton;
 class QScrollArea;
-class QToolButton;
 class QVBoxLayout;
 
 namespace moescope {
@@ -58,9 +57,6 @@ class SetupForm : public QWidget {
   void compareRequested(std::optional<moescope::Setting> setting);
   void valueTwinRequested(moescope::Setting setting, moescope::ConfigValue value);
   void twinRequested(moescope::RunConfig config);  // asks for a twin with the draft as settings
-
- protected:
-  void changeEvent(QEvent* event) override;
 
  private:
   struct Row {
@@ -105,7 +101,6 @@ class SetupForm : public QWidget {
   std::vector<Group> groups_;
   std::vector<ConfigProblem> problems_;
   PresetList* presets_ = nullptr;
-  QToolButton* close_ = nullptr;
   QAction* find_ = nullptr;
   QLineEdit* filter_ = nullptr;
   QScrollArea* scroll_ = nullptr;

@@ -1,7 +1,6 @@
 #include "app/start/start_page.h"
 
 #include <QComboBox>
-#include <QEvent>
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -358,10 +357,10 @@ void StartPage::makeTraining(QBoxLayout* column) {
   cost_->setObjectName("start_cost");
   cost_->setRole(QPalette::PlaceholderText);
   row->addWidget(cost_, 1);
-  train_ = button("Train", "start_train");
-  connect(train_, &QPushButton::clicked, this, [this] { emit trainRequested(presets_->currentText()); });
-  train_->setIcon(picture(Picture::play, palette()));
-  row->addWidget(train_);
+  QPushButton* train = button("Train", "start_train");
+  connect(train, &QPushButton::clicked, this, [this] { emit trainRequested(presets_->currentText()); });
+  followPalette(this, [this, train] { train->setIcon(picture(Picture::play, palette())); });
+  row->addWidget(train);
   auto* setup = new QToolButton;
   setup->setText("All settings");
   setup->setObjectName("start_setup");
@@ -429,11 +428,6 @@ void StartPage::showLast(const QStringList& files) {
   const QString more = files.size() > 1 ? QString(" and %1 more").arg(files.size() - 1) : QString();
   last_->setText("Open the last run: " + QFileInfo(files.first()).fileName() + more);
   last_->setToolTip(files.join('\n'));
-}
-
-void StartPage::changeEvent(QEvent* event) {
-  QScrollArea::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange) train_->setIcon(picture(Picture::play, palette()));
 }
 
 void StartPage::showEvent(QShowEvent* event) {

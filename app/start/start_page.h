@@ -35,7 +35,6 @@ class StartPage : public QScrollArea {
   void lastRequested(QStringList files);
 
  protected:
-  void changeEvent(QEvent* event) override;
   void showEvent(QShowEvent* event) override;
 
  private:
@@ -49,7 +48,7 @@ class StartPage : public QScrollArea {
   QWidget* page_;
   QComboBox* presets_;
   FittedLabel* cost_;
-  QPushButton *last_, *train_ = nullptr;
+  QPushButton* last_;
   QStringList last_files_;
   std::function<QStringList(const QString&)> costOf_;
 };

@@ -1,6 +1,6 @@
 #include "app/workspaces/microscaling_workspace.h"
 
-#include <QEvent>
+#include <QAction>
 #include <QLineEdit>
 #include <utility>
 
@@ -20,8 +20,10 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
     : Workspace(selection, "Microscaling", parent) {
   tensor_lab_ = new TensorLab(selection_);
   connect(tensor_lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
-  find_ = tensor_lab_->browser()->filter()->addAction(QIcon(), QLineEdit::LeadingPosition);
-  drawPictures();
+  QAction* find = tensor_lab_->browser()->filter()->addAction(QIcon(), QLineEdit::LeadingPosition);
+  followPalette(this, [this, find] {
+    find->setIcon(picturePixmap(Picture::search, palette().color(QPalette::PlaceholderText)));
+  });
   lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have their own titles
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
@@ -54,15 +56,6 @@ void MicroscalingWorkspace::bringUpError() {
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
   QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? operand_costs_ : quant_error_;
   if (!first->isHidden()) first->raise();
-}
-
-void MicroscalingWorkspace::drawPictures() {
-  find_->setIcon(picturePixmap(Picture::search, palette().color(QPalette::PlaceholderText)));
-}
-
-void MicroscalingWorkspace::changeEvent(QEvent* event) {
-  Workspace::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange) drawPictures();
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {}

@@ -20,15 +20,10 @@ class MicroscalingWorkspace : public Workspace {
   TensorLab* tensorLab() const { return tensor_lab_; }
   void showTensorLab();  // brings the laboratory to the front of its tabs
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
-  void drawPictures();
   void bringUpError();
 
   TensorLab* tensor_lab_;
-  QAction* find_;                   // the picture in the field that filters tensors
   const History* shown_ = nullptr;  // only compared
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };

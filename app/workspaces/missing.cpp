@@ -10,21 +10,21 @@ constexpr int kFramesBack = 200;
 
 }  // namespace
 
-bool anyRouter(const History& run, bool (*has)(const RouterFrame&)) {
+QString routersMissing(const History& run, bool (*has)(const RouterFrame&), const char* what) {
   std::shared_ptr<const TelemetryFrame> frame = run.frame_at(INT64_MAX);
   for (int i = 0; frame && i < kFramesBack; ++i, frame = run.frame_at(frame->step - 1))
-    if (std::ranges::any_of(frame->routers, has)) return true;
-  return false;
+    if (std::ranges::any_of(frame->routers, has)) return {};
+  return what;
 }
 
 QString copiesMissing(const History& run) {
-  const bool has = anyRouter(run, [](const RouterFrame& router) { return router.volume.ranks > 0; });
-  return has ? QString() : QString("copies between ranks");
+  return routersMissing(
+      run, [](const RouterFrame& router) { return router.volume.ranks > 0; }, "copies between ranks");
 }
 
 QString loadsMissing(const History& run) {
-  const bool has = anyRouter(run, [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); });
-  return has ? QString() : QString("tokens per expert");
+  return routersMissing(
+      run, [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); }, "tokens per expert");
 }
 
 QString quantizationMissing(const History& run) {

@@ -12,8 +12,8 @@ QString loadsMissing(const History& run);         // tokens per expert
 QString quantizationMissing(const History& run);  // statistics of quantized operands
 QString textsMissing(const History& run, TextKind kind);
 
-// Whether one of the newest frames has router figures that `has` accepts. A log may have some figures on some steps
-// only.
-bool anyRouter(const History& run, bool (*has)(const RouterFrame&));
+// `what`, unless one of the newest frames has router figures that `has` accepts. A log may have some figures on some
+// steps only.
+QString routersMissing(const History& run, bool (*has)(const RouterFrame&), const char* what);
 
 }  // namespace moescope

@@ -30,7 +30,7 @@ bool hasAny(const RouterFrame& router) {
 }
 
 Workspace::Missing unlessAnyRouter(bool (*has)(const RouterFrame&), const char* what) {
-  return [has, what](const History& run) { return anyRouter(run, has) ? QString() : QString(what); };
+  return [has, what](const History& run) { return routersMissing(run, has, what); };
 }
 
 }  // namespace
