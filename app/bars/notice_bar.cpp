@@ -1,11 +1,11 @@
 #include "app/bars/notice_bar.h"
 
-#include <QHBoxLayout>
 #include <QPainter>
 #include <QToolButton>
 #include <utility>
 
 #include "app/look/icons.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 
@@ -28,9 +28,8 @@ NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)),
   close->setAutoRaise(true);
   close->setFocusPolicy(Qt::TabFocus);
   connect(close, &QToolButton::clicked, this, &QWidget::hide);
-  auto* row = new QHBoxLayout(this);
+  auto* row = plainRow(this, kSpace8);
   row->setContentsMargins(kSpace16, kSpace8 + kSpace4, kSpace12 + kSpace4, kSpace4);
-  row->setSpacing(kSpace8);
   row->addWidget(text_, 1);
   row->addWidget(button_);
   row->addWidget(close);

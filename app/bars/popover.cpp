@@ -9,6 +9,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -18,8 +19,7 @@ namespace moescope {
 Popover::Popover(const QString& title, QWidget* parent)
     : QFrame(parent, Qt::Popup), column_(new QVBoxLayout(this)), rows_(new QGridLayout), note_(new QLabel) {
   setAccessibleName(title);
-  auto* head = new QHBoxLayout;
-  head->setSpacing(kSpace8);
+  auto* head = plainRow(kSpace8);
   auto* name = new QLabel(title);
   name->setFont(semibold(name->font()));
   head->addWidget(name);

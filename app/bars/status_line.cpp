@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QFileInfo>
-#include <QHBoxLayout>
 #include <QLocale>
 #include <QPainter>
 #include <QTimer>
@@ -14,6 +13,7 @@
 #include "app/session/settings.h"
 #include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -102,9 +102,8 @@ class StatusItem : public QToolButton {
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget(this)) {
   setSizeGripEnabled(false);
-  auto* row = new QHBoxLayout(items_);
+  auto* row = plainRow(items_, kBetweenItems);
   row->setContentsMargins(kSpace8, 0, kSpace8, 0);
-  row->setSpacing(kBetweenItems);
   for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_})
     row->addWidget(*item = new StatusItem(items_));
   row->addStretch(1);

@@ -3,7 +3,6 @@
 #include <QAction>
 #include <QComboBox>
 #include <QEvent>
-#include <QHBoxLayout>
 #include <QMenu>
 #include <QPainter>
 #include <QStyleOptionToolButton>
@@ -18,6 +17,7 @@
 #include "app/bars/run_chips.h"
 #include "app/look/grouped.h"
 #include "app/look/icons.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -200,9 +200,8 @@ void WindowBar::takeTabs(QTabBar* tabs) {
 }
 
 void WindowBar::makeLayout() {
-  auto* row = new QHBoxLayout(content_);
+  auto* row = plainRow(content_, 2);
   row->setContentsMargins(kSpace4, 0, kSpace8, 1);
-  row->setSpacing(2);
   menu_ = new QToolButton(content_);
   menu_->setObjectName("menu_button");
   menu_->setAccessibleName("Menu");

@@ -3,12 +3,10 @@
 #include <QAbstractItemView>
 #include <QComboBox>
 #include <QGridLayout>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QSignalBlocker>
-#include <QVBoxLayout>
 
 #include "app/look/dialog_parts.h"
 #include "app/look/messages.h"
@@ -62,9 +60,8 @@ ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
   problem_ = problemText();
   words_ = quietText();
   auto* content = new QWidget;
-  auto* column = new QVBoxLayout(content);
+  auto* column = plainColumn(content, kSpace16);
   column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
-  column->setSpacing(kSpace16);
   column->addWidget(words_);
   column->addWidget(section("Router", makeFields()));
   column->addWidget(section("Text domains of all runs", mixture_));
@@ -117,8 +114,7 @@ QWidget* ActionsDock::makeCheckpoints() {
   keep_ = new QPushButton("Keep now");
   keep_->setToolTip("Keep a checkpoint of this step");
   column->addWidget(checkpoints_);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace8);
+  auto* row = plainRow(kSpace8);
   for (QPushButton* button : {rewind_, branch_, keep_}) row->addWidget(button);
   column->addLayout(row);
   connect(rewind_, &QPushButton::clicked, this, [this] { emit rewindRequested(chosenCheckpoint()); });

@@ -8,13 +8,13 @@
 #include <QMenu>
 #include <QPushButton>
 #include <QShortcut>
-#include <QVBoxLayout>
 #include <algorithm>
 #include <stdexcept>
 
 #include "app/look/grouped.h"
 #include "app/session/run_session.h"
 #include "core/recording/notes.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"
 
@@ -45,9 +45,8 @@ NotesDock::NotesDock(RunSession* session, Selection* selection, QWidget* parent)
 
 QWidget* NotesDock::makeContent() {
   auto* content = new QWidget;
-  auto* column = new QVBoxLayout(content);
+  auto* column = plainColumn(content, kSpace8);
   column->setContentsMargins(kSpace8, kSpace8, kSpace8, kSpace8);
-  column->setSpacing(kSpace8);
   list_ = new QListWidget;
   list_->setObjectName("notes_list");
   list_->setAccessibleName("Notes of this run");

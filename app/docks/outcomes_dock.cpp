@@ -91,9 +91,8 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   connect(panel_, &OutcomesPanel::chosen, this,
           [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
 
-  auto* row = new QHBoxLayout;
+  auto* row = plainRow(kSpace8);
   row->setContentsMargins(kSpace12, 0, kSpace12, 0);
-  row->setSpacing(kSpace8);
   for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) row->addWidget(part);
   row->addWidget(progress_text_, 1);
   auto* below = new QHBoxLayout;

@@ -4,9 +4,9 @@
 #include <QLineEdit>
 #include <QMessageBox>
 #include <QTextBrowser>
-#include <QVBoxLayout>
 
 #include "app/help/manual.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
@@ -53,9 +53,8 @@ GlossaryWindow::GlossaryWindow(const QList<GlossaryEntry>& entries, QWidget* par
   query_->setClearButtonEnabled(true);
   text_->setAccessibleName("Terms");
   connect(query_, &QLineEdit::textChanged, this, &GlossaryWindow::search);
-  auto* column = new QVBoxLayout(this);
+  auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace12, kSpace12, kSpace12, kSpace12);
-  column->setSpacing(kSpace8);
   column->addWidget(query_);
   column->addWidget(text_, 1);
   const QSize wanted(withType(kGlossaryWidth, fontMetrics()), withType(kGlossaryHeight, fontMetrics()));

@@ -9,7 +9,6 @@
 #include <QStylePainter>
 #include <QTimer>
 #include <QToolButton>
-#include <QVBoxLayout>
 #include <algorithm>
 
 #include "app/lessons/lesson_marks.h"
@@ -70,9 +69,8 @@ LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
   setAccessibleName("Lesson");
   setMinimumWidth(kPaneLeastWidth);  // also with larger type: the panels need the room
-  auto* column = new QVBoxLayout(this);
+  auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
-  column->setSpacing(kSpace8);
   makeHead(column);
   makePage(column);
   makeFoot(column);
@@ -98,9 +96,8 @@ void LessonPane::makeHead(QBoxLayout* column) {
   row->addWidget(lessons);
   row->addWidget(leave);
   column->addLayout(row);
-  auto* head = new QVBoxLayout;
+  auto* head = plainColumn(kSpace8);
   head->setContentsMargins(kSpace8, 0, kSpace8, 0);
-  head->setSpacing(kSpace8);
   title_ = new QLabel;
   title_->setObjectName("lesson_title");
   title_->setWordWrap(true);
@@ -114,9 +111,8 @@ void LessonPane::makeHead(QBoxLayout* column) {
 void LessonPane::makePage(QBoxLayout* column) {
   auto* page = new QWidget;
   auto* inside = plainColumn(page, kSpace8);
-  auto* words = new QVBoxLayout;
+  auto* words = plainColumn(kSpace8);
   words->setContentsMargins(kSpace8, 0, kSpace8, 0);
-  words->setSpacing(kSpace8);
   inside->addLayout(words);
   step_title_ = new QLabel;
   step_title_->setObjectName("lesson_step");
@@ -170,8 +166,7 @@ void LessonPane::makeReveal(QBoxLayout* column) {
 
 // Makes the foot of the page, which does not scroll.
 void LessonPane::makeFoot(QBoxLayout* column) {
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace8);
+  auto* row = plainRow(kSpace8);
   back_ = new QPushButton("Back");
   reset_ = new QPushButton("Reset step");
   reveal_ = new QPushButton("What happened?");

@@ -10,6 +10,7 @@
 #include "app/lessons/lesson_text.h"
 #include "app/look/grouped.h"
 #include "app/look/keep_keys.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 
@@ -77,9 +78,8 @@ LessonTaskList::LessonTaskList(QWidget* parent)
       amount_(new QLabel(progress_)) {
   column_->setContentsMargins(0, 0, 0, 0);
   column_->setSpacing(kSpace4);
-  auto* row = new QHBoxLayout(progress_);
+  auto* row = plainRow(progress_, kSpace12);
   row->setContentsMargins(withType(kMarkSize, fontMetrics()) + kSpace8, 0, 0, 0);
-  row->setSpacing(kSpace12);
   bar_->setTextVisible(false);
   bar_->setAccessibleName("Training of this task");
   amount_->setObjectName("lesson_progress");

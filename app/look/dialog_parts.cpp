@@ -10,6 +10,7 @@
 #include <QVBoxLayout>
 
 #include "app/look/theme.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -21,15 +22,13 @@ QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString
   dialog->setAutoFillBackground(true);
   auto* title = new QLabel(heading);
   setType(title, Type::heading, true);
-  auto* head = new QHBoxLayout;
-  head->setSpacing(kSpace8);
+  auto* head = plainRow(kSpace8);
   head->addWidget(title);
   auto* beside = new QLabel(note);
   beside->setForegroundRole(QPalette::PlaceholderText);
   head->addWidget(beside, 1);
-  auto* column = new QVBoxLayout(dialog);
+  auto* column = plainColumn(dialog, kSpace12);
   column->setContentsMargins(kSpace16, kSpace16, kSpace16, kSpace16);
-  column->setSpacing(kSpace12);
   column->addLayout(head);
   return column;
 }

@@ -5,7 +5,6 @@
 #include <QCompleter>
 #include <QDialogButtonBox>
 #include <QGridLayout>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
@@ -13,7 +12,6 @@
 #include <QPushButton>
 #include <QShortcut>
 #include <QSpinBox>
-#include <QVBoxLayout>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -67,8 +65,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
 
   auto* name = new QLabel("Candidates");
   name->setFont(semibold(name->font()));
-  auto* head = new QHBoxLayout;
-  head->setSpacing(kSpace8);
+  auto* head = plainRow(kSpace8);
   head->addWidget(name);
   head->addWidget(title_, 1);
   head->addWidget(remove_);
@@ -328,8 +325,7 @@ QWidget* CompareDialog::makeGridRow() {
   auto* add = new QPushButton("Add gr&id");
   add->setAutoDefault(false);
   add->setEnabled(false);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace8);
+  auto* row = plainRow(kSpace8);
   row->addWidget(seeds_);
   row->addWidget(add);
   row->addStretch(1);

@@ -2,7 +2,6 @@
 
 #include <QAction>
 #include <QGridLayout>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPainter>
@@ -73,9 +72,8 @@ QString parametersText(const RunConfig& config) {
 }  // namespace
 
 SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
-  auto* column = new QVBoxLayout(this);
+  auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace16, kSpace12, kSpace4, kSpace12);
-  column->setSpacing(kSpace8);
   column->addLayout(makeHead());
   column->addLayout(makeTop());
   column->addWidget(makeFields(), 1);
@@ -99,9 +97,8 @@ QLayout* SetupForm::makeHead() {
   close->setFocusPolicy(Qt::TabFocus);
   connect(close, &QToolButton::clicked, this, &SetupForm::closeRequested);
   followPalette(this, [this, close] { close->setIcon(picture(Picture::close, palette())); });
-  auto* head = new QHBoxLayout;
+  auto* head = plainRow(kSpace8);
   head->setContentsMargins(0, 0, kSpace12, 0);
-  head->setSpacing(kSpace8);
   head->addWidget(title);
   head->addWidget(purpose_, 1);
   head->addWidget(close);
@@ -138,13 +135,11 @@ QLayout* SetupForm::makeTop() {
   filter_->setClearButtonEnabled(true);
   find_ = filter_->addAction(QIcon(), QLineEdit::LeadingPosition);
   connect(filter_, &QLineEdit::textChanged, this, &SetupForm::filter);
-  auto* sources = new QHBoxLayout;
-  sources->setSpacing(kSpace8);
+  auto* sources = plainRow(kSpace8);
   sources->addWidget(presets_, 1);
   sources->addWidget(open);
-  auto* rows = new QVBoxLayout;
+  auto* rows = plainColumn(kSpace8);
   rows->setContentsMargins(0, 0, kSpace12, 0);
-  rows->setSpacing(kSpace8);
   rows->addLayout(sources);
   rows->addWidget(filter_);
   rows->addWidget(makeHint());
@@ -186,9 +181,8 @@ void SetupForm::comparePresets() {
 
 QWidget* SetupForm::makeFields() {
   auto* fields = new QWidget;
-  auto* column = new QVBoxLayout(fields);
+  auto* column = plainColumn(fields, 0);
   column->setContentsMargins(0, 0, kSpace12, 0);
-  column->setSpacing(0);
   for (const ConfigField& field : config_fields()) {
     const bool known = std::any_of(groups_.begin(), groups_.end(),
                                    [&](const Group& g) { return g.body->objectName() == field.group.c_str(); });
@@ -203,9 +197,8 @@ QWidget* SetupForm::makeFields() {
 
 QWidget* SetupForm::makeBottom() {
   auto* bottom = new QWidget;
-  auto* column = new QVBoxLayout(bottom);
+  auto* column = plainColumn(bottom, kSpace4);
   column->setContentsMargins(0, 0, kSpace12, 0);
-  column->setSpacing(kSpace4);
   explained_ = wrappedLabel();
   explanation_ = wrappedLabel();
   explanation_->setForegroundRole(QPalette::PlaceholderText);
@@ -249,8 +242,7 @@ QLayout* SetupForm::makeButtons() {
   compare_->setObjectName("compare_draft");
   compare_->setToolTip("Train a model with these settings beside run A, on the same batches");
   connect(compare_, &QPushButton::clicked, this, [this] { emit twinRequested(draft_); });
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace8);
+  auto* row = plainRow(kSpace8);
   row->addWidget(revert_);
   row->addStretch(1);
   row->addWidget(compare_);
@@ -292,8 +284,7 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   row.problem = wrappedLabel();
   row.problem->setObjectName("problem_of_" + QString::fromStdString(field.key));
   row.problem->hide();
-  auto* name = new QHBoxLayout;
-  name->setSpacing(kSpace4);
+  auto* name = plainRow(kSpace4);
   name->addWidget(row.label);
   name->addWidget(row.new_run);
   name->addStretch(1);

@@ -7,7 +7,6 @@
 #include <QPainter>
 #include <QPushButton>
 #include <QToolButton>
-#include <QVBoxLayout>
 #include <QWidget>
 #include <array>
 #include <cmath>
@@ -233,11 +232,9 @@ QWidget* doorCard(DoorIcon::Kind icon, const QString& name, const QString& about
                   QPushButton* press) {
   auto* card = new CardFrame;
   card->setAccessibleName(name);
-  auto* column = new QVBoxLayout(card);
+  auto* column = plainColumn(card, kSpace4);
   column->setContentsMargins(kSpace24 - kSpace4, kSpace16, kSpace24 - kSpace4, kSpace24 - kSpace4);
-  column->setSpacing(kSpace4);
-  auto* head = new QHBoxLayout;
-  head->setSpacing(kSpace12);
+  auto* head = plainRow(kSpace12);
   head->addWidget(new DoorIcon(icon));
   head->addWidget(words(name, Type::heading, true), 1);
   column->addLayout(head);
@@ -254,9 +251,8 @@ QWidget* doorCard(DoorIcon::Kind icon, const QString& name, const QString& about
 QWidget* exampleCard(const QString& question, const QString& answer, PaintExample picture) {
   auto* card = new CardFrame;
   card->setAccessibleName(question + " Example of " + answer);
-  auto* column = new QVBoxLayout(card);
+  auto* column = plainColumn(card, 0);
   column->setContentsMargins(kSpace16, kSpace12, kSpace16, kSpace16);
-  column->setSpacing(0);
   QLabel* head = words(question, Type::body, true);
   head->setWordWrap(true);
   column->addWidget(head);
@@ -298,8 +294,7 @@ StartPage::StartPage(QWidget* parent) : QScrollArea(parent), page_(new QWidget) 
 void StartPage::makeHead(QBoxLayout* column) {
   column->addSpacing(kTopMargin - kSpace16);
   auto* row = new QHBoxLayout;
-  auto* texts = new QVBoxLayout;
-  texts->setSpacing(kSpace4);
+  auto* texts = plainColumn(kSpace4);
   texts->addWidget(words("Nothing is open yet", Type::figure, true));
   texts->addWidget(paragraph("Train a small mixture of experts on this machine, or open what another program logged."));
   row->addLayout(texts, 1);
@@ -319,8 +314,7 @@ void StartPage::makeDoors(QBoxLayout* column) {
   connect(take, &QPushButton::clicked, this, &StartPage::lessonRequested);
   connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
   connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace16);
+  auto* row = plainRow(kSpace16);
   row->addWidget(doorCard(DoorIcon::Kind::book, "Take lesson 1", QString::fromStdString(lesson.title),
                           QString("Predict, do, watch: why a router without balancing starves its experts. %1 minutes, "
                                   "nothing to set up.")
@@ -342,9 +336,8 @@ void StartPage::makeDoors(QBoxLayout* column) {
 
 void StartPage::makeTraining(QBoxLayout* column) {
   auto* card = new CardFrame;
-  auto* row = new QHBoxLayout(card);
+  auto* row = plainRow(card, kSpace12);
   row->setContentsMargins(kSpace24 - kSpace4, kSpace16, kSpace24 - kSpace4, kSpace16);
-  row->setSpacing(kSpace12);
   row->addWidget(words("Train now", Type::body, true));
   presets_ = new QComboBox;
   presets_->setObjectName("start_presets");
@@ -374,13 +367,11 @@ void StartPage::makeTraining(QBoxLayout* column) {
 
 void StartPage::makeExamples(QBoxLayout* column) {
   column->addSpacing(kSpace8);
-  auto* head = new QHBoxLayout;
-  head->setSpacing(kSpace8);
+  auto* head = plainRow(kSpace8);
   head->addWidget(words("Questions of the Overview", Type::body, true));
   head->addWidget(words("Example data, not from your machine", Type::body, false, true), 1);
   column->addLayout(head);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace16);
+  auto* row = plainRow(kSpace16);
   row->addWidget(exampleCard("Is it healthy?", "Verdict", paintVerdict), 1);
   row->addWidget(exampleCard("Is it learning?", "Loss", paintLoss), 1);
   row->addWidget(exampleCard("Who gets the tokens?", "Expert load", paintLoad), 1);
@@ -390,8 +381,7 @@ void StartPage::makeExamples(QBoxLayout* column) {
 }
 
 void StartPage::makeSamples(QBoxLayout* column) {
-  auto* row = new QHBoxLayout;
-  row->setSpacing(kSpace24);
+  auto* row = plainRow(kSpace24);
   row->addWidget(words("Sample logs", Type::body, true));
   const auto add = [&](const QString& name, const QString& title, const QString& about) {
     QLabel* link = words(QString("<a href=\"%1\">%2</a>").arg(name, title), Type::body);
@@ -400,8 +390,7 @@ void StartPage::makeSamples(QBoxLayout* column) {
     link->setFocusPolicy(Qt::StrongFocus);
     link->setAccessibleName(title);
     connect(link, &QLabel::linkActivated, this, &StartPage::sampleRequested);
-    auto* pair = new QHBoxLayout;
-    pair->setSpacing(kSpace8);
+    auto* pair = plainRow(kSpace8);
     pair->addWidget(link);
     pair->addWidget(words(about, Type::body, false, true));
     row->addLayout(pair);

@@ -6,12 +6,15 @@
 
 namespace moescope {
 
-// `spacing`: in pixels; negative: that of the style.
+// `spacing`: in pixels; negative: that of the style. `widget`: whose layout it is; without: part of another layout.
 inline QHBoxLayout* plainRow(QWidget* widget, int spacing = -1) {
   auto* row = new QHBoxLayout(widget);
   row->setContentsMargins(0, 0, 0, 0);
   row->setSpacing(spacing);
   return row;
+}
+inline QHBoxLayout* plainRow(int spacing) {
+  return plainRow(nullptr, spacing);
 }
 
 inline QVBoxLayout* plainColumn(QWidget* widget, int spacing = -1) {
@@ -19,6 +22,9 @@ inline QVBoxLayout* plainColumn(QWidget* widget, int spacing = -1) {
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(spacing);
   return column;
+}
+inline QVBoxLayout* plainColumn(int spacing) {
+  return plainColumn(nullptr, spacing);
 }
 
 }  // namespace moescope
