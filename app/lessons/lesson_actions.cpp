@@ -169,7 +169,7 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
 void LessonActions::begin(const QString& name_or_path) {
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!parsed.problems.empty()) return messages_->warn(linesOf(parsed.problems));
-  if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
+  if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, *workspaces_); !unknown.isEmpty())
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();
   emit started();

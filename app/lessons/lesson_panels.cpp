@@ -16,18 +16,6 @@
 namespace moescope {
 namespace {
 
-Workspace* workspaceNamed(const QList<Workspace*>& workspaces, const std::string& name) {
-  for (Workspace* workspace : workspaces)
-    if (workspace->name().compare(QString::fromStdString(name), Qt::CaseInsensitive) == 0) return workspace;
-  return nullptr;
-}
-
-QDockWidget* dockNamed(const Workspace& workspace, const std::string& name) {
-  for (QDockWidget* dock : workspace.docks())
-    if (dock->objectName() == QString::fromStdString(name)) return dock;
-  return nullptr;
-}
-
 Metric shownMetric(const LessonView& view) {
   return view.metric.value_or(Metric::ce_loss);
 }
@@ -114,12 +102,12 @@ LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
     for (Panel* panel : workspace->panels()) initial_ << InitialState{panel, panel->saveState()};
 }
 
-QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>& workspaces) {
+QStringList LessonPanels::unknown(const Lesson& lesson, const WorkspaceTabs& workspaces) {
   QStringList unknown;
   for (const LessonStep& step : lesson.steps) {
     const LessonView& view = step.view;
     if (view.workspace.empty()) continue;
-    const Workspace* workspace = workspaceNamed(workspaces, view.workspace);
+    const Workspace* workspace = workspaces.named(QString::fromStdString(view.workspace));
     if (!workspace) {
       unknown << QString("step \"%1\": there is no workspace %2")
                      .arg(QString::fromStdString(step.title), QString::fromStdString(view.workspace));
@@ -127,7 +115,7 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>&
     }
     for (const auto* names : {&view.panels, &view.highlight})
       for (const std::string& name : *names)
-        if (!dockNamed(*workspace, name))
+        if (!workspace->dock(QString::fromStdString(name)))
           unknown << QString("step \"%1\": the workspace %2 has no panel %3")
                          .arg(QString::fromStdString(step.title), workspace->name(), QString::fromStdString(name));
   }
@@ -158,7 +146,8 @@ void LessonPanels::show(const LessonView& view) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);
   if (view.expert) selection_->setExpert(*view.expert);
-  if (Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace)) {
+  Workspace* workspace = workspaces_->named(QString::fromStdString(view.workspace));
+  if (workspace) {
     workspaces_->bringUp(workspace);
     QString wanted = workspace->name();
     for (const std::string& panel : view.panels) wanted += " " + QString::fromStdString(panel);
@@ -166,14 +155,10 @@ void LessonPanels::show(const LessonView& view) {
     if (wanted != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted;
   }
-  highlight(view);
-  showEachRun(view);
-}
-
-void LessonPanels::showEachRun(const LessonView& view) {
-  const Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace);
+  clearHighlights();
+  if (workspace) highlight(*workspace, view);
   if (!view.each_run || !workspace || view.panels.empty()) return multiples_.end();
-  if (QDockWidget* dock = dockNamed(*workspace, view.panels.front())) multiples_.show(dock);
+  if (QDockWidget* dock = workspace->dock(QString::fromStdString(view.panels.front()))) multiples_.show(dock);
 }
 
 void LessonPanels::leave() {
@@ -196,12 +181,9 @@ void LessonPanels::clearHighlights() {
   for (PanelDock* dock : std::exchange(highlights_, {})) dock->setAccented(false);
 }
 
-void LessonPanels::highlight(const LessonView& view) {
-  clearHighlights();
-  const Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace);
-  if (!workspace) return;
+void LessonPanels::highlight(const Workspace& workspace, const LessonView& view) {
   for (const std::string& name : view.highlight)
-    if (auto* dock = qobject_cast<PanelDock*>(dockNamed(*workspace, name))) {
+    if (auto* dock = qobject_cast<PanelDock*>(workspace.dock(QString::fromStdString(name)))) {
       dock->setAccented(true);
       highlights_ << dock;
     }

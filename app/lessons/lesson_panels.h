@@ -62,7 +62,7 @@ class LessonPanels {
   LessonPanels(Selection* selection, WorkspaceTabs* workspaces);
 
   // Returns panels and workspaces that the lesson names but the window does not have.
-  static QStringList unknown(const Lesson& lesson, const QList<Workspace*>& workspaces);
+  static QStringList unknown(const Lesson& lesson, const WorkspaceTabs& workspaces);
 
   // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges the
   // panels again.
@@ -75,8 +75,7 @@ class LessonPanels {
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
-  void highlight(const LessonView& view);
-  void showEachRun(const LessonView& view);
+  void highlight(const Workspace& workspace, const LessonView& view);
 
   Selection* selection_;
   WorkspaceTabs* workspaces_;

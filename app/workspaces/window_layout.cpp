@@ -80,14 +80,14 @@ QVariantMap WindowLayout::arrangement() const {
 
 QVariantMap WindowLayout::now() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
-                     {"workspace", workspaces_->current()->name()}};
+                     {"workspace", workspaces_->current()->name()},
+                     {"geometry", window_->saveGeometry()}};
   for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->remembered();
   return layout;
 }
 
 void WindowLayout::save() const {
   QVariantMap layout = now();
-  layout["geometry"] = window_->saveGeometry();
   layout["screen"] = window_->screen()->availableSize();
   keepSealed(kArrangementKey, layout);
   for (const char* of_version_0_1 :
@@ -97,11 +97,8 @@ void WindowLayout::save() const {
 
 void WindowLayout::saveIfChanged() {
   if (!window_->isVisible() || lent_ || projected_) return;
-  QVariantMap layout = now();
-  layout["geometry"] = window_->saveGeometry();
-  if (layout == saved_) return;
-  saved_ = layout;
-  save();
+  const QVariantMap before = std::exchange(saved_, now());
+  if (saved_ != before) save();
 }
 
 void WindowLayout::restore() {

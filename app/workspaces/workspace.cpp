@@ -397,10 +397,14 @@ QList<Panel*> Workspace::panels() const {
   return panels;
 }
 
+QDockWidget* Workspace::dock(const QString& object_name) const {
+  const auto found = std::ranges::find(docks_, object_name, &QDockWidget::objectName);
+  return found == docks_.end() ? nullptr : *found;
+}
+
 Panel* Workspace::panel(const QString& object_name) const {
-  for (const QDockWidget* dock : docks_)
-    if (dock->objectName() == object_name) return qobject_cast<Panel*>(dock->widget());
-  return nullptr;
+  const QDockWidget* found = dock(object_name);
+  return found ? qobject_cast<Panel*>(found->widget()) : nullptr;
 }
 
 QVariantMap Workspace::arrangement() const {

@@ -40,7 +40,9 @@ class Workspace : public QMainWindow {
   void applySizes();  // applies the user's shares of the room, else the default; after the layout has placed the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
-  Panel* panel(const QString& object_name) const;  // nullptr: there is none
+  // nullptr: there is none.
+  QDockWidget* dock(const QString& object_name) const;
+  Panel* panel(const QString& object_name) const;
 
   // Layout and state of the panels; folded panels count as shown. restore() returns false for another version and keeps
   // the default.

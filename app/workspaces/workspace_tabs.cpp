@@ -92,13 +92,16 @@ void WorkspaceTabs::bringUp(Workspace* workspace) {
   tabs_->setCurrentIndex(static_cast<int>(all().indexOf(workspace)));
 }
 
+Workspace* WorkspaceTabs::named(const QString& name) const {
+  for (Workspace* workspace : all())
+    if (workspace->name().compare(name, Qt::CaseInsensitive) == 0) return workspace;
+  return nullptr;
+}
+
 bool WorkspaceTabs::bringUp(const QString& name) {
-  for (Workspace* workspace : all()) {
-    if (workspace->name().compare(name, Qt::CaseInsensitive) != 0) continue;
-    bringUp(workspace);
-    return true;
-  }
-  return false;
+  Workspace* workspace = named(name);
+  if (workspace) bringUp(workspace);
+  return workspace;
 }
 
 void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {

@@ -30,6 +30,7 @@ class WorkspaceTabs : public QStackedWidget {
   QTabBar* tabs() const { return tabs_; }  // for the bar of the window
   QList<Workspace*> all() const;           // in the order of the tabs
   Workspace* current() const;
+  Workspace* named(const QString& name) const;         // ignores case; nullptr: there is none
   TimelineBar* timeline() const { return timeline_; }  // the timeline below all workspaces
 
   void bringUp(Workspace* workspace);

@@ -196,7 +196,7 @@ class LessonTest : public QObject {
   void everyPanelThatALessonNamesIsThere() {
     OpenWindow open;
     for (const std::string& name : lesson_names()) {
-      const QStringList unknown = LessonPanels::unknown(find_lesson(name).lesson, open.window.workspaces()->all());
+      const QStringList unknown = LessonPanels::unknown(find_lesson(name).lesson, *open.window.workspaces());
       QVERIFY2(unknown.isEmpty(), qPrintable(unknown.join("; ")));
     }
   }
