@@ -80,7 +80,7 @@ void CaptureActions::again() {
   if (!live) {
     const QString statistics = "Recordings and logs keep statistics, not tensors. ";
     try {
-      planOf(wanted_step_);
+      session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if it cannot be recomputed
     } catch (const std::exception& refused) {
       return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
     }
@@ -103,11 +103,6 @@ const History& CaptureActions::shownRun() const {
   return *session_->histories()[static_cast<std::size_t>(selection_->run())];
 }
 
-// Throws the exceptions of plan_recompute().
-RecomputePlan CaptureActions::planOf(std::int64_t step) const {
-  return session_->planOfStep(shownRun(), place_, step);
-}
-
 void CaptureActions::recompute(std::int64_t step) {
   withKernelsAsked(tensor_lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
 }
@@ -116,7 +111,7 @@ void CaptureActions::startRecompute(std::int64_t step) {
   capture_.reset();
   recompute_.reset();
   try {
-    recompute_ = std::make_unique<Recomputation>(planOf(step));
+    recompute_ = std::make_unique<Recomputation>(session_->planOfStep(shownRun(), place_, step));
   } catch (const std::exception& refused) {
     return tensor_lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }

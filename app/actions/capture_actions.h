@@ -37,7 +37,6 @@ class CaptureActions : public Actions {
   void look();
   void startRecompute(std::int64_t step);
   const History& shownRun() const;
-  RecomputePlan planOf(std::int64_t step) const;
 
   TensorLab* tensor_lab_;
   QTimer timer_;

@@ -54,10 +54,6 @@ PresetList::PresetList(QWidget* parent) : QComboBox(parent) {
   setItemDelegate(new CostDelegate(this));
 }
 
-void PresetList::choose(const QString& preset) {
-  setCurrentIndex(preset.isEmpty() ? -1 : findText(preset));
-}
-
 void PresetList::paintEvent(QPaintEvent*) {
   QStylePainter painter(this);
   QStyleOptionComboBox option;

@@ -12,8 +12,6 @@ class PresetList : public QComboBox {
  public:
   explicit PresetList(QWidget* parent = nullptr);
 
-  void choose(const QString& preset);  // selects a preset without a signal; an unknown name: own settings
-
   struct Cost {
     QString in_short;  // shown beside the name: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
     QString whole;     // tool tip, with the source of each figure

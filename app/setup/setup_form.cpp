@@ -160,9 +160,9 @@ QWidget* SetupForm::makeHint() {
 
 // Selects the preset that has these settings, if there is one.
 void SetupForm::choosePreset() {
-  const QString name = QString::fromStdString(draft_.name);
   const bool known = std::ranges::count(preset_names(), draft_.name) > 0;
-  presets_->choose(known && difference(load_preset(draft_.name).config, draft_).empty() ? name : QString());
+  const bool same = known && difference(load_preset(draft_.name).config, draft_).empty();
+  presets_->setCurrentIndex(same ? presets_->findText(QString::fromStdString(draft_.name)) : -1);
 }
 
 void SetupForm::drawPictures() {
@@ -458,19 +458,15 @@ void SetupForm::showProblems() {
   compare_->setEnabled(problems_.empty() && changed);
 }
 
-// The label on one line, without its last words if it does not fit.
-QString SetupForm::labelOf(const Row& row, const QFont& font) const {
-  const QString label = withoutParenthesis(QString::fromStdString(row.editor->field().label));
-  return elidedWords(label, QFontMetrics(font), withType(kLabelColumn - (row.marked ? kMarkSize : 0), fontMetrics()));
-}
-
 void SetupForm::markChanges() {
   for (auto& [key, row] : rows_) {
     const ConfigField& field = row.editor->field();
     const bool changed = has_open_run_ && field.get(draft_) != field.get(open_run_);
     const QFont font = changed ? semibold(this->font()) : this->font();
     if (row.label->font() != font) row.label->setFont(font);
-    row.label->setText(labelOf(row, font));
+    // On one line, without its last words if it does not fit.
+    row.label->setText(elidedWords(withoutParenthesis(QString::fromStdString(field.label)), QFontMetrics(font),
+                                   withType(kLabelColumn - (row.marked ? kMarkSize : 0), fontMetrics())));
   }
   rows_.at(Setting(&RouterConfig::top_k).key()).editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
 }

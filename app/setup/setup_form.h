@@ -88,7 +88,6 @@ class SetupForm : public QWidget {
   void showProblems();
   void markChanges();
   void markNewRuns();
-  QString labelOf(const Row& row, const QFont& font) const;
   void choosePreset();
   void drawPictures();
   void filter(const QString& text);

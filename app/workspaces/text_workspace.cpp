@@ -15,8 +15,7 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   tokens_panel_ = new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::probe_and_data);
   connect(tokens_panel_, &TokensAndSamplePanel::probeWanted, this, &TextWorkspace::probeWanted);
   tokens_ = addDock(tokens_panel_, "dock_text_tokens");
-  sample_panel_ = new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::sample);
-  sample_ = addDock(sample_panel_, "dock_text_sample");
+  sample_ = addDock(new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::sample), "dock_text_sample");
   specialisation_ = addDock(new SpecialisationPanel(selection_), "dock_text_specialisation");
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
   bytes_ = addDock(new ByteAffinityPanel(selection_), "dock_text_bytes");

@@ -21,7 +21,7 @@ class TextWorkspace : public Workspace {
   void probeWanted(const QString& escaped);
 
  private:
-  TokensAndSamplePanel *tokens_panel_, *sample_panel_;
+  TokensAndSamplePanel* tokens_panel_;
   QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_;
 };
 
