@@ -162,28 +162,24 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
 }
 
 void WindowBar::makeActions() {
-  run_ = new QAction("Run", this);
-  run_->setShortcut(Qt::Key_Space);
-  run_->setWhatsThis("Run or pause");
+  const auto make = [this](const QString& text, Qt::Key key, const QString& whats_this, const QString& tip) {
+    auto* action = new QAction(text, this);
+    action->setShortcut(key);
+    action->setWhatsThis(whats_this);
+    action->setToolTip(tip);
+    return action;
+  };
+  run_ = make("Run", Qt::Key_Space, "Run or pause", {});
   connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
-  step_ = new QAction("Step", this);
-  step_->setShortcut(Qt::Key_Period);
-  step_->setWhatsThis("Train exactly one step, or show the next of a recording");
-  step_->setToolTip("Train exactly one step (.)");
-  reset_ = new QAction("Reset", this);
-  reset_->setShortcut(Qt::Key_R);
-  reset_->setWhatsThis("Reset: start this run again from step 0");
-  reset_->setToolTip("Start this run again from step 0 with its present settings (R); its recording stays");
-  live_ = new QAction("Live", this);
-  live_->setShortcut(Qt::Key_F4);
-  live_->setWhatsThis("Live settings: change the model in training");
-  live_->setToolTip("Settings that take effect at the next step (F4)");
+  step_ = make("Step", Qt::Key_Period, "Train exactly one step, or show the next of a recording",
+               "Train exactly one step (.)");
+  reset_ = make("Reset", Qt::Key_R, "Reset: start this run again from step 0",
+                "Start this run again from step 0 with its present settings (R); its recording stays");
+  live_ = make("Live", Qt::Key_F4, "Live settings: change the model in training",
+               "Settings that take effect at the next step (F4)");
   connect(live_, &QAction::triggered, this, &WindowBar::openLive);
-  setup_ = new QAction("Set-up", this);
-  setup_->setShortcut(Qt::Key_F2);
+  setup_ = make("Set-up", Qt::Key_F2, "Set-up: all settings of a run", "All settings of a run (F2)");
   setup_->setCheckable(true);
-  setup_->setWhatsThis("Set-up: all settings of a run");
-  setup_->setToolTip("All settings of a run (F2)");
 }
 
 // Takes over the tab bar of the workspaces; in a narrow window a combo box replaces it.

@@ -76,10 +76,6 @@ void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
       [&](const Speed& speed) { return speed.formats == now.formats && speed.flops_per_step == now.flops_per_step; });
   speeds_.prepend(now);
   while (speeds_.size() > kKeptSpeeds) speeds_.removeLast();
-  keep();
-}
-
-void RunSpeeds::keep() const {
   if (!keeps_) return;
   QStringList lines;
   for (const Speed& speed : speeds_)

@@ -44,7 +44,6 @@ class RunSpeeds {
     QString name, formats;
     double flops_per_step = 0, seconds_per_step = 0;
   };
-  void keep() const;
 
   const bool keeps_;
   QList<Speed> speeds_;  // measured speeds, the newest first
