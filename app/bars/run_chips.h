@@ -5,7 +5,6 @@
 #include <QWidget>
 #include <vector>
 
-class QHBoxLayout;
 class QMenu;
 class QToolButton;
 

@@ -8,8 +8,6 @@
 #include "core/history/history.h"
 #include "core/training/engine/live_status.h"
 
-class QToolButton;
-
 namespace moescope {
 
 class StatusItem;

@@ -3,7 +3,6 @@
 #include <QAction>
 #include <QHBoxLayout>
 #include <QInputDialog>
-#include <QLabel>
 #include <QListWidget>
 #include <QMenu>
 #include <QPushButton>

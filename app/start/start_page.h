@@ -8,7 +8,6 @@
 
 class QBoxLayout;
 class QComboBox;
-class QLabel;
 class QPushButton;
 
 namespace moescope {

@@ -1,6 +1,5 @@
 #include "app/workspaces/svg_device.h"
 
-#include <QFontInfo>
 #include <QGuiApplication>
 #include <QHash>
 #include <QImage>
