@@ -41,6 +41,17 @@ class JsonPlace {
   std::string key_;
 };
 
+// Reads a list of steps; the result takes one after the other.
+template <class Step>
+Step read_steps(const JsonPlace& list, Step (*read)(const JsonPlace&)) {
+  constexpr std::size_t kMost = 100;
+  std::vector<Step> steps;
+  for (const JsonPlace& step : list.items(kMost)) steps.push_back(read(step));
+  return [steps](auto&&... arguments) {
+    for (const Step& step : steps) step(arguments...);
+  };
+}
+
 // Returns a text of the file as messages show it: in quotes, printable, truncated.
 std::string in_quotes(std::string_view text);
 

@@ -1,7 +1,7 @@
 // Rewrites a text before it is cut into pieces: the "normalizer" of tokenizer.json.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "core/tokenizer/json_place.h"
@@ -13,13 +13,9 @@ struct NormalizedText {
   std::size_t start_bytes = 0;  // bytes at its beginning that come from the first character of the whole text
 };
 
-class Normalizer {
- public:
-  virtual ~Normalizer() = default;
-  virtual void apply(NormalizedText& text) const = 0;  // throws std::runtime_error
-};
+using Normalizer = std::function<void(NormalizedText&)>;  // throws std::runtime_error
 
 // BertNormalizer and Nmt are not supported. Throws Unreadable naming the key.
-std::unique_ptr<Normalizer> read_normalizer(const JsonPlace& place);
+Normalizer read_normalizer(const JsonPlace& place);
 
 }  // namespace moescope

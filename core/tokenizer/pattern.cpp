@@ -192,4 +192,25 @@ const std::vector<Match>& Pattern::Finder::find(std::string_view text) {
   return found_;
 }
 
+Pattern read_pattern(const JsonPlace& place) {
+  if (const auto literal = place.find("String")) return Pattern::literal(literal->text());
+  const JsonPlace expression = place.at("Regex");
+  try {
+    return Pattern::regex(expression.text());
+  } catch (const std::invalid_argument& error) {
+    expression.fail(error.what());
+  }
+}
+
+Replacement::Replacement(const JsonPlace& place)
+    : pattern_(read_pattern(place.at("pattern"))), content_(place.at("content").text()) {}
+
+std::string Replacement::operator()(std::string_view text) const {
+  Pattern::Finder finder(pattern_);
+  std::string out;
+  for (const Match& match : finder.find(text))
+    match.matches ? out += content_ : out.append(text, match.begin, match.end - match.begin);
+  return out;
+}
+
 }  // namespace moescope

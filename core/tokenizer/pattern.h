@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokenizer/json_place.h"
+
 U_NAMESPACE_BEGIN
 class RegexMatcher;
 class RegexPattern;
@@ -55,6 +57,20 @@ class Pattern {
  private:
   std::string literal_;
   std::shared_ptr<const icu::RegexPattern> regex_;  // nullptr for a literal text
+};
+
+// Reads {"String": "text"} or {"Regex": "expression"}. Throws Unreadable naming the key.
+Pattern read_pattern(const JsonPlace& place);
+
+// Puts a text in place of every match: the members "pattern" and "content" of a step. Throws Unreadable naming the key.
+class Replacement {
+ public:
+  explicit Replacement(const JsonPlace& place);
+  std::string operator()(std::string_view text) const;  // throws as Pattern::Finder
+
+ private:
+  Pattern pattern_;
+  std::string content_;
 };
 
 }  // namespace moescope

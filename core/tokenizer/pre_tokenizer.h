@@ -1,7 +1,7 @@
 // Cuts a text into pieces, each of which the model turns into tokens by itself: the "pre_tokenizer" of tokenizer.json.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,13 +25,9 @@ struct PieceList {
   }
 };
 
-class PreTokenizer {
- public:
-  virtual ~PreTokenizer() = default;
-  virtual void apply(PieceList& list) const = 0;  // throws std::runtime_error
-};
+using PreTokenizer = std::function<void(PieceList&)>;  // throws std::runtime_error
 
 // BertPreTokenizer, UnicodeScripts and FixedLength are not supported. Throws Unreadable naming the key.
-std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPlace& place);
+PreTokenizer read_pre_tokenizer(const JsonPlace& place);
 
 }  // namespace moescope

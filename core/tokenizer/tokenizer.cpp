@@ -117,46 +117,29 @@ SpecialTokens read_special_tokens(const JsonPlace& place) {
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published files have 35 MB
 
-// Lends the cache of words to one text at a time; other texts at the same time get an empty cache.
-class SharedCache {
- public:
-  std::unique_ptr<WordCache> take() {
-    const std::lock_guard lock(mutex_);
-    return free_ ? std::move(free_) : std::make_unique<WordCache>();
-  }
-  void give_back(std::unique_ptr<WordCache> cache) {
-    const std::lock_guard lock(mutex_);
-    free_ = std::move(cache);
-  }
-
- private:
-  std::mutex mutex_;
-  std::unique_ptr<WordCache> free_;
-};
-
 std::optional<JsonPlace> find_part(const JsonFields& file, const char* key) {
   const JsonValue* value = member(file, {key});
   return value ? std::optional(JsonPlace(*value, key)) : std::nullopt;
 }
 
 template <class Part>
-std::unique_ptr<Part> read_part(const JsonFields& file, const char* key,
-                                std::unique_ptr<Part> (*read)(const JsonPlace&)) {
+Part read_part(const JsonFields& file, const char* key, Part (*read)(const JsonPlace&)) {
   const auto place = find_part(file, key);
-  return place ? read(*place) : nullptr;
+  return place ? read(*place) : Part();
 }
 
 }  // namespace
 
 struct Tokenizer::Parts {
   std::string name;
-  std::unique_ptr<Normalizer> normalizer;  // this and the next two are nullptr if the file has none
-  std::unique_ptr<PreTokenizer> pre_tokenizer;
-  std::unique_ptr<TokenDecoder> decoder;
+  Normalizer normalizer;  // this and the next two are empty if the file has none
+  PreTokenizer pre_tokenizer;
+  TokenDecoder decoder;
   std::unique_ptr<TokenModel> model;
   AddedTokens added;
   SpecialTokens around;
-  mutable SharedCache cache;
+  mutable std::mutex cutting;  // of a text into words
+  mutable WordCache words;
 
   Parts(const JsonFields& file, std::string file_name)
       : name(std::move(file_name)),
@@ -165,9 +148,8 @@ struct Tokenizer::Parts {
         decoder(read_part(file, "decoder", read_decoder)),
         model(read_part(file, "model", read_token_model)),
         added(find_part(file, "added_tokens"), required_model(),
-              [this](std::string_view text) { return normalized(text); }) {
-    if (const auto processor = find_part(file, "post_processor")) around = read_special_tokens(*processor);
-  }
+              [this](std::string_view text) { return normalized(text); }),
+        around(read_part(file, "post_processor", read_special_tokens)) {}
 
   const Vocabulary& required_model() const {
     if (!model) throw Unreadable("model: is missing");
@@ -176,26 +158,25 @@ struct Tokenizer::Parts {
 
   std::string normalized(std::string_view text) const {
     NormalizedText out{std::string(text), 0};
-    if (normalizer) normalizer->apply(out);
+    if (normalizer) normalizer(out);
     return std::move(out.text);
   }
 
-  void append_pieces(std::string_view text, std::size_t start_bytes, WordCache& words,
-                     std::vector<TokenId>& ids) const {
+  void append_pieces(std::string_view text, std::size_t start_bytes, std::vector<TokenId>& ids) const {
     PieceList list{std::string(text), {{0, text.size(), start_bytes}}};
-    if (pre_tokenizer) pre_tokenizer->apply(list);
+    if (pre_tokenizer) pre_tokenizer(list);
     for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
   }
 
   // Appends the ids of a text between two added tokens that are searched in the original text.
-  void append_between(NormalizedText text, WordCache& words, std::vector<TokenId>& ids) const {
-    if (normalizer) normalizer->apply(text);
+  void append_between(NormalizedText text, std::vector<TokenId>& ids) const {
+    if (normalizer) normalizer(text);
     for (const AddedTokens::Part& part : added.split(text.text, true)) {
       if (part.id)
         ids.push_back(*part.id);
       else
         append_pieces(std::string_view(text.text).substr(part.begin, part.end - part.begin),
-                      text.start_bytes - std::min(text.start_bytes, part.begin), words, ids);
+                      text.start_bytes - std::min(text.start_bytes, part.begin), ids);
     }
   }
 
@@ -204,15 +185,13 @@ struct Tokenizer::Parts {
     ids.reserve(text.size() / 3);
     std::size_t first_bytes = 0;
     if (!text.empty()) next_character(text, first_bytes);
-    std::unique_ptr<WordCache> words = cache.take();
+    const std::lock_guard lock(cutting);
     for (const AddedTokens::Part& part : added.split(text, false)) {
       if (part.id)
         ids.push_back(*part.id);
       else
-        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0 ? first_bytes : 0}, *words,
-                       ids);
+        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0 ? first_bytes : 0}, ids);
     }
-    cache.give_back(std::move(words));
     return ids;
   }
 
@@ -268,7 +247,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, SpecialTokenUse
       else if (const auto token = parts_->model->vocabulary().token(id))
         tokens.emplace_back(*token);
     }
-    if (parts_->decoder) parts_->decoder->apply(tokens);
+    if (parts_->decoder) parts_->decoder(tokens, false);
     std::string text;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0 && !parts_->decoder) text += ' ';
@@ -283,9 +262,11 @@ std::optional<std::string> Tokenizer::spelling(std::int32_t id) const {
 }
 
 std::optional<std::string> Tokenizer::bytes(std::int32_t id) const {
-  std::optional<std::string> token = parts_->spelling(id);
-  if (token && parts_->decoder && !parts_->added.find(id)) parts_->decoder->apply_alone(*token);
-  return token;
+  const std::optional<std::string> token = parts_->spelling(id);
+  if (!token || !parts_->decoder || parts_->added.find(id)) return token;
+  std::vector<std::string> tokens = {*token};
+  parts_->decoder(tokens, true);
+  return tokens.front();
 }
 
 std::int32_t Tokenizer::end() const {
