@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <sstream>
 #include <stdexcept>
 
@@ -15,6 +14,7 @@
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/trimmed.h"
+#include "core/io/toml_text.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -22,22 +22,6 @@ namespace {
 
 // A config has about 50 lines; a file a thousand times as long is no config.
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
-
-// Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
 
 std::string section_list() {
   std::string text;

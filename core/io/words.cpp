@@ -1,7 +1,10 @@
 #include "core/io/words.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 namespace moescope {
 
@@ -45,6 +48,21 @@ std::string steps_in_words(std::int64_t first, std::int64_t last) {
 
 std::string counted(std::int64_t n, const char* one, const char* many) {
   return grouped(n) + " " + (n == 1 ? one : many);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
 }
 
 }  // namespace moescope

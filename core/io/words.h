@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace moescope {
 
@@ -35,5 +36,7 @@ std::string joined(const Items& items, const char* between, TextOf text_of = {})
 std::string steps_in_words(std::int64_t first, std::int64_t last);
 // "1 expert", "12 experts".
 std::string counted(std::int64_t n, const char* one, const char* many);
+// Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace moescope
