@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <exception>
 #include <optional>
+#include <span>
 #include <type_traits>
 
 #include "core/checkpoints/bf16_dots.h"
@@ -16,150 +15,25 @@
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
 #include "core/numerics/unit_gemm.h"
-#include "core/tensors/code_scales.h"
-#include "core/tensors/mapped_read.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kPart = 4096;  // elements converted at a time
-constexpr std::uint32_t kNaN = 0x7FC00000;
 
-void widen_bf16(const std::byte* from, std::size_t count, float* to) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t bits;
-    std::memcpy(&bits, from + 2 * i, sizeof bits);
-    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
+// Elements from `first` on. They throw as TensorView does.
+void read_elements(const TensorView& tensor, std::size_t first, std::span<float> to) {
+  tensor.read_floats(first, to);
 }
-
-// Of the bits of an IEEE half.
-float half_to_float(std::uint32_t half) {
-  const std::uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7FFF;
-  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
-  return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
-}
-
-void widen_f16(const std::byte* from, std::size_t count, float* to) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t half;
-    std::memcpy(&half, from + 2 * i, sizeof half);
-    to[i] = half_to_float(half);
-  }
-}
-
-// E4M3's exponent is seven bits of a float's too small; a code of all ones is no number.
-void widen_e4m3(const std::byte* from, std::size_t count, float* to) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto code = static_cast<std::uint32_t>(from[i]);
-    const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
-    const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
-    to[i] = std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
-  }
-}
-
-// E5M2 is the upper half of an IEEE half.
-void widen_e5m2(const std::byte* from, std::size_t count, float* to) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto code = static_cast<std::uint32_t>(from[i]);
-    to[i] = (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
-  }
-}
-
-// Both codes of a byte.
-const std::array<std::array<float, 2>, 256>& pairs_of_f4() {
-  static const auto pairs = [] {
-    std::array<std::array<float, 2>, 256> table;
-    for (std::size_t byte = 0; byte < table.size(); ++byte)
-      table[byte] = {decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte & 0xF)),
-                     decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte >> 4))};
-    return table;
-  }();
-  return pairs;
-}
-
-// From the code `first` of a row of pairs on.
-void widen_f4(const std::byte* bytes, std::size_t first, std::size_t count, float* to) {
-  const auto& pairs = pairs_of_f4();
-  std::size_t i = 0;
-  for (; i < count && (first + i) % 2 != 0; ++i) to[i] = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])][1];
-  for (; i + 1 < count; i += 2) {
-    const auto& pair = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])];
-    to[i] = pair[0], to[i + 1] = pair[1];
-  }
-  if (i < count) to[i] = pairs[static_cast<std::uint8_t>(bytes[(first + i) / 2])][0];
-}
-
-using Widen = void (*)(const std::byte*, std::size_t, float*);
-
-// Of formats with whole bytes; nullptr: another.
-Widen widening_of(const TensorView& tensor) {
-  switch (tensor.dtype) {
-    case DType::bf16:
-      return widen_bf16;
-    case DType::f16:
-      return widen_f16;
-    case DType::f8_e4m3:
-      return widen_e4m3;
-    case DType::f8_e5m2:
-      return widen_e5m2;
-    default:
-      return nullptr;
-  }
-}
-
-// Elements [first, first + count), scales aside; false: they are not there any more.
-bool widen_codes(const TensorView& tensor, std::size_t first, std::size_t count, float* to) {
-  alignas(64) std::array<std::byte, kPart * 2> bytes;
-  if (tensor.dtype == DType::f32)
-    return copy_mapped(tensor.bytes.data() + 4 * first, reinterpret_cast<std::byte*>(to), 4 * count);
-  if (tensor.dtype == DType::f4) {
-    for (std::size_t done = 0, n = 0; done < count; done += n) {
-      n = std::min(kPart, count - done);
-      const std::size_t begin = (first + done) / 2, end = (first + done + n + 1) / 2;
-      if (!copy_mapped(tensor.bytes.data() + begin, bytes.data(), end - begin)) return false;
-      widen_f4(bytes.data(), (first + done) % 2, n, to + done);
-    }
-    return true;
-  }
-  const std::size_t size = dtype_bits(tensor.dtype) / 8;
-  const Widen widen = widening_of(tensor);
-  for (std::size_t done = 0, n = 0; done < count; done += n) {
-    n = std::min(kPart, count - done);
-    if (!copy_mapped(tensor.bytes.data() + (first + done) * size, bytes.data(), n * size)) return false;
-    widen(bytes.data(), n, to + done);
-  }
-  return true;
-}
-
-// Throws where TensorView does.
-bool read_elements(const TensorView& tensor, std::size_t first, std::size_t count, float* to) {
-  const bool plain = !tensor.big_endian && tensor.strides.empty() && !tensor.checksum;
-  if (plain && (widening_of(tensor) || tensor.dtype == DType::f32 || tensor.dtype == DType::f4)) {
-    if (!widen_codes(tensor, first, count, to)) return false;
-    if (tensor.scales) tensor.scales->multiply(first, {to, count});
-    return true;
-  }
-  const std::vector<float> values = tensor.floats(first, count);
-  std::ranges::copy(values, to);
-  return true;
-}
-
-bool is_plain_bf16(const TensorView& tensor) {
-  return tensor.dtype == DType::bf16 && !tensor.big_endian && tensor.strides.empty() && !tensor.checksum &&
-         !tensor.scales;
-}
-
-bool read_elements(const TensorView& tensor, std::size_t first, std::size_t count, Bf16* to) {
-  if (is_plain_bf16(tensor))
-    return copy_mapped(tensor.bytes.data() + 2 * first, reinterpret_cast<std::byte*>(to), 2 * count);
+void read_elements(const TensorView& tensor, std::size_t first, std::span<Bf16> to) {
+  if (tensor.dtype == DType::bf16 && !tensor.scales)
+    return tensor.copy_bytes(first, to.size(), std::as_writable_bytes(to).data());
   std::array<float, kPart> part;
-  for (std::size_t done = 0, n = 0; done < count; done += n) {
-    n = std::min(kPart, count - done);
-    if (!read_elements(tensor, first + done, n, part.data())) return false;
-    round_for_units(part.data(), n, to + done);
+  for (std::size_t done = 0, n = 0; done < to.size(); done += n) {
+    n = std::min(kPart, to.size() - done);
+    tensor.read_floats(first + done, std::span(part).first(n));
+    round_for_units(part.data(), n, to.data() + done);
   }
-  return true;
 }
 
 // Of a task of StoredLinear::forward: what it reads stays in its cache; where there are many rows to multiply it with,
@@ -308,40 +182,25 @@ StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, L
 }
 
 template <class N>
-void StoredMatrix::read(Index row, Index col, Index rows, Index cols, N* to) const {
-  bool there = true;
+void StoredMatrix::read_outputs(Index first, Index count, N* to) const {
+  const auto n = static_cast<std::size_t>(count), cols = static_cast<std::size_t>(cols_);
+  const std::size_t begin = first_ + static_cast<std::size_t>(across_ ? first : first * cols_);
   try {
-    if (cols == cols_) {
-      there = read_elements(*tensor_, first_ + static_cast<std::size_t>(row * cols_),
-                            static_cast<std::size_t>(rows * cols), to);
-    } else {
-      for (Index r = 0; there && r < rows; ++r)
-        there = read_elements(*tensor_, first_ + static_cast<std::size_t>((row + r) * cols_ + col),
-                              static_cast<std::size_t>(cols), to + r * cols);
-    }
-  } catch (const std::exception&) {  // what else TensorView throws for: the file was shortened
-    there = false;
+    if (!across_) return read_elements(*tensor_, begin, {to, n * cols});
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows_); ++r)
+      read_elements(*tensor_, begin + r * cols, {to + r * n, n});
+  } catch (const std::exception&) {  // the file was shortened
+    lost_->store(true);
   }
-  if (!there) lost_->store(true);
 }
-
-void StoredMatrix::read_outputs(Index first, Index count, float* to) const {
-  if (across_)
-    read(0, first, rows_, count, to);
-  else
-    read(first, 0, count, cols_, to);
-}
-
-void StoredMatrix::read_outputs(Index first, Index count, Bf16* to) const {
-  if (across_)
-    read(0, first, rows_, count, to);
-  else
-    read(first, 0, count, cols_, to);
-}
+template void StoredMatrix::read_outputs(Index, Index, float*) const;
+template void StoredMatrix::read_outputs(Index, Index, Bf16*) const;
 
 bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const {
-  const std::byte* weights = tensor_->bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
-  if (across_ || !is_plain_bf16(*tensor_) || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
+  const TensorView& t = *tensor_;
+  const bool plain = t.dtype == DType::bf16 && !t.big_endian && t.strides.empty() && !t.checksum && !t.scales;
+  const std::byte* weights = t.bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
+  if (across_ || !plain || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
   if (!bf16_dots(x, weights, y)) lost_->store(true);
   return true;
 }

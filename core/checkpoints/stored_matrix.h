@@ -33,17 +33,15 @@ class StoredMatrix {
   bool empty() const { return rows_ == 0; }
   const TensorView& tensor() const { return *tensor_; }
 
-  // The outputs [first, first + count), in FP32: [count, inputs], or [inputs, count] where it lies across. Any thread.
-  void read_outputs(Index first, Index count, float* to) const;
-  // The same, rounded to BF16; weights that are stored so are copied.
-  void read_outputs(Index first, Index count, Bf16* to) const;
+  // The outputs [first, first + count): [count, inputs], or [inputs, count] where it lies across. N is float, or Bf16:
+  // rounded, but weights that are stored so are copied. Any thread.
+  template <class N>
+  void read_outputs(Index first, Index count, N* to) const;
   // y_TO = x_TI W_OI^T of the outputs from `first` on, straight from the file; false: only for BF16 without scales, on
   // even addresses, that does not lie across. Any thread.
   bool multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const;
 
  private:
-  template <class N>
-  void read(Index row, Index col, Index rows, Index cols, N* to) const;
   const TensorView* tensor_ = nullptr;
   std::size_t first_ = 0;  // element
   Index rows_ = 0, cols_ = 0;

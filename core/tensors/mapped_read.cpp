@@ -2,7 +2,6 @@
 
 #include <csetjmp>
 #include <csignal>
-#include <cstring>
 
 namespace moescope {
 namespace {
@@ -22,36 +21,19 @@ bool install() {
   return ::sigaction(SIGBUS, &action, &before) == 0;
 }
 
-// Runs `copy`, which reads mapped pages and must not own anything; false if the pages no longer exist.
-template <class Copy>
-bool run_guarded(Copy copy) {
-  static const bool installed = install();
-  (void)installed;
+}  // namespace
+
+bool read_mapped(void (*read)(const void*), const void* argument) {
+  [[maybe_unused]] static const bool installed = install();
   sigjmp_buf here;
   if (sigsetjmp(here, 0)) {
     reader = nullptr;
     return false;
   }
   reader = &here;
-  copy();
+  read(argument);
   reader = nullptr;
   return true;
-}
-
-}  // namespace
-
-bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
-  return bytes == 0 || run_guarded([=] { std::memcpy(to, from, bytes); });
-}
-
-bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count, std::byte* to) {
-  return run_guarded([=] {
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * size, from + i * step, size);
-  });
-}
-
-bool read_mapped(void (*read)(const void*), const void* argument) {
-  return run_guarded([=] { read(argument); });
 }
 
 }  // namespace moescope

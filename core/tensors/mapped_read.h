@@ -6,24 +6,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 namespace moescope {
 
-// Copies bytes. Returns false if the pages no longer exist; the contents of `to` are then unspecified. May be called
-// from any thread. The first call installs a handler for SIGBUS, which passes every other SIGBUS to the previous
-// handler.
-[[nodiscard]] bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes);
-// Copies `count` elements of `size` bytes, each `step` bytes behind the previous one. Returns false as copy_mapped()
-// does.
-[[nodiscard]] bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count,
-                                 std::byte* to);
-
 // Runs read(argument), which may touch mapped pages; false: they are not there any more, and it was left in the middle.
-// It must own nothing and hold no lock.
+// It must own nothing and hold no lock. May be called from any thread. The first call installs a handler for SIGBUS,
+// which passes every other SIGBUS to the previous handler.
 [[nodiscard]] bool read_mapped(void (*read)(const void*), const void* argument);
 template <class Read>
 [[nodiscard]] bool read_mapped(const Read& read) {
   return read_mapped([](const void* r) { (*static_cast<const Read*>(r))(); }, &read);
+}
+
+// Copies bytes. Returns false if the pages no longer exist; the contents of `to` are then unspecified.
+[[nodiscard]] inline bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
+  return bytes == 0 || read_mapped([=] { std::memcpy(to, from, bytes); });
 }
 
 }  // namespace moescope

@@ -16,6 +16,7 @@
 
 #include "core/io/input_file.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/numerics/float_formats.h"
 #include "core/tensors/code_scales.h"
 #include "core/tensors/mapped_read.h"
@@ -31,7 +32,8 @@ struct DTypeInfo {
 constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
                                  {"F8_E8M0", 8}, {"F4", 4},   {"I64", 64}, {"I32", 32},  {"I16", 16},    {"I8", 8},
                                  {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
-constexpr std::size_t kPart = 1024;        // elements converted at a time
+constexpr std::size_t kPart = 4096;  // elements converted at a time
+constexpr std::uint32_t kNaN = 0x7FC00000;
 constexpr std::size_t kMostOfAName = 256;  // bytes compared to find similar names
 
 template <class T>
@@ -46,12 +48,33 @@ T load(const std::byte* at) {
                            "': its file was truncated while it was open (another program wrote it); open it again");
 }
 
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
-  const std::uint32_t magnitude = half & 0x7FFF;
-  if (magnitude >= 0x7C00) return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
-  const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+// Of the bits of an IEEE half.
+float half_to_float(std::uint32_t half) {
+  const std::uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7FFF;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+  return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
+}
+
+// E4M3's exponent is seven bits of a float's too small; a code of all ones is no number.
+float e4m3_to_float(std::uint32_t code) {
+  const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
+  return std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
+}
+
+// E5M2 is the upper half of an IEEE half.
+float e5m2_to_float(std::uint32_t code) {
+  return (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
+}
+
+// Both codes of a byte.
+using F4Pairs = std::array<std::array<float, 2>, 256>;
+F4Pairs pairs_of_f4() {
+  F4Pairs pairs;
+  for (std::size_t byte = 0; byte < pairs.size(); ++byte)
+    pairs[byte] = {decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte & 0xF)),
+                   decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte >> 4))};
+  return pairs;
 }
 
 // Copies `count` elements along the last axis, from the one at `first` on, of a tensor with strides.
@@ -60,7 +83,10 @@ bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, s
   for (std::size_t d = t.shape.size(); d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];
   const std::size_t stride = t.strides.back();
   const std::byte* from = t.bytes.data() + at * size;
-  return stride == 1 ? copy_mapped(from, out, count * size) : gather_mapped(from, stride * size, size, count, out);
+  if (stride == 1) return copy_mapped(from, out, count * size);
+  return read_mapped([=] {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(out + i * size, from + i * stride * size, size);
+  });
 }
 
 // Copies elements [first, first + count) in the order of their indices, in the byte order of this machine.
@@ -84,14 +110,17 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
 // Calls `sink` as each_element() does, for codes that are two in a byte.
 template <class Sink>
 void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+  static const F4Pairs pairs = pairs_of_f4();
   std::array<std::byte, kPart> part;
   const std::size_t last = first + count;
   for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
     const std::size_t here = std::min(kPart, (last + 1) / 2 - begin);
     if (!copy_mapped(t.bytes.data() + begin, part.data(), here)) fail_shortened(t.name);
-    for (std::size_t i = std::max(first, begin * 2); i < std::min(last, (begin + here) * 2); ++i) {
-      const auto pair = static_cast<std::uint8_t>(part[i / 2 - begin]);
-      sink(i - first, decode(ElementFormat::e2m1, static_cast<std::uint8_t>(i % 2 ? pair >> 4 : pair & 0xF)));
+    for (std::size_t i = 0; i < here; ++i) {
+      const auto& [low, high] = pairs[static_cast<std::uint8_t>(part[i])];
+      const std::size_t at = (begin + i) * 2;
+      if (at >= first) sink(at - first, low);
+      if (at + 1 < last) sink(at + 1 - first, high);
     }
   }
 }
@@ -120,9 +149,9 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
       return run(std::uint16_t{},
                  [](std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); });
     case DType::f8_e4m3:
-      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e4m3, c); });
+      return run(std::uint8_t{}, e4m3_to_float);
     case DType::f8_e5m2:
-      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e5m2, c); });
+      return run(std::uint8_t{}, e5m2_to_float);
     case DType::f8_e8m0:
       return run(std::uint8_t{}, decode_e8m0);
     case DType::f4:
@@ -146,21 +175,6 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
     case DType::boolean:
       return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
   }
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -188,7 +202,7 @@ std::optional<DType> dtype_named(std::string_view name) {
 
 void PartChecksum::require() const {
   const std::lock_guard lock(comparing_);
-  if (state_ == State::unknown) {
+  if (!right_) {
     std::vector<std::byte> part(std::min<std::size_t>(bytes_.size(), std::size_t{1} << 16));
     uLong found = ::crc32(0, nullptr, 0);
     for (std::size_t at = 0; at < bytes_.size(); at += part.size()) {
@@ -197,9 +211,9 @@ void PartChecksum::require() const {
         throw std::runtime_error(part_ + ": its file was truncated while it was open; open it again");
       found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(here));
     }
-    state_ = found == crc32_ ? State::right : State::wrong;
+    right_ = found == crc32_;
   }
-  if (state_ == State::wrong)
+  if (!*right_)
     throw std::runtime_error(part_ + ": its checksum (CRC-32) is wrong, so the file is damaged; copy it again");
 }
 
@@ -216,14 +230,24 @@ std::vector<float> TensorView::floats(std::size_t first, std::size_t count) cons
     throw std::runtime_error("tensor '" + name + "': elements " + std::to_string(first) + " + " +
                              std::to_string(count) + " asked for, but it has " + std::to_string(elements()));
   std::vector<float> values(count);
-  each_element(*this, first, count, [&](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
-  if (scales) scales->multiply(first, values);
+  read_floats(first, values);
   return values;
 }
 
-void TensorView::copy_bytes(std::byte* out) const {
+void TensorView::read_floats(std::size_t first, std::span<float> to) const {
+  float* values = to.data();
+  each_element(*this, first, to.size(), [=](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
+  if (scales) scales->multiply(first, to);
+}
+
+void TensorView::copy_bytes(std::size_t first, std::size_t count, std::byte* out) const {
   if (checksum) checksum->require();
-  if (dtype != DType::f4) return copy_elements(*this, 0, elements(), out);
+  copy_elements(*this, first, count, out);
+}
+
+void TensorView::copy_bytes(std::byte* out) const {
+  if (dtype != DType::f4) return copy_bytes(0, elements(), out);
+  if (checksum) checksum->require();
   if (!copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(name);
 }
 
@@ -309,9 +333,6 @@ void MappedTensors::fail(const std::string& what) const {
   throw std::runtime_error(path + ": " + what);
 }
 
-const std::string& TensorFile::path() const {
-  return mapped_->path;
-}
 std::vector<std::string> TensorFile::files() const {
   std::vector<std::string> files = {mapped_->path};
   for (const auto& shard : mapped_->shards) files.push_back(shard->path);
@@ -323,16 +344,6 @@ const std::string& TensorFile::file_of(const TensorView& tensor) const {
         !before(tensor.bytes.data(), shard->data) && before(tensor.bytes.data(), shard->data + shard->bytes))
       return shard->path;
   return mapped_->path;
-}
-const std::vector<TensorView>& TensorFile::tensors() const {
-  return mapped_->tensors;
-}
-const std::map<std::string, std::string>& TensorFile::metadata() const {
-  return mapped_->metadata;
-}
-
-const std::vector<SkippedEntry>& TensorFile::skipped() const {
-  return mapped_->skipped;
 }
 
 const TensorView* TensorFile::find(std::string_view name) const {

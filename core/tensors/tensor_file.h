@@ -52,12 +52,11 @@ class PartChecksum {
   void require() const;  // throws std::runtime_error "PART: ..."; may be called from any thread
 
  private:
-  enum class State : std::uint8_t { unknown, right, wrong };
   std::string part_;
   std::span<const std::byte> bytes_;
   std::uint32_t crc32_;
   mutable std::mutex comparing_;
-  mutable State state_ = State::unknown;
+  mutable std::optional<bool> right_;  // nullopt: not compared yet
 };
 
 class CodeScales;  // code_scales.h
@@ -80,12 +79,15 @@ struct TensorView {
 
   std::size_t elements() const;
   bool floating() const { return scales || is_floating(dtype); }
-  std::string type_text() const;          // "BF16", "F8_E4M3 x F32"
-  void copy_bytes(std::byte* out) const;  // copies all values unconverted, row by row
+  std::string type_text() const;  // "BF16", "F8_E4M3 x F32"
+  // Copies values unconverted, row by row: all, or the elements [first, first + count), which F4 has no bytes for.
+  void copy_bytes(std::byte* out) const;
+  void copy_bytes(std::size_t first, std::size_t count, std::byte* out) const;
   // Returns a converted copy of elements [first, first + count). Integers convert exactly where float/double can hold
   // them.
   std::vector<float> floats(std::size_t first, std::size_t count) const;
   std::vector<float> floats() const { return floats(0, elements()); }
+  void read_floats(std::size_t first, std::span<float> to) const;  // elements that must be there, from `first` on
   std::vector<double> doubles() const;
   std::vector<std::int64_t> integers() const;
 };
@@ -101,24 +103,6 @@ std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size
 struct SkippedEntry {
   std::string name, why;
   std::size_t untyped_bits = 0;  // bits of a value if only the type is missing (open_tensors.h)
-};
-
-struct MappedTensors;
-
-class TensorFile {
- public:
-  explicit TensorFile(std::shared_ptr<const MappedTensors> tensors) : mapped_(std::move(tensors)) {}
-  const std::string& path() const;
-  std::vector<std::string> files() const;                      // all files that were read
-  const std::string& file_of(const TensorView& tensor) const;  // the one of files() that holds this tensor
-  const std::vector<TensorView>& tensors() const;              // order of the file
-  const TensorView* find(std::string_view name) const;         // nullptr if absent
-  const TensorView& at(std::string_view name) const;           // throws std::runtime_error, naming similar ones
-  const std::map<std::string, std::string>& metadata() const;
-  const std::vector<SkippedEntry>& skipped() const;  // order of the file
-
- private:
-  std::shared_ptr<const MappedTensors> mapped_;
 };
 
 // The mapped bytes and the tensors found in them so far, for the readers.
@@ -151,6 +135,22 @@ struct MappedTensors {
 
  private:
   std::size_t kept_ = 0;
+};
+
+class TensorFile {
+ public:
+  explicit TensorFile(std::shared_ptr<const MappedTensors> tensors) : mapped_(std::move(tensors)) {}
+  const std::string& path() const { return mapped_->path; }
+  std::vector<std::string> files() const;                      // all files that were read
+  const std::string& file_of(const TensorView& tensor) const;  // the one of files() that holds this tensor
+  const std::vector<TensorView>& tensors() const { return mapped_->tensors; }  // order of the file
+  const TensorView* find(std::string_view name) const;                         // nullptr if absent
+  const TensorView& at(std::string_view name) const;  // throws std::runtime_error, naming similar ones
+  const std::map<std::string, std::string>& metadata() const { return mapped_->metadata; }
+  const std::vector<SkippedEntry>& skipped() const { return mapped_->skipped; }  // order of the file
+
+ private:
+  std::shared_ptr<const MappedTensors> mapped_;
 };
 
 // Limits the memory for names and shapes, because a small file may describe very many tensors with very long names. The
