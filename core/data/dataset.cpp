@@ -18,47 +18,29 @@ constexpr std::size_t kMostBytesOfToken = 256;  // on average
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer)
-      : Dataset(seed, std::move(tokenizer)),
-        config_(config),
+      : Dataset(config, seed, std::move(tokenizer)),
         domains_(generated_domains(config.generator)),
         order_(seed, "data.domain_order"),
         text_(seed, "data.generated_text") {
-    for (const Domain& domain : domains_) names_.push_back(domain.name);
+    for (const Domain& domain : domains_) add_domain(domain.name, true);
   }
 
-  const std::vector<std::string>& domains() const override { return names_; }
   std::string summary() const override {
     return config_.generator == Generator::facts
-               ? "built-in facts in " + std::to_string(names_.size()) + " languages"
-               : "built-in generator of " + std::to_string(names_.size()) + " domains";
-  }
-
-  Batch full_batch(std::int64_t step, const Mixture& mixture) const override {
-    Batch batch = empty_batch(config_.batch, config_.seq);
-    batch.domain_names = &names_;
-    for (int row = 0; row < config_.batch; ++row) {
-      const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
-      const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);
-      fill(batch, row, domain, {text_, index});
-    }
-    return batch;
-  }
-
-  std::vector<Batch> held_out() const override {
-    const RandomStream text(0, "data.held_out_text");
-    std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
-    for (std::size_t i = 0; i < batches.size(); ++i)
-      for (int row = 0; row < config_.batch; ++row) {
-        const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
-        const int domain = static_cast<int>(index % names_.size());
-        fill(batches[i], row, domain, {text, index});
-      }
-    return batches;
+               ? "built-in facts in " + std::to_string(domains_.size()) + " languages"
+               : "built-in generator of " + std::to_string(domains_.size()) + " domains";
   }
 
  private:
+  void fill_row(Batch& batch, int row, std::uint64_t index, const Mixture& mixture) const override {
+    fill(batch, row, mixture.empty() ? domain_of(index) : mixture.domain_of(index), {text_, index});
+  }
+  void fill_held_out(Batch& batch, int row, std::uint64_t index, int domain) const override {
+    fill(batch, row, domain, {held_out_text_, index});
+  }
+
   int domain_of(std::uint64_t index) const {
-    const auto domains = static_cast<std::uint32_t>(names_.size());
+    const auto domains = static_cast<std::uint32_t>(domains_.size());
     std::vector<int> deck(domains);
     std::iota(deck.begin(), deck.end(), 0);
     Draws draws(order_, index / domains);
@@ -75,9 +57,11 @@ class GeneratedDataset : public Dataset {
       while (text.size() < bytes) domains_[static_cast<std::size_t>(domain)].append_document(text, draws);
     };
     lengthen(needed);
-    if (!tokenizer()) return fill_sequence(batch, row, domain, std::string_view(text).substr(skipped));
-    std::vector<std::int32_t> ids = tokenizer()->encode(text, SpecialTokenUse::without);
-    for (; ids.size() < needed; ids = tokenizer()->encode(text, SpecialTokenUse::without)) {
+    const auto tokens = [&] {
+      return tokenizer_ ? tokenizer_->encode(text, SpecialTokenUse::without) : byte_tokens(text);
+    };
+    std::vector<std::int32_t> ids = tokens();
+    for (; ids.size() < needed; ids = tokens()) {
       if (text.size() > kMostBytesOfToken * needed)
         throw std::runtime_error(config_.tokenizer + ": turns " + std::to_string(text.size()) +
                                  " bytes of the built-in text into " + std::to_string(ids.size()) + " tokens only");
@@ -86,10 +70,8 @@ class GeneratedDataset : public Dataset {
     fill_sequence(batch, row, domain, std::span<const std::int32_t>(ids).subspan(skipped));
   }
 
-  DataConfig config_;
   std::span<const Domain> domains_;
-  RandomStream order_, text_;
-  std::vector<std::string> names_;
+  RandomStream order_, text_, held_out_text_{0, "data.held_out_text"};
 };
 
 }  // namespace
@@ -98,12 +80,30 @@ std::size_t Batch::real_tokens() const {
   return input.size() - static_cast<std::size_t>(std::ranges::count(padding, std::uint8_t{1}));
 }
 
+void Dataset::add_domain(const std::string& name, bool holds_out) {
+  if (holds_out) held_out_.push_back(static_cast<int>(names_.size()));
+  names_.push_back(name);
+}
+
 Batch Dataset::batch(std::int64_t step, const Mixture& mixture) const {
-  Batch batch = full_batch(step, mixture);
+  Batch batch = empty_batch(config_.batch, config_.seq);
+  batch.domain_names = &names_;
   batch.tokenizer = tokenizer_.get();
-  if (documents_ > 1) pack(step, batch);
-  if (padding_ > 0) pad(step, batch);
+  for (int row = 0; row < config_.batch; ++row)
+    fill_row(batch, row, static_cast<std::uint64_t>(step) * config_.batch + row, mixture);
+  if (config_.documents > 1) pack(step, batch);
+  if (config_.padding > 0) pad(step, batch);
   return batch;
+}
+
+std::vector<Batch> Dataset::held_out() const {
+  if (held_out_.empty()) return {};
+  std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
+  std::uint64_t index = 0;
+  for (Batch& batch : batches)
+    for (int row = 0; row < config_.batch; ++row, ++index)
+      fill_held_out(batch, row, index, held_out_[index % held_out_.size()]);
+  return batches;
 }
 
 // All sequences are cut at the same places; document d of sequence r is that of the unpacked sequence r + d, the last
@@ -113,7 +113,7 @@ void Dataset::pack(std::int64_t step, Batch& batch) const {
   const RandomStream stream(seed_, "data.documents");
   Draws draws(stream, static_cast<std::uint64_t>(step));
   std::set<std::uint32_t> begins;  // of the documents after the first
-  while (begins.size() + 1 < static_cast<std::size_t>(documents_)) begins.insert(1 + draws.below(length - 1));
+  while (begins.size() + 1 < static_cast<std::size_t>(config_.documents)) begins.insert(1 + draws.below(length - 1));
   const std::vector<std::int32_t> input = batch.input, target = batch.target;
   const auto sequences = static_cast<std::size_t>(batch.sequences);
   batch.token_domain.resize(input.size());
@@ -136,7 +136,7 @@ void Dataset::pad(std::int64_t step, Batch& batch) const {
   const auto length = static_cast<std::size_t>(batch.length);
   batch.padding.assign(batch.input.size(), 0);
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
-    const double share = 2 * padding_ * lengths.uniform(static_cast<std::uint64_t>(step) * 4096 + row);
+    const double share = 2 * config_.padding * lengths.uniform(static_cast<std::uint64_t>(step) * 4096 + row);
     const std::size_t padded = std::min(length - 1, static_cast<std::size_t>(share * static_cast<double>(length)));
     const std::size_t end = (row + 1) * length;
     std::fill_n(batch.padding.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, std::uint8_t{1});
@@ -155,13 +155,9 @@ Batch empty_batch(int sequences, int length) {
   return batch;
 }
 
-void fill_sequence(Batch& batch, int row, int domain, std::string_view text) {
-  const std::size_t first = static_cast<std::size_t>(row) * batch.length;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.length); ++i) {
-    batch.input[first + i] = static_cast<unsigned char>(text[i]);
-    batch.target[first + i] = static_cast<unsigned char>(text[i + 1]);
-  }
-  batch.domain[row] = domain;
+std::vector<std::int32_t> byte_tokens(std::string_view text) {
+  const std::span bytes(reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  return {bytes.begin(), bytes.end()};
 }
 
 void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32_t> ids) {
@@ -185,8 +181,6 @@ std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t see
                                       : open_text_dataset(config, seed, std::move(tokenizer), goes_on);
   try {
     data->mixture_ = data->mixture(config.mixture);
-    data->documents_ = config.documents;
-    data->padding_ = config.padding;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(std::string("data.mixture: ") + error.what());
   }

@@ -42,17 +42,15 @@ using GoesOn = std::function<bool()>;  // false if the caller no longer wants th
 
 class Dataset {
  public:
-  explicit Dataset(std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer = {})
-      : seed_(seed), tokenizer_(std::move(tokenizer)) {}
   virtual ~Dataset() = default;
-  virtual const std::vector<std::string>& domains() const = 0;
+  const std::vector<std::string>& domains() const { return names_; }
   Batch batch(std::int64_t step, const Mixture& mixture) const;
   Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
   // Returns kHeldOutBatches batches that share no text with batch(), domains in turn, equal for any seed. Those of
   // generated facts are drawn separately, but there are so few facts that batches repeat them. Empty if no text is held
   // out.
-  virtual std::vector<Batch> held_out() const = 0;
-  virtual std::string summary() const { return {}; }  // found and skipped files, as text for the user
+  std::vector<Batch> held_out() const;
+  virtual std::string summary() const = 0;  // found and skipped files, as text for the user
 
   // All token ids are below this.
   std::int32_t vocabulary() const { return tokenizer_ ? tokenizer_->end() : 256; }
@@ -61,8 +59,15 @@ class Dataset {
   Mixture mixture(const std::string& text) const;
 
  protected:
-  virtual Batch full_batch(std::int64_t step, const Mixture& mixture) const = 0;  // not packed, without padding
-  const Tokenizer* tokenizer() const { return tokenizer_.get(); }                 // nullptr: tokens are bytes
+  Dataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer)
+      : config_(config), tokenizer_(std::move(tokenizer)), seed_(seed) {}
+  void add_domain(const std::string& name, bool holds_out);
+  // Fills row `row` with sequence `index` of the run, or of the domain's text that is held out.
+  virtual void fill_row(Batch& batch, int row, std::uint64_t index, const Mixture& mixture) const = 0;
+  virtual void fill_held_out(Batch& batch, int row, std::uint64_t index, int domain) const = 0;
+
+  DataConfig config_;
+  std::unique_ptr<const Tokenizer> tokenizer_;  // nullptr: tokens are bytes
 
  private:
   friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
@@ -70,15 +75,14 @@ class Dataset {
   void pad(std::int64_t step, Batch& batch) const;
 
   std::int64_t seed_;
-  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::string> names_;
+  std::vector<int> held_out_;  // domains with such text
   Mixture mixture_;
-  int documents_ = 1;
-  double padding_ = 0;
 };
 
 Batch empty_batch(int sequences, int length);  // filled with zeros
-// Fill row `row` with the first S + 1 bytes of `text`, or tokens of `ids`.
-void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
+std::vector<std::int32_t> byte_tokens(std::string_view text);
+// Fills row `row` with the first S + 1 tokens of `ids`.
 void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32_t> ids);
 
 // Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), with the

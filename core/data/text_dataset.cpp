@@ -168,73 +168,56 @@ void drop_short_domains(Collection& all, std::size_t needed, const std::string& 
 class TextDataset : public Dataset {
  public:
   TextDataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer, Collection all)
-      : Dataset(seed, std::move(tokenizer)), config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
+      : Dataset(config, seed, std::move(tokenizer)), places_(seed, "data.text_places"), all_(std::move(all)) {
     std::uint64_t starts = 0;
     for (const TextDomain& domain : all_.domains) {
-      names_.push_back(domain.name);
       trained_.push_back(trained_tokens(domain.tokens()));
+      add_domain(domain.name, trained_.back() < domain.tokens());
       starts += trained_.back() - static_cast<std::size_t>(config.seq);
       starts_.push_back(starts);
     }
   }
 
-  const std::vector<std::string>& domains() const override { return names_; }
-
   std::string summary() const override {
     char size[32];
     std::snprintf(size, sizeof size, "%.2f MB", static_cast<double>(all_.bytes) * 1e-6);
     std::string text = std::to_string(all_.files) + (all_.files == 1 ? " file, " : " files, ") + size + " of text in " +
-                       std::to_string(names_.size()) + (names_.size() == 1 ? " domain" : " domains");
+                       std::to_string(all_.domains.size()) + (all_.domains.size() == 1 ? " domain" : " domains");
     const std::string skipped = skipped_text(all_);
     return skipped.empty() ? text : text + "; skipped: " + skipped;
   }
 
-  Batch full_batch(std::int64_t step, const Mixture& mixture) const override {
-    Batch batch = empty_batch(config_.batch, config_.seq);
-    batch.domain_names = &names_;
-    for (int row = 0; row < config_.batch; ++row) {
-      const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
-      Draws draws(places_, index);
-      auto domain = mixture.empty() ? std::ptrdiff_t{0} : std::ptrdiff_t{mixture.domain_of(index)};
-      const auto first_start = [&] { return domain == 0 ? 0 : starts_[domain - 1]; };
-      std::uint64_t offset = 0;
-      if (mixture.empty()) {
-        const std::uint64_t place = draws.below64(starts_.back());
-        domain = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin();
-        offset = place - first_start();
-      } else {
-        offset = draws.below64(starts_[domain] - first_start());
-      }
-      fill(batch, row, static_cast<int>(domain), offset);
-    }
-    return batch;
-  }
-
-  std::vector<Batch> held_out() const override {
-    std::vector<std::size_t> domains;  // with a held-out part
-    for (std::size_t d = 0; d < trained_.size(); ++d)
-      if (trained_[d] < all_.domains[d].tokens()) domains.push_back(d);
-    if (domains.empty()) return {};
-    const RandomStream places(0, "data.held_out_places");
-    std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
-    for (std::size_t i = 0; i < batches.size(); ++i)
-      for (int row = 0; row < config_.batch; ++row) {
-        const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
-        const std::size_t domain = domains[index % domains.size()];
-        const std::size_t held = all_.domains[domain].tokens() - trained_[domain];
-        Draws draws(places, index);
-        const std::uint64_t offset = draws.below64(held - static_cast<std::size_t>(config_.seq));
-        fill(batches[i], row, static_cast<int>(domain), trained_[domain] + offset);
-      }
-    return batches;
-  }
-
  private:
+  void fill_row(Batch& batch, int row, std::uint64_t index, const Mixture& mixture) const override {
+    Draws draws(places_, index);
+    auto domain = mixture.empty() ? std::ptrdiff_t{0} : std::ptrdiff_t{mixture.domain_of(index)};
+    const auto first_start = [&] { return domain == 0 ? 0 : starts_[domain - 1]; };
+    std::uint64_t offset = 0;
+    if (mixture.empty()) {
+      const std::uint64_t place = draws.below64(starts_.back());
+      domain = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin();
+      offset = place - first_start();
+    } else {
+      offset = draws.below64(starts_[domain] - first_start());
+    }
+    fill(batch, row, static_cast<int>(domain), offset);
+  }
+
+  void fill_held_out(Batch& batch, int row, std::uint64_t index, int domain) const override {
+    const std::size_t trained = trained_[static_cast<std::size_t>(domain)];
+    const std::size_t held = all_.domains[static_cast<std::size_t>(domain)].tokens() - trained;
+    Draws draws(held_out_places_, index);
+    fill(batch, row, domain, trained + draws.below64(held - static_cast<std::size_t>(config_.seq)));
+  }
+
   // Fills a row with the tokens of a domain from `first` on.
   void fill(Batch& batch, int row, int domain, std::size_t first) const {
     const TextDomain& of = all_.domains[static_cast<std::size_t>(domain)];
-    if (of.ids.empty()) return fill_sequence(batch, row, domain, std::string_view(of.text).substr(first));
-    fill_sequence(batch, row, domain, std::span<const std::int32_t>(of.ids).subspan(first));
+    const std::size_t tokens = static_cast<std::size_t>(config_.seq) + 1;
+    if (of.ids.empty())
+      fill_sequence(batch, row, domain, byte_tokens(std::string_view(of.text).substr(first, tokens)));
+    else
+      fill_sequence(batch, row, domain, std::span<const std::int32_t>(of.ids).subspan(first, tokens));
   }
 
   // Tokens for training of a text of `size` tokens. Both parts hold a sequence; otherwise all of the text is for
@@ -246,10 +229,8 @@ class TextDataset : public Dataset {
     return size - std::clamp(part, needed, size - needed);
   }
 
-  DataConfig config_;
-  RandomStream places_;
+  RandomStream places_, held_out_places_{0, "data.held_out_places"};
   Collection all_;
-  std::vector<std::string> names_;
   std::vector<std::size_t> trained_;   // tokens of each text before its held-out part
   std::vector<std::uint64_t> starts_;  // cumulative number of places where a sequence can begin
 };
