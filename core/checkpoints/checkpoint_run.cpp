@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "core/model/moe/router_sums.h"
@@ -32,13 +32,11 @@ RouterActivations<float> as_activations(const RoutedTokens& tokens) {
 // Takes what a frame needs as it happens.
 class CheckpointRun::Watch : public PassWatch {
  public:
-  Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame,
-        PassWatch* also)
+  Watch(CheckpointRun& run, Batch batch, std::span<const std::int32_t> ids, TelemetryFrame& frame, PassWatch* also)
       : run_(run), batch_(batch), ids_(ids), frame_(frame), also_(also) {
-    for (const Piece& piece : batch)
-      last_.push_back((last_.empty() ? -1 : last_.back()) + static_cast<Index>(piece.length));
+    for (const TextPiece& piece : batch) last_.push_back((last_.empty() ? -1 : last_.back()) + std::ssize(piece.ids));
     if (!run.tokenizer_) return;
-    passage_.emplace(run.tokenizer_, ids.first(batch.front().length), TextKind::batch);
+    passage_.emplace(run.tokenizer_, batch.front().ids, TextKind::batch);
     passage_->set_domain(run.texts_[batch.front().text].name);
   }
 
@@ -75,7 +73,7 @@ class CheckpointRun::Watch : public PassWatch {
 
  private:
   CheckpointRun& run_;
-  const Batch& batch_;
+  Batch batch_;
   std::span<const std::int32_t> ids_;
   TelemetryFrame& frame_;
   PassWatch* also_;
@@ -86,7 +84,12 @@ class CheckpointRun::Watch : public PassWatch {
 
 CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts,
                              const TextBatches& batches)
-    : model_(model), texts_(texts), sources_(batches.texts), tokenizer_(batches.tokenizer) {
+    : model_(model),
+      texts_(texts),
+      sources_(batches.texts),
+      tokenizer_(batches.tokenizer),
+      pieces_(pieces_of(texts, {batches.texts.length, std::numeric_limits<int>::max()})),
+      sequences_(batches.sequences) {
   const CheckpointConfig& config = model.config();
   info_.run = batches.run;
   info_.name = batches.run_name;
@@ -103,33 +106,12 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
     domain_of_text_.push_back(static_cast<int>(known - info_.domains.begin()));
     if (known == info_.domains.end()) info_.domains.push_back(text.name);
   }
-  cut(batches);
-  if (batches_.empty()) throw std::runtime_error("no text has two tokens");
-  for (const Piece& piece : batches_.front()) info_.tokens_per_step += static_cast<std::int64_t>(piece.length);
+  for (const TextPiece& piece : pieces_) all_tokens_ += std::ssize(piece.ids);
+  info_.tokens_per_step = std::ssize(next_ids());
   losses_.resize(info_.domains.size());
   load_.assign(info_.moe_layers.size(), std::vector<std::uint64_t>(size(config.experts)));
   specialisation_.resize(info_.moe_layers.size());
   windows_.assign(info_.moe_layers.size(), LoadWindow(config.experts, kWindow));
-}
-
-// In turns of the texts. A piece of one token predicts nothing and is left out.
-void CheckpointRun::cut(const TextBatches& batches) {
-  const auto length = static_cast<std::size_t>(batches.texts.length);
-  std::vector<Piece> pieces;
-  for (std::size_t first = 0, left = texts_.size(); left > 0; first += length) {
-    left = 0;
-    for (std::size_t text = 0; text < texts_.size(); ++text) {
-      const std::size_t tokens = texts_[text].ids.size();
-      if (first + 2 > tokens) continue;
-      pieces.push_back({text, first, std::min(length, tokens - first)});
-      all_tokens_ += static_cast<std::int64_t>(pieces.back().length);
-      ++left;
-    }
-  }
-  const auto at_once = static_cast<std::size_t>(batches.sequences);
-  for (std::size_t first = 0; first < pieces.size(); first += at_once)
-    batches_.emplace_back(pieces.begin() + static_cast<std::ptrdiff_t>(first),
-                          pieces.begin() + static_cast<std::ptrdiff_t>(std::min(first + at_once, pieces.size())));
 }
 
 // Equal shares of the batches end with one.
@@ -144,12 +126,14 @@ std::string CheckpointRun::settings() const {
   return settings_json(sources_, softmax ? "softmax" : "sigmoid");
 }
 
+CheckpointRun::Batch CheckpointRun::next_batch() const {
+  const auto first = static_cast<std::size_t>(next_ * sequences_);
+  return Batch(pieces_).subspan(first, std::min(static_cast<std::size_t>(sequences_), pieces_.size() - first));
+}
+
 std::vector<std::int32_t> CheckpointRun::next_ids() const {
   std::vector<std::int32_t> ids;
-  for (const Piece& piece : batches_.at(static_cast<std::size_t>(next_))) {
-    const auto begin = texts_[piece.text].ids.begin() + static_cast<std::ptrdiff_t>(piece.first);
-    ids.insert(ids.end(), begin, begin + static_cast<std::ptrdiff_t>(piece.length));
-  }
+  for (const TextPiece& piece : next_batch()) ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
   return ids;
 }
 
@@ -176,7 +160,7 @@ RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tok
   return frame;
 }
 
-void CheckpointRun::count_specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens) {
+void CheckpointRun::count_specialisation(std::size_t moe, Batch batch, const RoutedTokens& tokens) {
   const std::size_t experts = size(tokens.experts), top_k = size(tokens.top_k);
   SpecialisationFrame& frame = specialisation_[moe];
   frame.layer = info_.moe_layers[moe];
@@ -184,9 +168,9 @@ void CheckpointRun::count_specialisation(std::size_t moe, const Batch& batch, co
   frame.domain_DE.resize(info_.domains.size() * experts);
   frame.together_EE.resize(experts * experts);
   const std::int32_t* ids = tokens.ids.data();
-  for (const Piece& piece : batch) {
+  for (const TextPiece& piece : batch) {
     std::uint32_t* of_domain = frame.domain_DE.data() + size(domain_of_text_[piece.text]) * experts;
-    for (std::size_t t = 0; t < piece.length; ++t, ids += top_k)
+    for (std::size_t t = 0; t < piece.ids.size(); ++t, ids += top_k)
       for (std::size_t i = 0; i < top_k; ++i) {
         ++of_domain[size(ids[i])];
         for (std::size_t j = 0; j < top_k; ++j) ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
@@ -195,10 +179,10 @@ void CheckpointRun::count_specialisation(std::size_t moe, const Batch& batch, co
 }
 
 TelemetryFrame CheckpointRun::step(PassWatch* also) {
-  const Batch& batch = batches_.at(static_cast<std::size_t>(next_));
+  const Batch batch = next_batch();
   const std::vector<std::int32_t> ids = next_ids();
   std::vector<Index> lengths;
-  for (const Piece& piece : batch) lengths.push_back(static_cast<Index>(piece.length));
+  for (const TextPiece& piece : batch) lengths.push_back(std::ssize(piece.ids));
   TelemetryFrame frame;
   frame.run = info_.run;
   Watch watch(*this, batch, ids, frame, also);

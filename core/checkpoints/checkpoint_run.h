@@ -41,7 +41,7 @@ class CheckpointRun {
 
   const RunInfo& info() const { return info_; }
   std::string settings() const;  // for a marker of kind kSettingsMarker
-  std::int64_t steps() const { return std::ssize(batches_); }
+  std::int64_t steps() const { return (std::ssize(pieces_) + sequences_ - 1) / sequences_; }
   std::int64_t tokens() const { return all_tokens_; }
   std::vector<std::int32_t> next_ids() const;  // tokens of the next batch
   // The next batch; the step rises from 0. `also`, unless nullptr, sees the routing and the logits too. Throws as
@@ -57,14 +57,11 @@ class CheckpointRun {
   const std::vector<std::vector<std::uint64_t>>& load() const { return load_; }
 
  private:
-  struct Piece {
-    std::size_t text, first, length;
-  };
-  using Batch = std::vector<Piece>;
+  using Batch = std::span<const TextPiece>;
   class Watch;
-  void cut(const TextBatches& batches);
+  Batch next_batch() const;
   RouterFrame router_frame(std::size_t moe, const RoutedTokens& tokens);
-  void count_specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens);
+  void count_specialisation(std::size_t moe, Batch batch, const RoutedTokens& tokens);
   bool shows_specialisation(std::int64_t step) const;
 
   const CheckpointModel& model_;
@@ -73,7 +70,8 @@ class CheckpointRun {
   RunInfo info_;
   const Tokenizer* tokenizer_;
   std::vector<int> domain_of_text_;
-  std::vector<Batch> batches_;
+  std::vector<TextPiece> pieces_;
+  Index sequences_;
   std::int64_t all_tokens_ = 0, next_ = 0, seen_ = 0;
   double wall_s_ = 0;
   std::vector<TextLoss> losses_;

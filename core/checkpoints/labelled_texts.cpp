@@ -73,4 +73,20 @@ LabelledText read_token_ids(const std::string& path) {
   return read;
 }
 
+std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which) {
+  const auto length = static_cast<std::size_t>(which.length), most = static_cast<std::size_t>(which.pieces);
+  std::vector<TextPiece> pieces;
+  for (std::size_t first = 0, left = texts.size(); left > 0; first += length) {
+    left = 0;
+    for (std::size_t text = 0; text < texts.size() && pieces.size() < most; ++text) {
+      const std::span<const std::int32_t> ids(texts[text].ids);
+      if (first + 2 > ids.size()) continue;
+      pieces.push_back({text, ids.subspan(first, std::min(length, ids.size() - first))});
+      ++left;
+    }
+  }
+  if (pieces.empty()) throw std::runtime_error("no text has two tokens");
+  return pieces;
+}
+
 }  // namespace moescope

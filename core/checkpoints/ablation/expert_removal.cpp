@@ -92,13 +92,14 @@ class Removal {
         progress_(progress),
         layers_(model.moe_layers()),
         experts_(model.config().experts),
-        pieces_(pieces_of(texts, which, &text_of_)),
+        pieces_(pieces_of(texts, which)),
         numbers_(numbers_to_remove(experts_, model.config().router.config.top_k)),
         seen_(layers_.size(), std::vector<Seen>(size(experts_))) {
-    for (const std::size_t text : text_of_) {
-      const auto known = std::ranges::find(scan_.domains, texts[text].name);
+    for (const TextPiece& piece : pieces_) {
+      const std::string& name = texts[piece.text].name;
+      const auto known = std::ranges::find(scan_.domains, name);
       domain_of_.push_back(static_cast<std::size_t>(known - scan_.domains.begin()));
-      if (known == scan_.domains.end()) scan_.domains.push_back(texts[text].name);
+      if (known == scan_.domains.end()) scan_.domains.push_back(name);
     }
     std::size_t measured = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
@@ -107,8 +108,8 @@ class Removal {
   }
 
   ExpertScan run() {
-    for (const auto& piece : pieces_)
-      if (!without_each(piece)) return {};
+    for (const TextPiece& piece : pieces_)
+      if (!without_each(piece.ids)) return {};
     if (!prune()) return {};
     scan_.pieces = static_cast<int>(pieces_.size());
     for (const double loss : whole_loss_) scan_.loss += loss / static_cast<double>(pieces_.size());
@@ -153,7 +154,7 @@ class Removal {
     bool goes_on = true;
     for (std::size_t piece = 0; piece < pieces_.size() && goes_on; ++piece) {
       if (!measures(piece, pieces_.size())) continue;
-      const Predictions pruned = predict(model_, pieces_[piece]);
+      const Predictions pruned = predict(model_, pieces_[piece].ids);
       changes.push_back(pruned.loss / pruned.tokens() - whole_loss_[piece]);
       goes_on = go_on();
     }
@@ -218,8 +219,8 @@ class Removal {
   const std::function<bool(int, int)>& progress_;
   std::vector<int> layers_;
   int experts_;
-  std::vector<std::size_t> text_of_, domain_of_;
-  std::vector<std::span<const std::int32_t>> pieces_;
+  std::vector<std::size_t> domain_of_;  // of each piece
+  std::vector<TextPiece> pieces_;
   std::vector<int> numbers_;
   std::vector<std::vector<Seen>> seen_;
   std::vector<double> whole_loss_;  // of each piece

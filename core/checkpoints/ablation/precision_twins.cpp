@@ -119,7 +119,7 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
   const int passes = static_cast<int>(pieces.size() * (1 + twins.size() + names.size()));
   int done = 0;
-  for (const auto& piece : pieces) {
+  for (const auto& [text, piece] : pieces) {
     model.round_nothing();
     const Predictions exact = predict(model, piece);
     scan.loss += exact.loss / exact.tokens() / static_cast<double>(pieces.size());

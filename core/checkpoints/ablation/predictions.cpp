@@ -1,32 +1,9 @@
 #include "core/checkpoints/ablation/predictions.h"
 
-#include <algorithm>
-#include <stdexcept>
-
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/size.h"
 #include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
-
-std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which,
-                                                     std::vector<std::size_t>* text_of) {
-  const auto length = static_cast<std::size_t>(which.length);
-  std::vector<std::span<const std::int32_t>> pieces;
-  for (std::size_t first = 0, left = texts.size(); left > 0; first += length) {
-    left = 0;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      const std::vector<std::int32_t>& ids = texts[i].ids;
-      if (first + 2 > ids.size()) continue;
-      ++left;
-      if (pieces.size() >= size(which.pieces)) continue;
-      pieces.push_back(std::span(ids).subspan(first, std::min(length, ids.size() - first)));
-      if (text_of) text_of->push_back(i);
-    }
-  }
-  if (pieces.empty()) throw std::runtime_error("no text has two tokens");
-  return pieces;
-}
 
 void Predictions::routed(int, const RoutedTokens& tokens) {
   experts.push_back(tokens.ids);

@@ -10,15 +10,6 @@
 
 namespace moescope {
 
-struct ComparedTexts {
-  Index length = 512;
-  int pieces = 8;  // at most, in turns of the texts
-};
-// None is empty. `text_of`, unless nullptr, gets the text of each piece. Throws std::runtime_error: no text has two
-// tokens.
-std::vector<std::span<const std::int32_t>> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which,
-                                                     std::vector<std::size_t>* text_of = nullptr);
-
 class Predictions : public PassWatch {
  public:
   explicit Predictions(std::span<const std::int32_t> piece) : ids_(piece) {}

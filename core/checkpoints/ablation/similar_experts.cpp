@@ -72,7 +72,7 @@ ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::
   if (layers.empty()) throw std::runtime_error("no layer has experts");
   const auto pieces = pieces_of(texts, which);
   std::vector<std::vector<std::vector<double>>> by_piece;
-  for (const auto& piece : pieces) {
+  for (const auto& [text, piece] : pieces) {
     SimilarityWatch watch(model);
     model.forward(piece, 1, std::ssize(piece), watch);
     by_piece.push_back(std::move(watch.layers_EE));

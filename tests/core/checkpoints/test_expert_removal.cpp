@@ -56,7 +56,7 @@ TEST(ExpertRemoval, every_expert_has_its_cost) {
   // Of the first one by hand: the loss of the same pieces without it.
   const ExpertCost& cost = scan.experts.back();
   double change = 0;
-  for (const auto& piece : pieces_of(texts, {.length = 16, .pieces = 4})) {
+  for (const auto& [text, piece] : pieces_of(texts, {.length = 16, .pieces = 4})) {
     const double whole = predict(model, piece).loss;
     model.remove_expert(cost.layer, cost.expert);
     change += (predict(model, piece).loss - whole) / 15 / 4;
@@ -104,9 +104,9 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
     for (int e = 0; e < static_cast<int>(SmallCheckpoint::kExperts); ++e) {
       double divergence = 0;
       for (const std::size_t piece : {0, 2}) {
-        const Predictions whole = predict(model, pieces[piece]);
+        const Predictions whole = predict(model, pieces[piece].ids);
         model.remove_expert(static_cast<int>(layer), e);
-        divergence += divergence_of(whole, predict(model, pieces[piece])) / whole.tokens();
+        divergence += divergence_of(whole, predict(model, pieces[piece].ids)) / whole.tokens();
         model.restore_experts();
       }
       if (divergence < least) least = divergence, first[layer] = e;
@@ -114,10 +114,10 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   }
   double change = 0;
   for (const std::size_t piece : {1, 3}) {
-    const Predictions whole = predict(model, pieces[piece]);
+    const Predictions whole = predict(model, pieces[piece].ids);
     for (std::size_t layer = 0; layer < first.size(); ++layer)
       model.remove_expert(static_cast<int>(layer), first[layer]);
-    change += (predict(model, pieces[piece]).loss - whole.loss) / whole.tokens() / 2;
+    change += (predict(model, pieces[piece].ids).loss - whole.loss) / whole.tokens() / 2;
     model.restore_experts();
   }
   EXPECT_NEAR(scan.pruning[0].by_divergence.mean, change, 1e-9);

@@ -70,7 +70,7 @@ TEST(SimilarExperts, cosines_are_those_computed_by_hand) {
     for (int i = 0; i < kExperts; ++i)
       for (int j = 0; j < kExperts; ++j) {
         std::vector<double> by_piece;
-        for (const auto& piece : pieces_of(texts, which)) {
+        for (const auto& [text, piece] : pieces_of(texts, which)) {
           Inputs inputs(layer.layer());
           model.forward(piece, 1, std::ssize(piece), inputs);
           double sum = 0;
