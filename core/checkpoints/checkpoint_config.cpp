@@ -402,12 +402,7 @@ std::string architecture_names() {
 }
 
 CheckpointConfig parse_checkpoint_config(const std::string& text, const std::string& path) {
-  Json json;
-  try {
-    json = parse_json(text);
-  } catch (const BadJson& problem) {
-    throw std::runtime_error(path + ": " + problem.what());
-  }
+  const Json json = parse_json(text, path);
   if (!json.is_object()) throw std::runtime_error(path + ": is no JSON object");
   ConfigKeys keys(json, path);
   CheckpointConfig c;

@@ -26,6 +26,14 @@ nlohmann::json parse_json(std::string_view text) {
   }
 }
 
+nlohmann::json parse_json(std::string_view text, const std::string& path) {
+  try {
+    return parse_json(text);
+  } catch (const BadJson& problem) {
+    throw std::runtime_error(path + ": " + problem.what());
+  }
+}
+
 std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

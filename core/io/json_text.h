@@ -13,6 +13,7 @@ struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 nlohmann::json parse_json(std::string_view text);
+nlohmann::json parse_json(std::string_view text, const std::string& path);  // throws std::runtime_error "PATH: why"
 
 std::string json_string(std::string_view text);  // quoted; invalid UTF-8 is replaced
 std::string json_number(double value);           // "2.5", "NaN", "-Infinity", as Python's json writes it

@@ -64,18 +64,9 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, con
   return read_safetensors(path);
 }
 
-nlohmann::json read_json(const fs::path& path, std::uint64_t most, const char* what) {
-  const std::string text = read_file(path.string(), most, what);
-  try {
-    return parse_json(text);
-  } catch (const BadJson& problem) {
-    throw std::runtime_error(path.string() + ": " + problem.what());
-  }
-}
-
 // Returns the files that an index names, each once.
 std::set<std::string> files_of_index(const std::string& path) {
-  const nlohmann::json index = read_json(path, kLargestIndex, "index of a checkpoint");
+  const nlohmann::json index = parse_json(read_file(path, kLargestIndex, "index of a checkpoint"), path);
   const auto map = index.find("weight_map");
   if (!index.is_object() || map == index.end() || !map->is_object())
     throw std::runtime_error(path + ": has no object 'weight_map', which says in which file each tensor is");
@@ -157,7 +148,7 @@ ScaleTile tile_beside(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(config, error)) return {};
   try {
-    const nlohmann::json json = read_json(config, kLargestConfig, "config.json");
+    const nlohmann::json json = parse_json(read_file(config.string(), kLargestConfig, "config.json"));
     const auto& sizes = json.at("quantization_config").at("weight_block_size");
     const ScaleTile tile{sizes.at(0).get<std::size_t>(), sizes.at(1).get<std::size_t>()};
     if (sizes.size() == 2 && tile.rows > 0 && tile.cols > 0) return tile;

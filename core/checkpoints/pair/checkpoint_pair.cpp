@@ -52,14 +52,10 @@ std::string first_difference(const json& a, const json& b, const std::string& at
 }
 
 json tokenizer_json(const std::string& path) {
-  try {
-    json read = parse_json(read_file(path, kMostTokenizerBytes, "tokenizer"));
-    if (read.is_object())
-      for (const char* unread : {"truncation", "padding", "version"}) read.erase(unread);
-    return read;
-  } catch (const BadJson& bad) {
-    throw std::runtime_error(path + ": " + bad.what());
-  }
+  json read = parse_json(read_file(path, kMostTokenizerBytes, "tokenizer"), path);
+  if (read.is_object())
+    for (const char* unread : {"truncation", "padding", "version"}) read.erase(unread);
+  return read;
 }
 
 // What a pass chose and predicted.
