@@ -9,7 +9,6 @@
 #include "core/checkpoints/float_matrix.h"
 #include "core/checkpoints/layer_reader.h"
 #include "core/checkpoints/rope_angles.h"
-#include "core/checkpoints/tensor_names.h"
 #include "core/checkpoints/weight_reader.h"
 #include "core/io/text_escape.h"
 #include "core/model/decoder.h"
@@ -52,16 +51,16 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
     if (entry.name.ends_with(".safetensors"))
       throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
   WeightReader weights(file_, lost_, arithmetic);
-  embedding_ = weights.matrix(kEmbeddingName, config_.vocab, config_.dim);
+  embedding_ = weights.matrix("model.embed_tokens.weight", config_.vocab, config_.dim);
   for (std::size_t i = 0; i < config_.layers.size(); ++i)
     read_layer(config_, i, weights, roundings_[i], layers_.emplace_back());
-  norm_ = weights.vector(kFinalNormName, config_.dim);
+  norm_ = weights.vector("model.norm.weight", config_.dim);
   const OperandRounding* of_head = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
   weights.set_rounding(of_head);
   if (config_.tied_embedding)
     head_ = StoredLinear(embedding_, arithmetic, of_head);
   else
-    head_ = weights.linear(kHeadName, config_.vocab, config_.dim, false, "architectures");
+    head_ = weights.linear("lm_head", config_.vocab, config_.dim, false, "architectures");
   parameters_ = weights.parameters();
   stored_bytes_ = weights.bytes();
 }

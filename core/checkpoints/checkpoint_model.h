@@ -14,12 +14,22 @@
 #include <vector>
 
 #include "core/checkpoints/checkpoint_config.h"
-#include "core/checkpoints/stored_attention.h"
 #include "core/checkpoints/stored_experts.h"
 #include "core/numerics/gemm_operand.h"
 #include "core/tensors/tensor_file.h"
 
 namespace moescope {
+
+// The weights of attention in one layer. Those that its kind does not have are empty.
+struct StoredAttention {
+  StoredLinear q, output;             // q for plain queries
+  StoredLinear q_a, q_b, kv_a, kv_b;  // of latent attention; q_a and q_b for low-rank queries
+  StoredLinear k, v;                  // of grouped attention
+  std::vector<float> q_norm;          // gains of low-rank queries; of grouped attention for a head or for all of them
+  std::vector<float> kv_norm;         // gains of latent keys
+  std::vector<float> k_norm;          // gains of grouped keys, as q_norm
+  std::vector<float> sinks;           // [heads] of grouped attention
+};
 
 // What happens in a pass, as it happens, on the calling thread.
 class PassWatch {

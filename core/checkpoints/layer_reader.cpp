@@ -1,18 +1,60 @@
 #include "core/checkpoints/layer_reader.h"
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/checkpoints/rope_angles.h"
-#include "core/checkpoints/tensor_names.h"
 
 namespace moescope {
 namespace {
 
-using Layout = ExpertNames::Layout;
 using QueryKeyNorm = GroupedShape::QueryKeyNorm;
+
+// How the routed experts of a layer are stored.
+struct ExpertNames {
+  enum class Layout : std::uint8_t {
+    each,           // gate, up and down of every expert, [out, in] each
+    stacked,        // [E, gate then up, in] and [E, out, in]
+    stacked_across  // [E, in, gate and up in turns] and [E, in, out], with biases; packed codes lie as [E, out, in]
+  } layout;
+  const char *gate, *up;  // `up` is nullptr if both are one tensor
+  const char* down;
+};
+
+struct LayerNames {
+  const char* router;
+  const char* router_bias;                    // bias of the choice; nullptr if there is none
+  std::array<const ExpertNames*, 2> experts;  // the first one that the file has is used; the second may be nullptr
+  const char *shared, *shared_gate;           // prefix of ".gate_proj"; nullptr if there is none
+};
+using Layout = ExpertNames::Layout;
+
+constexpr ExpertNames kEach = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
+                               "mlp.experts.{}.down_proj"};
+constexpr ExpertNames kStacked = {Layout::stacked, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
+constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
+                                  "block_sparse_moe.experts.{}.w2"};
+constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
+constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
+                                  "block_sparse_moe.output_linear.weight"};
+
+// The names of tensors as transformers writes them, in the order of Architecture. "{}" in the names of an expert's
+// tensors is the number of the expert. They come after "model.layers.N."; names without ".weight" or ".bias" are of
+// matrices.
+constexpr LayerNames kLayers[] = {
+    {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
+    {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
+    {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr},
+    {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"},
+    {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr},
+    {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr},
+    {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr},
+    {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr},
+};
+static_assert(std::size(kLayers) == kNumArchitectures);
 
 std::string of_expert(std::string name, int expert) {
   const std::size_t at = name.find("{}");
@@ -26,8 +68,8 @@ class LayerReader {
               const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
-        names_(layer_names(config.architecture)),
-        prefix_(kLayerNames + std::to_string(layer) + '.'),
+        names_(kLayers[static_cast<int>(config.architecture)]),
+        prefix_("model.layers." + std::to_string(layer) + '.'),
         weights_(weights),
         roundings_(roundings) {}
 

@@ -1,4 +1,4 @@
-// Reads the layers of a checkpoint by the table of names (tensor_names.h).
+// Reads the layers of a checkpoint by a table of the names of their tensors.
 #pragma once
 
 #include "core/checkpoints/checkpoint_model.h"
