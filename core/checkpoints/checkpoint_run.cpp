@@ -138,7 +138,7 @@ std::vector<std::int32_t> CheckpointRun::next_ids() const {
 }
 
 RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tokens) {
-  RouterFrame frame;
+  RouterFrame frame = sum_router(model_.config().router.config, tokens.experts, as_activations(tokens));
   frame.layer = info_.moe_layers[moe];
   frame.tokens_per_expert.resize(size(tokens.experts));
   for (const std::int32_t e : tokens.ids) {
@@ -147,15 +147,6 @@ RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tok
   }
   windows_[moe].push(frame.tokens_per_expert);
   frame.expert_bias = model_.layers()[size(frame.layer)].moe.choice_bias;
-  RouterConfig config = model_.config().router.config;
-  RouterSums sums = sum_router(config, tokens.experts, as_activations(tokens));
-  frame.score_mass = std::move(sums.score_mass);
-  frame.gate_mass = std::move(sums.gate_mass);
-  frame.score_entropy = sums.score_entropy;
-  frame.margin = sums.margin;
-  frame.score_chosen = std::move(sums.score_chosen);
-  frame.score_rejected = std::move(sums.score_rejected);
-  frame.margin_tokens = std::move(sums.margin_tokens);
   fill_derived_figures(frame, windows_[moe]);
   return frame;
 }

@@ -51,18 +51,10 @@ float dropped_share(const RouterConfig& config, const RouterActivations<float>& 
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
                          std::span<const float> expert_bias, const LoadWindow& window, const LoadPlanner& planner) {
-  RouterFrame frame;
+  RouterFrame frame = sum_router(config.router, config.model.n_experts, router);
   frame.layer = layer;
   frame.tokens_per_expert = router.tokens_per_expert;
   frame.expert_bias.assign(expert_bias.begin(), expert_bias.end());
-  RouterSums sums = sum_router(config.router, config.model.n_experts, router);
-  frame.score_mass = std::move(sums.score_mass);
-  frame.gate_mass = std::move(sums.gate_mass);
-  frame.score_entropy = sums.score_entropy;
-  frame.margin = sums.margin;
-  frame.score_chosen = std::move(sums.score_chosen);
-  frame.score_rejected = std::move(sums.score_rejected);
-  frame.margin_tokens = std::move(sums.margin_tokens);
   fill_derived_figures(frame, window);
   frame.aux_loss = static_cast<float>(router.aux_loss);
   frame.z_loss = static_cast<float>(router.z_loss);

@@ -86,7 +86,7 @@ std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
   return biases;
 }
 
-RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
+RouterFrame sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
   const std::size_t experts = n_experts, top_k = config.top_k;
   const std::size_t tokens = router.ids.size() / top_k;
   std::vector<SliceSums> slices((tokens + kSummedTokens - 1) / kSummedTokens);
@@ -110,7 +110,7 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
   }
   double mixed = 0;
   for (const double mass : total.gate_mass) mixed += mass;
-  RouterSums sums;
+  RouterFrame sums;
   for (std::size_t e = 0; e < experts; ++e) {
     sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / static_cast<double>(total.tokens)));
     sums.gate_mass.push_back(static_cast<float>(mixed > 0 ? total.gate_mass[e] / mixed : 0));

@@ -250,7 +250,7 @@ TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   RouterConfig c;
   c.top_k = 2;
   c.score_func = ScoreFunc::sqrtsoftplus;
-  const RouterSums wide = sum_router(c, 4, a);
+  const RouterFrame wide = sum_router(c, 4, a);
   ASSERT_EQ(wide.score_chosen.size(), static_cast<std::size_t>(kWideHalfOctaves));
   EXPECT_EQ(wide.score_chosen[43], 1u);    // 2.83 to 4
   EXPECT_EQ(wide.score_chosen[47], 1u);    // from 11.3 on
