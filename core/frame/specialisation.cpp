@@ -40,6 +40,29 @@ struct Margins {
   }
 };
 
+// P(kind | e) / P(kind), [kinds, E] as the table of slots.
+std::vector<float> lift_of(const std::vector<std::uint32_t>& slots, std::size_t experts) {
+  const Margins sums(slots, experts);
+  std::vector<float> lift;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    lift.push_back(ratio(slots[i] * sums.total, sums.rows[i / experts] * sums.columns[i % experts]));
+  return lift;
+}
+
+std::vector<TokensOfExpert> tokens_of_expert(const std::vector<std::uint32_t>& slots_FE, std::size_t experts,
+                                             std::size_t expert, std::uint32_t min_slots) {
+  const Margins sums(slots_FE, experts);
+  std::vector<TokensOfExpert> found;
+  for (std::size_t kind = 0; kind < sums.rows.size(); ++kind) {
+    const std::uint32_t slots = slots_FE[kind * experts + expert];
+    if (slots >= min_slots && sums.rows[kind] > 0 && sums.columns[expert] > 0)
+      found.push_back({kind, slots, ratio(slots, sums.columns[expert]),
+                       ratio(slots * sums.total, sums.rows[kind] * sums.columns[expert])});
+  }
+  std::ranges::stable_sort(found, std::greater(), &TokensOfExpert::lift);
+  return found;
+}
+
 std::string_view surroundings(const TokenFrame& text, std::size_t position) {
   const std::size_t first = position < kContextBytes ? 0 : position - kContextBytes;
   return std::string_view(text.text).substr(first, position + kContextBytes + 1 - first);
@@ -114,26 +137,16 @@ std::vector<float> domain_share(const SpecialisationFrame& frame) {
 }
 
 std::vector<float> domain_lift(const SpecialisationFrame& frame) {
-  const std::size_t experts = frame.n_experts();
-  const Margins sums(frame.domain_DE, experts);
-  std::vector<float> lift;
-  for (std::size_t i = 0; i < frame.domain_DE.size(); ++i)
-    lift.push_back(ratio(frame.domain_DE[i] * sums.total, sums.rows[i / experts] * sums.columns[i % experts]));
-  return lift;
+  return lift_of(frame.domain_DE, frame.n_experts());
 }
 
-std::vector<DomainOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert) {
-  const std::size_t experts = frame.n_experts();
-  const Margins sums(frame.domain_DE, experts);
-  std::vector<DomainOfExpert> domains;
-  for (std::size_t d = 0; d < sums.rows.size(); ++d) {
-    const std::uint32_t slots = frame.domain_DE[d * experts + expert];
-    if (sums.rows[d] > 0 && sums.columns[expert] > 0)
-      domains.push_back({d, slots, ratio(slots, sums.columns[expert]),
-                         ratio(slots * sums.total, sums.rows[d] * sums.columns[expert])});
-  }
-  std::ranges::stable_sort(domains, std::greater(), &DomainOfExpert::lift);
-  return domains;
+std::vector<TokensOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert) {
+  return tokens_of_expert(frame.domain_DE, frame.n_experts(), expert, 0);
+}
+
+std::vector<TokensOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
+                                            std::uint32_t min_slots) {
+  return tokens_of_expert(frame.byte_256E, frame.n_experts(), expert, std::max(1u, min_slots));
 }
 
 std::vector<float> coactivation_share(const SpecialisationFrame& frame) {
@@ -148,21 +161,6 @@ std::vector<float> coactivation_share(const SpecialisationFrame& frame) {
 
 float coactivation_baseline(int top_k, int n_experts) {
   return ratio(top_k - 1, n_experts - 1);
-}
-
-std::vector<ByteOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
-                                          std::uint32_t min_slots) {
-  const std::size_t experts = frame.n_experts();
-  const Margins sums(frame.byte_256E, experts);
-  std::vector<ByteOfExpert> bytes;
-  for (std::size_t b = 0; b < 256 && !frame.byte_256E.empty(); ++b) {
-    const std::uint32_t slots = frame.byte_256E[b * experts + expert];
-    if (slots < std::max(1u, min_slots)) continue;
-    bytes.push_back({static_cast<std::uint8_t>(b), slots, ratio(slots, sums.columns[expert]),
-                     ratio(slots * sums.total, sums.rows[b] * sums.columns[expert])});
-  }
-  std::ranges::stable_sort(bytes, std::greater(), &ByteOfExpert::lift);
-  return bytes;
 }
 
 ByteClass byte_class(std::uint8_t byte) {
@@ -193,11 +191,7 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
     const auto of_class = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(b))) * experts;
     for (std::size_t e = 0; e < experts; ++e) slots[of_class + e] += frame.byte_256E[b * experts + e];
   }
-  const Margins sums(slots, experts);
-  std::vector<float> lift;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    lift.push_back(ratio(slots[i] * sums.total, sums.rows[i / experts] * sums.columns[i % experts]));
-  return lift;
+  return lift_of(slots, experts);
 }
 
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer) {

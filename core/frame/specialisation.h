@@ -32,31 +32,23 @@ std::vector<float> domain_share(const SpecialisationFrame& frame);
 // P(e | d) / P(e), [D, E]: 1 is no preference.
 std::vector<float> domain_lift(const SpecialisationFrame& frame);
 
-// The domains of one expert's slots, most preferred first.
-struct DomainOfExpert {
-  std::size_t domain;
+// What an expert's slots are from, most preferred first.
+struct TokensOfExpert {
+  std::size_t kind;  // a domain, or a byte
   std::uint32_t n_slots;
-  float share;  // n_de / sum_d n_de
-  float lift;   // P(e | d) / P(e)
+  float share;  // of the expert's slots
+  float lift;   // P(e | kind) / P(e) = P(kind | e) / P(kind)
 };
-std::vector<DomainOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert);
+std::vector<TokensOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert);
+// Bytes with fewer than `min_slots` slots are left out as noise.
+std::vector<TokensOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
+                                            std::uint32_t min_slots = 5);
 
 // N_ij / N_i, [E, E], kNoValue on the diagonal. Directed: how often tokens of i also chose j. OLMoE, arXiv:2409.02060.
 // core/frame/coactivation.h has an order for drawing.
 std::vector<float> coactivation_share(const SpecialisationFrame& frame);
 // (K - 1) / (E - 1): coactivation_share() if all sets of K experts are equally likely.
 float coactivation_baseline(int top_k, int n_experts);
-
-// Bytes that an expert gets more often than other experts do, by lift P(b | e) / P(b). Bytes with fewer than
-// `min_slots` slots are left out as noise.
-struct ByteOfExpert {
-  std::uint8_t byte;
-  std::uint32_t n_slots;
-  float share;  // share of the expert's slots
-  float lift;
-};
-std::vector<ByteOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
-                                          std::uint32_t min_slots = 5);
 
 enum class ByteClass : std::uint8_t { lower, upper, digit, space, line_end, bracket, quote, operation, other };
 inline constexpr int kNumByteClasses = 9;

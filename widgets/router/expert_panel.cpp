@@ -400,9 +400,9 @@ void ExpertPanel::refillDomains() {
   if (!now || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
   const auto found = domains_of_expert(*now, static_cast<std::size_t>(selection_->expert()));
   std::vector<ShareBars::Bar> bars;
-  for (const DomainOfExpert& domain : found) {
-    if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.domain >= names.size()) break;
-    bars.push_back({QString::fromStdString(names[domain.domain]), domain.share,
+  for (const TokensOfExpert& domain : found) {
+    if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
+    bars.push_back({QString::fromStdString(names[domain.kind]), domain.share,
                     QString("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }
   domains_->setTitle("Most preferred domains: share of its slots, lift");

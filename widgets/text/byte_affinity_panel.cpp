@@ -38,7 +38,7 @@ void ByteStrip::paintData(QPainter& painter) {
     painter.setPen(textOn(color));
     const int half = std::min(metrics.height(), place.height() / 2);
     painter.setFont(letters);
-    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter, byteGlyph(bytes_[i].byte));
+    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter, byteGlyph(static_cast<std::uint8_t>(bytes_[i].kind)));
     painter.setFont(usual);
     painter.drawText(place.adjusted(0, place.height() - half, 0, 0), Qt::AlignCenter,
                      QString::number(bytes_[i].lift, 'f', bytes_[i].lift < 9.95f ? 1 : 0));
@@ -49,7 +49,7 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
-  return {QString("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
+  return {QString("%1, lift %2").arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
           QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
 
@@ -133,7 +133,7 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
   QString favourites;
   const auto bytes = bytes_of_expert(*now, static_cast<std::size_t>(column));
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
-    favourites += byteGlyph(bytes[i].byte) + QLatin1Char(' ');
+    favourites += byteGlyph(static_cast<std::uint8_t>(bytes[i].kind)) + QLatin1Char(' ');
   lines << QString("its bytes by lift: %1").arg(favourites);
   return lines;
 }
@@ -158,8 +158,8 @@ QString ByteAffinityPanel::csv() const {
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
   if (!now) return text;
   for (std::size_t e = 0; e < now->n_experts(); ++e)
-    for (const ByteOfExpert& byte : bytes_of_expert(*now, e, 1))
-      text += csvRow(frame->step, now->layer, e, byte.byte, byte.n_slots, digits(byte.share, 7), digits(byte.lift, 7));
+    for (const TokensOfExpert& byte : bytes_of_expert(*now, e, 1))
+      text += csvRow(frame->step, now->layer, e, byte.kind, byte.n_slots, digits(byte.share, 7), digits(byte.lift, 7));
   return text;
 }
 

@@ -13,7 +13,7 @@ class ByteStrip : public PlotFrame {
 
  public:
   using PlotFrame::PlotFrame;
-  void setBytes(const QString& title, std::vector<ByteOfExpert> bytes) {
+  void setBytes(const QString& title, std::vector<TokensOfExpert> bytes) {
     title_ = title;
     bytes_ = std::move(bytes);
   }
@@ -27,7 +27,7 @@ class ByteStrip : public PlotFrame {
  private:
   QSize boxSize() const;
   QString title_;
-  std::vector<ByteOfExpert> bytes_;
+  std::vector<TokensOfExpert> bytes_;
 };
 
 class ByteAffinityPanel : public Panel {

@@ -41,10 +41,11 @@ QString preferredKinds(const SpecialisationFrame& counted, std::size_t expert, c
       names << QStringLiteral("%1 %2 \u00d7").arg(name, formatValue(lift, 2));
   };
   if (counted.byte_256E.empty()) {
-    for (const DomainOfExpert& domain : domains_of_expert(counted, expert))
-      add(domainName(info, domain.domain), domain.lift);
+    for (const TokensOfExpert& domain : domains_of_expert(counted, expert))
+      add(domainName(info, domain.kind), domain.lift);
   } else {
-    for (const ByteOfExpert& byte : bytes_of_expert(counted, expert)) add(byteName(byte.byte), byte.lift);
+    for (const TokensOfExpert& byte : bytes_of_expert(counted, expert))
+      add(byteName(static_cast<std::uint8_t>(byte.kind)), byte.lift);
   }
   return names.join(QStringLiteral(", "));
 }

@@ -51,7 +51,7 @@ TEST(Specialisation, WhatWasNotSeenHasNoValue) {
 TEST(Specialisation, DomainsOfAnExpertComeByLift) {
   const auto domains = domains_of_expert(two_domains(), 1);
   ASSERT_EQ(domains.size(), 2u);
-  EXPECT_EQ(domains[0].domain, 1u);
+  EXPECT_EQ(domains[0].kind, 1u);
   EXPECT_EQ(domains[0].n_slots, 20u);
   EXPECT_FLOAT_EQ(domains[0].share, 2 / 3.0f);
   EXPECT_FLOAT_EQ(domains[0].lift, (1 / 3.0f) / 0.3f);
@@ -71,10 +71,10 @@ TEST(Specialisation, CoactivationIsDirected) {
 TEST(Specialisation, BytesOfAnExpertComeByLift) {
   const auto bytes = bytes_of_expert(two_domains(), 1, 5);
   ASSERT_EQ(bytes.size(), 3u);
-  EXPECT_EQ(bytes[0].byte, '7');  // 15 / 30 against 40 / 100
+  EXPECT_EQ(bytes[0].kind, '7');  // 15 / 30 against 40 / 100
   EXPECT_FLOAT_EQ(bytes[0].share, 0.5f);
   EXPECT_FLOAT_EQ(bytes[0].lift, 0.5f / 0.4f);
-  EXPECT_EQ(bytes[1].byte, 'x');
+  EXPECT_EQ(bytes[1].kind, 'x');
   EXPECT_EQ(bytes_of_expert(two_domains(), 1, 11).size(), 1u);
   const std::vector<float> classes = byte_class_lift(two_domains());
   const auto digit = static_cast<std::size_t>(ByteClass::digit) * 3;
