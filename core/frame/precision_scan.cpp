@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
-#include <string_view>
 #include <utility>
 
+#include "core/frame/describe.h"
 #include "core/frame/figure_json.h"
 #include "core/io/json_text.h"
 
@@ -15,29 +15,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kScopes[] = {"all operands", "all layers", "one layer"};
+const char* scope_name(PrecisionTwin::Scope scope) {
+  constexpr const char* kScopes[] = {"all operands", "all layers", "one layer"};
+  return kScopes[static_cast<int>(scope)];
+}
 using Figure = std::pair<const char*, FigureOfPieces PrecisionTwin::*>;
 constexpr Figure kFigures[] = {{"divergence", &PrecisionTwin::divergence},
                                {"behind", &PrecisionTwin::behind},
                                {"loss_change", &PrecisionTwin::loss_change},
                                {"flips", &PrecisionTwin::flips}};
 
-// The place of a name among those of an enumeration.
-template <class Names>
-std::size_t place_of(const std::string& name, const Names& names, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    if (name == names(i)) return i;
-  throw std::invalid_argument(name);
-}
-
 PrecisionTwin twin_in(const json& from) {
   PrecisionTwin twin;
-  twin.scope = static_cast<PrecisionTwin::Scope>(place_of(
-      from.at("scope").get<std::string>(), [](std::size_t i) { return kScopes[i]; }, std::size(kScopes)));
+  twin.scope = find_named(from.at("scope").get<std::string>(), Names{scope_name, 3}).value();
   twin.layer = from.at("layer").get<int>();
-  twin.gemm_class = static_cast<GemmClass>(place_of(
-      from.at("class").get<std::string>(), [](std::size_t i) { return gemm_class_name(static_cast<GemmClass>(i)); },
-      kNumGemmClasses));
+  twin.gemm_class = find_named(from.at("class").get<std::string>(), Names{gemm_class_name, kNumGemmClasses}).value();
   twin.operand =
       from.at("operand").get<std::string>() == operand_name(OperandRole::w) ? OperandRole::w : OperandRole::x;
   for (const auto& [name, member] : kFigures) twin.*member = figure_in(from.at(name));
@@ -72,7 +64,7 @@ const PrecisionTwin* PrecisionScan::costliest() const {
 std::string scan_json(const PrecisionScan& scan) {
   json twins = json::array();
   for (const PrecisionTwin& twin : scan.twins) {
-    json each{{"scope", kScopes[static_cast<int>(twin.scope)]},
+    json each{{"scope", scope_name(twin.scope)},
               {"layer", twin.layer},
               {"class", gemm_class_name(twin.gemm_class)},
               {"operand", operand_name(twin.operand)}};
