@@ -156,16 +156,12 @@ struct QuantFrame : OperandPlace {
 //   cannot be compared: another number of experts or top_k, or the layer is dense in run 0;
 // - an FP32 pass with this run's own weights, for the effect of its number formats at this step (rounding_flips).
 struct FlipFrame {
-  // Margins are the reference's K-th minus (K+1)-th biased score.
-  static constexpr int kMarginBins = kHalfOctaves;
-  static float edge(int bin) { return half_octave_edge(bin); }
-  using MarginHistogram = HalfOctaves;
-
   int layer = 0;
-  float flip_rate = kNoValue;        // share of the batch's tokens whose sets of experts differ
-  float overlap = kNoValue;          // mean over tokens of the number of experts in common, divided by K
-  MarginHistogram margin_tokens{};   // all tokens; tokens without a margin (forced balance) are in no bin
-  MarginHistogram margin_flipped{};  // tokens that flipped
+  float flip_rate = kNoValue;  // share of the batch's tokens whose sets of experts differ
+  float overlap = kNoValue;    // mean over tokens of the number of experts in common, divided by K
+  // By margin: the reference's K-th minus (K+1)-th biased score.
+  HalfOctaves margin_tokens{};   // all tokens; tokens without a margin (forced balance) are in no bin
+  HalfOctaves margin_flipped{};  // tokens that flipped
 };
 
 // Tensors whose gradients are judged together. Gains of norms belong to the layer that they feed: attention_norm,

@@ -303,7 +303,7 @@ QString RoutingFlipsPanel::whyNoMargins() const {
 
 void RoutingFlipsPanel::refillMargins() {
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
-  FlipFrame::MarginHistogram tokens{}, flipped{};
+  HalfOctaves tokens{}, flipped{};
   for (const FlipFrame& flips : now ? flipsOf(*now) : std::vector<FlipFrame>{}) {
     for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
       tokens[bin] += flips.margin_tokens[bin];
@@ -347,13 +347,13 @@ QString RoutingFlipsPanel::csv() const {
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!now) continue;
     for (const FlipFrame& flips : flipsOf(*now)) {
-      for (int bin = 0; bin < FlipFrame::kMarginBins; ++bin) {
+      for (int bin = 0; bin < kHalfOctaves; ++bin) {
         const auto i = static_cast<std::size_t>(bin);
         if (flips.margin_tokens[i] == 0) continue;
         text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))),
                        rounding() ? "FP32 on the same weights" : "run A", now->step, flips.layer,
-                       digits(flips.flip_rate, 9), digits(flips.overlap, 9), digits(FlipFrame::edge(bin), 9),
-                       digits(FlipFrame::edge(bin + 1), 9), flips.margin_tokens[i], flips.margin_flipped[i]);
+                       digits(flips.flip_rate, 9), digits(flips.overlap, 9), digits(half_octave_edge(bin), 9),
+                       digits(half_octave_edge(bin + 1), 9), flips.margin_tokens[i], flips.margin_flipped[i]);
       }
     }
   }

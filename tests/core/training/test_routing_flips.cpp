@@ -19,7 +19,7 @@ TEST(RoutingFlips, CountsTokensWhoseSetDiffersByTheReferencesMargin) {
   ASSERT_EQ(flips.size(), 1u);
   EXPECT_FLOAT_EQ(flips[0].flip_rate, 3.0f / 5);
   EXPECT_FLOAT_EQ(flips[0].overlap, 7.0f / 10);
-  FlipFrame::MarginHistogram tokens{}, flipped{};
+  HalfOctaves tokens{}, flipped{};
   tokens[0] = 1;   // 1e-9 is below the first edge
   tokens[36] = 2;  // 0.25 = edge(36) and 0.3
   tokens[39] = 1;  // 2.5 is above the last
@@ -30,9 +30,9 @@ TEST(RoutingFlips, CountsTokensWhoseSetDiffersByTheReferencesMargin) {
 }
 
 TEST(RoutingFlips, EdgesAreTwoToAnOctave) {
-  EXPECT_EQ(FlipFrame::edge(40), 1);
-  EXPECT_EQ(FlipFrame::edge(36), 0.25f);
-  EXPECT_FLOAT_EQ(FlipFrame::edge(37), 0.25f * 1.41421356f);
+  EXPECT_EQ(half_octave_edge(40), 1);
+  EXPECT_EQ(half_octave_edge(36), 0.25f);
+  EXPECT_FLOAT_EQ(half_octave_edge(37), 0.25f * 1.41421356f);
 }
 
 TEST(RoutingFlips, LayersThatCannotBeComparedAreLeftOut) {
