@@ -16,6 +16,11 @@ struct OperandPlace {
   bool operator==(const OperandPlace&) const = default;
 };
 
-std::string place_text(const OperandPlace& place);  // "layer 3, experts w1, x forward"
+// "layer 3, experts w1, x forward"
+inline std::string place_text(const OperandPlace& place) {
+  const std::string layer = place.layer < 0 ? "" : "layer " + std::to_string(place.layer) + ", ";
+  return layer + gemm_class_name(place.gemm_class()) + ' ' + gemm_name(place.gemm) + ", " +
+         operand_name(place.operand) + ' ' + direction_name(place.direction);
+}
 
 }  // namespace moescope

@@ -11,7 +11,12 @@ struct Asset {
   std::string_view text;
 };
 std::span<const Asset> assets();
-std::string_view asset(std::string_view name);  // empty if there is no such asset
+// Empty if there is no such asset.
+inline std::string_view asset(std::string_view name) {
+  for (const Asset& candidate : assets())
+    if (candidate.name == name) return candidate.text;
+  return {};
+}
 
 // Style sheet of all pages that the program writes: colours and type of the window, as variables.
 inline std::string_view page_look() {
