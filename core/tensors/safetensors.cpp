@@ -1,6 +1,7 @@
 #include "core/tensors/safetensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -35,12 +36,6 @@ constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // approximate 
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-}
-
-// Returns nullopt if the type is not supported.
-std::optional<DType> parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
-  if (!value.is_string()) fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: a name");
-  return dtype_named(value.get_ref<const std::string&>());
 }
 
 std::string types_that_are_read() {
@@ -89,37 +84,29 @@ ByteRange parse_offsets(const std::string& path, const std::string& tensor, cons
   return range;
 }
 
-// An entry of the header: a tensor, or the bytes of a type that is not supported.
-struct ParsedEntry {
-  TensorView tensor;
-  bool skipped = false;
-};
-
-ParsedEntry parse_tensor(const std::string& path, const std::string& name, const Json& entry,
-                         std::span<const std::byte> data) {
+// Reads an entry of the header. A tensor whose type is not supported gets a note that says so.
+TensorView parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+                        std::span<const std::byte> data) {
   if (!entry.is_object()) fail_tensor(path, name, "entry is " + shown(entry) + "; allowed: an object");
   for (const char* key : {"dtype", "shape", "data_offsets"})
     if (!entry.contains(key)) fail_tensor(path, name, std::string("has no '") + key + "'");
-  ParsedEntry parsed;
-  TensorView& tensor = parsed.tensor;
-  tensor.name = name;
-  const std::optional<DType> dtype = parse_dtype(path, name, entry["dtype"]);
-  tensor.shape = parse_shape(path, name, entry["shape"]);
+  const Json& type = entry["dtype"];
+  if (!type.is_string()) fail_tensor(path, name, "dtype is " + shown(type) + "; allowed: a name");
+  const std::optional<DType> dtype = dtype_named(type.get_ref<const std::string&>());
+  TensorView tensor{name, dtype.value_or(DType::u8), parse_shape(path, name, entry["shape"]), {}};
   const ByteRange range = parse_offsets(path, name, entry["data_offsets"], data.size());
   const std::size_t found = range.end - range.begin;
   tensor.bytes = data.subspan(range.begin, found);
   if (!dtype) {
-    parsed.skipped = true;
-    tensor.note = "dtype is " + shown(entry["dtype"]) + ", which is not read here; read are " + types_that_are_read();
-    return parsed;
+    tensor.note = "dtype is " + shown(type) + ", which is not read here; read are " + types_that_are_read();
+    return tensor;
   }
-  tensor.dtype = *dtype;
   const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
   if (found != expected)
     fail_tensor(path, name,
                 "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(tensor.shape) +
                     " of " + dtype_name(tensor.dtype) + " needs " + std::to_string(expected));
-  return parsed;
+  return tensor;
 }
 
 // Passes on the members of the header one by one, so that a header of a million tensors is never in memory as a whole.
@@ -209,11 +196,6 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   std::vector<std::string> keys_;  // keys of the current values in objects of `open_`
 };
 
-void read_header(const std::string& path, std::string_view text, HeaderReader::Take take) {
-  HeaderReader reader(path, text, std::move(take));
-  Json::sax_parse(text.begin(), text.end(), &reader);
-}
-
 std::map<std::string, std::string> parse_metadata(const std::string& path, const Json& value) {
   if (!value.is_object()) fail(path, "__metadata__ is " + shown(value) + "; allowed: an object of strings");
   std::map<std::string, std::string> metadata;
@@ -224,23 +206,21 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   return metadata;
 }
 
-[[noreturn]] void fail_named_twice(const std::string& path, const std::string& name) {
-  fail(path, "header names tensor '" + name + "' twice; allowed: once");
-}
-
 // A part of the data that a member of the header names.
 struct NamedBytes {
   std::span<const std::byte> bytes;
   std::string_view name;
 };
 
+// By which tensors and other parts are ordered.
+auto place_in_file(const auto& part) {
+  return std::tuple(part.bytes.data(), part.bytes.data() + part.bytes.size(), std::string_view(part.name));
+}
+
 // The format demands that tensors fill the data without overlap and without gaps.
-void check_coverage(const MappedTensors& file, std::vector<NamedBytes> skipped, std::span<const std::byte> data) {
-  std::vector<NamedBytes>& parts = skipped;
+void check_coverage(const MappedTensors& file, std::vector<NamedBytes> parts, std::span<const std::byte> data) {
   for (const TensorView& tensor : file.tensors) parts.push_back({tensor.bytes, tensor.name});
-  std::ranges::sort(parts, {}, [](const NamedBytes& part) {
-    return std::tuple(part.bytes.data(), part.bytes.data() + part.bytes.size(), part.name);
-  });
+  std::ranges::sort(parts, {}, place_in_file<NamedBytes>);
   std::size_t end = 0;
   std::string_view previous;
   for (const NamedBytes& part : parts) {
@@ -258,60 +238,42 @@ void check_coverage(const MappedTensors& file, std::vector<NamedBytes> skipped, 
                         std::to_string(data.size()) + "; allowed: the same");
 }
 
-std::uint64_t little_endian_u64(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) value = value << 8 | static_cast<std::uint64_t>(bytes[i]);
-  return value;
-}
-
-void parse_safetensors(MappedTensors& file) {
-  const std::string& path = file.path;
-  const std::size_t bytes = file.bytes;
-  std::vector<TensorView>& tensors = file.tensors;
-  if (bytes < kPrefixBytes)
-    fail(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
-  const std::string prefix = file.copied(0, kPrefixBytes);
-  const std::uint64_t header_bytes = little_endian_u64(std::as_bytes(std::span(prefix)));
-  const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
-  if (header_bytes > allowed)
-    fail(path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
-                   (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
-  const std::string text = file.copied(kPrefixBytes, header_bytes);
-  const std::span<const std::byte> payload =
-      std::span<const std::byte>(file.data, bytes).subspan(kPrefixBytes + header_bytes);
-
-  bool has_metadata = false;
-  std::vector<std::span<const std::byte>> skipped;
-  read_header(path, text, [&](const std::string& name, const Json& entry) {
-    if (name != kMetadataKey) {
-      ParsedEntry parsed = parse_tensor(path, name, entry, payload);
-      if (!parsed.skipped) return file.add(std::move(parsed.tensor));
-      skipped.push_back(parsed.tensor.bytes);
-      return file.skip(name, std::move(parsed.tensor.note));
-    }
-    if (std::exchange(has_metadata, true)) fail_named_twice(path, name);
-    file.metadata = parse_metadata(path, entry);
-  });
-  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
-    const std::byte *a_end = a.bytes.data() + a.bytes.size(), *b_end = b.bytes.data() + b.bytes.size();
-    return std::tuple(a.bytes.data(), a_end, std::string_view(a.name)) <
-           std::tuple(b.bytes.data(), b_end, std::string_view(b.name));
-  });
-  file.index_names();
-  std::vector<NamedBytes> named;
-  for (std::size_t i = 0; i < skipped.size(); ++i) named.push_back({skipped[i], file.skipped[i].name});
-  check_coverage(file, std::move(named), payload);
-}
-
 }  // namespace
 
 std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
   auto file = std::make_shared<MappedTensors>(path);
-  parse_safetensors(*file);
+  const std::size_t bytes = file->bytes;
+  if (bytes < kPrefixBytes)
+    fail(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
+  std::uint64_t header_bytes = 0;  // little-endian, as processors are
+  std::memcpy(&header_bytes, file->copied(0, kPrefixBytes).data(), kPrefixBytes);
+  const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
+  if (header_bytes > allowed)
+    fail(path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
+                   (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
+  const std::string text = file->copied(kPrefixBytes, header_bytes);
+  const auto payload = std::span<const std::byte>(file->data, bytes).subspan(kPrefixBytes + header_bytes);
+
+  bool has_metadata = false;
+  std::vector<std::span<const std::byte>> skipped;
+  HeaderReader reader(path, text, [&](const std::string& name, const Json& entry) {
+    if (name != kMetadataKey) {
+      TensorView tensor = parse_tensor(path, name, entry, payload);
+      if (tensor.note.empty()) return file->add(std::move(tensor));
+      skipped.push_back(tensor.bytes);
+      return file->skip(name, std::move(tensor.note));
+    }
+    if (std::exchange(has_metadata, true)) fail(path, "header names tensor '" + name + "' twice; allowed: once");
+    file->metadata = parse_metadata(path, entry);
+  });
+  Json::sax_parse(text.begin(), text.end(), &reader);
+  std::ranges::sort(file->tensors, {}, place_in_file<TensorView>);
+  file->index_names();
+  std::vector<NamedBytes> named;
+  for (std::size_t i = 0; i < skipped.size(); ++i) named.push_back({skipped[i], file->skipped[i].name});
+  check_coverage(*file, std::move(named), payload);
   return file;
 }
-
-SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(read_safetensors(path)) {}
 
 SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
@@ -331,9 +293,7 @@ SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');  // aligns the data
   const std::uint64_t length = text.size();
-  char prefix[kPrefixBytes];
-  for (std::size_t i = 0; i < kPrefixBytes; ++i) prefix[i] = static_cast<char>(length >> (8 * i));
-  file_.write({prefix, kPrefixBytes});
+  file_.write({reinterpret_cast<const char*>(&length), kPrefixBytes});
   file_.write(text);
 }
 

@@ -19,7 +19,7 @@ namespace moescope {
 std::shared_ptr<MappedTensors> read_safetensors(const std::string& path);
 class SafetensorsFile : public TensorFile {
  public:
-  explicit SafetensorsFile(const std::string& path);
+  explicit SafetensorsFile(const std::string& path) : TensorFile(read_safetensors(path)) {}
 };
 
 struct TensorSpec {
