@@ -264,13 +264,13 @@ class Collector {
     const auto storage = torch_storage(*arguments[0]);
     if (!storage) throw SkippedTensor("has no storage");
     const std::string_view type = dtype_name_given.empty() ? storage->type : dtype_name_given;
-    const auto dtype = torch_type(type);
-    if (!dtype)
+    const TorchType* known = find_type(type);
+    if (!known || !known->read_as)
       throw SkippedTensor("has the type " + printable(std::string(type.substr(0, 100))) + ", which is not read");
     const PickleValue& metadata = *arguments[arguments.size() > 7 ? 7 : arguments.size() - 1];
     if (metadata.kind == Kind::dict && is_set(attribute(metadata, "neg")))
       throw SkippedTensor("is a negated view; save tensor.resolve_neg()");
-    TensorView tensor{{}, *dtype, numbers(*arguments[2]), {}};
+    TensorView tensor{{}, *known->read_as, numbers(*arguments[2]), {}};
     tensor.strides = numbers(*arguments[3]);
     tensor.big_endian = big_endian_;
     if (tensor.strides.size() != tensor.shape.size()) throw SkippedTensor("has other strides than sizes");
@@ -375,11 +375,6 @@ std::optional<TorchStorage> torch_storage(const PickleValue& id) {
     storage.first_element = static_cast<std::size_t>(first);
   }
   return storage;
-}
-
-std::optional<DType> torch_type(std::string_view name) {
-  const TorchType* type = find_type(name);
-  return type ? type->read_as : std::nullopt;
 }
 
 std::optional<std::size_t> torch_type_bytes(std::string_view name) {

@@ -21,8 +21,8 @@ struct TorchStorage {
 };
 std::optional<TorchStorage> torch_storage(const PickleValue& id);  // nullopt if it is not a storage
 
-std::optional<DType> torch_type(std::string_view name);              // for names such as "FloatStorage" and "float32"
-std::optional<std::size_t> torch_type_bytes(std::string_view name);  // also for types that are skipped
+// Of names such as "FloatStorage" and "float32", also of types that are skipped.
+std::optional<std::size_t> torch_type_bytes(std::string_view name);
 
 struct TorchBytes {
   std::span<const std::byte> bytes;
