@@ -117,17 +117,14 @@ std::string name_beside(const std::string& folder, const std::string& other) {
   return (above / name_of(folder)).string();
 }
 
-TextBatches batches_of(const CheckpointPair::Source& of, const CheckpointPair::Source& other, const PairedTexts& how) {
-  return {.source = of.folder,
+TextBatches batches_of(int run, const CheckpointPair::Source& of, const CheckpointPair::Source& other,
+                       const PairedTexts& how) {
+  return {.run = run,
+          .source = of.folder,
           .texts = how.texts,
           .sequences = 1,
           .run_name = name_beside(of.folder, other.folder),
           .tokenizer = how.tokenizer};
-}
-
-TextBatches as_b(TextBatches batches) {
-  batches.run = 1;
-  return batches;
 }
 
 }  // namespace
@@ -142,7 +139,7 @@ void require_same_tokenizer(const std::string& folder_a, const std::string& fold
 
 CheckpointPair::CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts,
                                const PairedTexts& how)
-    : a_(a.model, texts, batches_of(a, b, how)), b_(b.model, texts, as_b(batches_of(b, a, how))) {}
+    : a_(a.model, texts, batches_of(0, a, b, how)), b_(b.model, texts, batches_of(1, b, a, how)) {}
 
 CheckpointPair::Frames CheckpointPair::step() {
   const std::vector<std::int32_t> ids = a_.next_ids();
