@@ -56,11 +56,6 @@ void JsonFields::order() {
 }
 
 const JsonValue* JsonFields::find(std::string_view key) const {
-  constexpr std::size_t kFew = 16;  // a linear search is faster up to here: most keys differ in length
-  if (fields_.size() <= kFew) {
-    const auto found = std::ranges::find(fields_, key, &Field::key);
-    return found != fields_.end() ? &found->value : nullptr;
-  }
   const auto found = std::ranges::lower_bound(fields_, key, {}, &Field::key);
   return found != fields_.end() && found->key == key ? &found->value : nullptr;
 }
