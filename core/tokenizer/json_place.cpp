@@ -22,18 +22,6 @@ void JsonPlace::fail(const std::string& why) const {
   throw Unreadable((key_.empty() ? "" : key_ + ": ") + why);
 }
 
-simdjson::dom::object JsonPlace::object() const {
-  simdjson::dom::object object;
-  if (value_.get(object)) fail("is not an object");
-  return object;
-}
-
-simdjson::dom::array JsonPlace::list() const {
-  simdjson::dom::array list;
-  if (value_.get(list)) fail("is not a list");
-  return list;
-}
-
 std::optional<JsonPlace> JsonPlace::find(const char* key) const {
   JsonValue value;
   if (object().at_key(key).get(value) || value.is_null()) return std::nullopt;
@@ -54,18 +42,6 @@ std::vector<JsonPlace> JsonPlace::items(std::size_t most) const {
   return items;
 }
 
-std::string_view JsonPlace::text() const {
-  std::string_view text;
-  if (value_.get(text)) fail("is not a text");
-  return text;
-}
-
-bool JsonPlace::flag() const {
-  bool flag = false;
-  if (value_.get(flag)) fail("is neither true nor false");
-  return flag;
-}
-
 bool JsonPlace::flag(const char* key, bool otherwise) const {
   const auto found = find(key);
   return found ? found->flag() : otherwise;
@@ -76,12 +52,6 @@ std::int64_t JsonPlace::whole(std::int64_t lowest, std::int64_t highest) const {
   if (value_.get(whole) || whole < lowest || whole > highest)
     fail("is not a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
   return whole;
-}
-
-double JsonPlace::number() const {
-  double number = 0;
-  if (value_.get(number)) fail("is not a number");
-  return number;
 }
 
 std::size_t JsonPlace::one_of(std::initializer_list<const char*> names) const {

@@ -21,14 +21,14 @@ class JsonPlace {
   JsonPlace at(const char* key) const;                   // of an object; throws if it is missing
   std::optional<JsonPlace> find(const char* key) const;  // nullopt if it is missing or null
   std::vector<JsonPlace> items(std::size_t most) const;  // items of a list
-  simdjson::dom::object object() const;
-  simdjson::dom::array list() const;
+  simdjson::dom::object object() const { return get<simdjson::dom::object>("is not an object"); }
+  simdjson::dom::array list() const { return get<simdjson::dom::array>("is not a list"); }
 
-  std::string_view text() const;
-  bool flag() const;
+  std::string_view text() const { return get<std::string_view>("is not a text"); }
+  bool flag() const { return get<bool>("is neither true nor false"); }
   bool flag(const char* key, bool otherwise) const;  // value of the object's field; `otherwise` if it is missing
   std::int64_t whole(std::int64_t lowest, std::int64_t highest) const;
-  double number() const;
+  double number() const { return get<double>("is not a number"); }
   // Returns the index in `names` of the text; throws an error with all names if it is none of them.
   std::size_t one_of(std::initializer_list<const char*> names) const;
 
@@ -37,6 +37,12 @@ class JsonPlace {
   JsonValue value() const { return value_; }
 
  private:
+  template <class T>
+  T get(const char* why_not) const {
+    T found{};
+    if (value_.get(found)) fail(why_not);
+    return found;
+  }
   JsonValue value_;
   std::string key_;
 };
