@@ -122,6 +122,15 @@ std::optional<JsonPlace> find_part(const JsonFields& file, const char* key) {
   return value ? std::optional(JsonPlace(*value, key)) : std::nullopt;
 }
 
+// Puts a name before the errors of what is done.
+auto with_name(const std::string& name, const auto& act) {
+  try {
+    return act();
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(name + ": " + error.what());
+  }
+}
+
 template <class Part>
 Part read_part(const JsonFields& file, const char* key, Part (*read)(const JsonPlace&)) {
   const auto place = find_part(file, key);
@@ -200,26 +209,15 @@ struct Tokenizer::Parts {
     const auto token = model->vocabulary().token(id);
     return token ? std::optional(std::string(*token)) : std::nullopt;
   }
-
-  template <class Do>
-  auto with_name(Do act) const {
-    try {
-      return act();
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error(name + ": " + error.what());
-    }
-  }
 };
 
 Tokenizer::Tokenizer(const std::string& path) : Tokenizer(read_file(path, kMostFileBytes, "tokenizer"), path) {}
 
 Tokenizer::Tokenizer(std::string_view json, const std::string& name) {
-  try {
+  parts_ = with_name(name, [&] {
     JsonLines parser;
-    parts_ = std::make_unique<Parts>(parser.parse(json), name);
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(name + ": " + error.what());
-  }
+    return std::make_unique<Parts>(parser.parse(json), name);
+  });
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -227,7 +225,7 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokenUse use) const {
-  return parts_->with_name([&] {
+  return with_name(parts_->name, [&] {
     std::vector<TokenId> ids = parts_->ids_of(valid_utf8(text));
     if (use == SpecialTokenUse::without) return ids;
     ids.insert(ids.begin(), parts_->around.before.begin(), parts_->around.before.end());
@@ -237,7 +235,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokenU
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, SpecialTokenUse use) const {
-  return parts_->with_name([&] {
+  return with_name(parts_->name, [&] {
     std::vector<std::string> tokens;
     for (const TokenId id : ids) {
       const AddedToken* added = parts_->added.find(id);
