@@ -1,6 +1,7 @@
 #include "core/checkpoints/checkpoint_config.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 
 #include "core/checkpoints/config_keys.h"
@@ -128,24 +129,32 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
   }
 }
 
+// Which layers are of the second kind in a list of the kinds of all layers; empty: there is none.
+std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const char* key,
+                             const std::array<std::string, 2>& kinds) {
+  const Json* list = keys.find({key});
+  if (!list) return {};
+  if (!list->is_array() || list->size() != c.layers.size())
+    keys.fail(key, "is not a list of " + std::to_string(c.layers.size()) + " layers");
+  std::vector<bool> second;
+  for (const Json& kind : *list) {
+    if (kind != kinds[0] && kind != kinds[1])
+      keys.fail(key, "has " + printable(kind.dump(-1, ' ', true)) + "; allowed: " + kinds[0] + ", " + kinds[1]);
+    second.push_back(kind == kinds[1]);
+  }
+  return second;
+}
+
 // Every layer, sliding or not, as layer_types says; else `sliding(layer)` of those that see a window.
 void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& sliding) {
   const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
-  const Json* types = keys.find({"layer_types"});
-  if (types && (!types->is_array() || types->size() != c.layers.size()))
-    keys.fail("layer_types", "is not a list of " + std::to_string(c.layers.size()) + " layers");
+  const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
-    bool slides = used && window > 0 && sliding(i);
-    if (types) {
-      const Json& type = (*types)[i];
-      if (type != "full_attention" && type != "sliding_attention")
-        keys.fail("layer_types",
-                  "has " + printable(type.dump(-1, ' ', true)) + "; allowed: full_attention, sliding_attention");
-      slides = type == "sliding_attention";
-      if (slides && window == 0) keys.fail("sliding_window", "is missing, and 'layer_types' has sliding_attention");
-    }
-    c.layers[i].sliding = slides;
-    c.layers[i].window = slides ? window : 0;
+    CheckpointLayer& layer = c.layers[i];
+    layer.sliding = slide.empty() ? used && window > 0 && sliding(i) : slide[i];
+    if (layer.sliding && window == 0)
+      keys.fail("sliding_window", "is missing, and 'layer_types' has sliding_attention");
+    layer.window = layer.sliding ? window : 0;
   }
 }
 
@@ -186,24 +195,6 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
     if (!layer.is_number_integer() || layer.get<double>() < 0) keys.fail("mlp_only_layers", "is not a list of layers");
     if (layer.get<double>() < static_cast<double>(c.layers.size())) c.layers[layer.get<std::size_t>()].moe = false;
   }
-}
-
-// A list of the kinds of all layers, where there is one.
-void read_layer_kinds(ConfigKeys& keys, CheckpointConfig& c) {
-  const Json* kinds = keys.find({"mlp_layer_types"});
-  if (!kinds) return;
-  if (!kinds->is_array() || kinds->size() != c.layers.size())
-    keys.fail("mlp_layer_types", "is not a list of " + std::to_string(c.layers.size()) + " layers");
-  for (std::size_t i = 0; i < c.layers.size(); ++i) {
-    const Json& kind = (*kinds)[i];
-    if (kind != "dense" && kind != "sparse")
-      keys.fail("mlp_layer_types", "has " + printable(kind.dump(-1, ' ', true)) + "; allowed: dense, sparse");
-    c.layers[i].moe = kind == "sparse";
-  }
-}
-
-void read_qwen_window(ConfigKeys& keys, CheckpointConfig& c, const auto& sliding) {
-  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false), sliding);
 }
 
 void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
@@ -293,7 +284,8 @@ void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
   const int below = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
-  read_qwen_window(keys, c, [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
+  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false),
+               [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
   c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMostWidth);
   c.shared_gate = true;
@@ -308,7 +300,7 @@ void read_qwen3_moe(ConfigKeys& keys, CheckpointConfig& c) {
   read_experts(keys, c, {"moe_intermediate_size"});
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
-  read_qwen_window(keys, c, [](std::size_t) { return true; });
+  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false), [](std::size_t) { return true; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
   c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
 }
@@ -417,7 +409,8 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
   c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);
   row.read(keys, c);
-  read_layer_kinds(keys, c);
+  const std::vector<bool> sparse = read_kinds(keys, c, "mlp_layer_types", {"dense", "sparse"});
+  for (std::size_t i = 0; i < sparse.size(); ++i) c.layers[i].moe = sparse[i];
   // All layers of the others have experts.
   if (c.dense_width == 0)
     for (CheckpointLayer& layer : c.layers) layer.moe = true;
