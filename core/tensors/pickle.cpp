@@ -36,7 +36,7 @@ class Machine {
 
  private:
   void step(unsigned char opcode);
-  bool step_on_values(unsigned char opcode);
+  void step_on_values(unsigned char opcode);
 
   std::string_view take(std::size_t count) {
     if (count > bytes_.size() - at_) fail("ends too early");
@@ -214,97 +214,77 @@ void Machine::step(unsigned char opcode) {
       return push(make_text(Kind::global, module, line()));
     }
     default:
-      if (!step_on_values(opcode)) fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
+      step_on_values(opcode);
   }
 }
 
-bool Machine::step_on_values(unsigned char opcode) {
+void Machine::step_on_values(unsigned char opcode) {
   switch (opcode) {
     case '}':  // EMPTY_DICT
-      push(make(Kind::dict));
-      return true;
+      return push(make(Kind::dict));
     case ']':   // EMPTY_LIST
     case ')':   // EMPTY_TUPLE
     case 0x8f:  // EMPTY_SET
-      push(make(Kind::list));
-      return true;
+      return push(make(Kind::list));
     case '(':  // MARK
-      mark();
-      return true;
+      return mark();
     case 't':   // TUPLE
     case 'l':   // LIST
     case 0x91:  // FROZENSET
-      push(make_list(Kind::list, pop_to_mark()));
-      return true;
+      return push(make_list(Kind::list, pop_to_mark()));
     case 'd':  // DICT
-      push(make_list(Kind::dict, pop_to_mark()));
-      return true;
+      return push(make_list(Kind::dict, pop_to_mark()));
     case 0x85:  // TUPLE1, 2, 3
     case 0x86:
     case 0x87:
-      push_tuple(opcode - 0x84);
-      return true;
+      return push_tuple(opcode - 0x84);
     case 'a': {  // APPEND
       std::vector<PicklePtr> item = {pop()};
-      extend(item);
-      return true;
+      return extend(item);
     }
     case 's': {  // SETITEM
       PicklePtr value = pop();
       std::vector<PicklePtr> pair = {pop(), value};
-      extend(pair);
-      return true;
+      return extend(pair);
     }
     case 'e':   // APPENDS
     case 'u':   // SETITEMS
     case 0x90:  // ADDITEMS
-      extend(pop_to_mark());
-      return true;
+      return extend(pop_to_mark());
     case 'q':  // BINPUT
-      remember(number(1));
-      return true;
+      return remember(number(1));
     case 'r':  // LONG_BINPUT
-      remember(number(4));
-      return true;
+      return remember(number(4));
     case 0x94:  // MEMOIZE
-      remember(memo_.size());
-      return true;
+      return remember(memo_.size());
     case 'h':  // BINGET
-      recall(number(1));
-      return true;
+      return recall(number(1));
     case 'j':  // LONG_BINGET
-      recall(number(4));
-      return true;
+      return recall(number(4));
     case '0':  // POP
       pop();
-      return true;
+      return;
     case '1':  // POP_MARK
       pop_to_mark();
-      return true;
+      return;
     case '2':  // DUP
-      push(&top());
-      return true;
+      return push(&top());
     case 0x93: {  // STACK_GLOBAL
       const PicklePtr name = pop(), module = pop();
-      push(make_text(Kind::global, module->text, name->text));
-      return true;
+      return push(make_text(Kind::global, module->text, name->text));
     }
     case 'Q':  // BINPERSID
-      push(make_list(Kind::storage, {pop()}));
-      return true;
+      return push(make_list(Kind::storage, {pop()}));
     case 'R':   // REDUCE
     case 0x81:  // NEWOBJ
-      call();
-      return true;
+      return call();
     case 0x92:  // NEWOBJ_EX: the last arguments are named
       pop();
-      call();
-      return true;
+      return call();
     case 'b':  // BUILD
-      build();
-      return true;
+      return build();
     default:
-      return false;
+      fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
   }
 }
 
