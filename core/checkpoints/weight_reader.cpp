@@ -23,7 +23,6 @@ const TensorView& WeightReader::find(const std::string& name, const std::vector<
   if (!tensor.floating()) fail(tensor, "holds " + tensor.type_text() + "; allowed: floating-point numbers");
   parameters_ += tensor.elements();
   bytes_ += tensor.bytes.size();
-  ++tensors_;
   return tensor;
 }
 

@@ -34,7 +34,6 @@ class WeightReader {
 
   std::size_t parameters() const { return parameters_; }
   std::size_t bytes() const { return bytes_; }  // as they are stored
-  std::size_t tensors() const { return tensors_; }
 
  private:
   const TensorView& find(const std::string& name, const std::vector<Index>& shape);
@@ -44,7 +43,7 @@ class WeightReader {
   LostPages lost_;
   Arithmetic arithmetic_;  // of linear layers and stacks
   const OperandRounding* rounding_ = nullptr;
-  std::size_t parameters_ = 0, bytes_ = 0, tensors_ = 0;
+  std::size_t parameters_ = 0, bytes_ = 0;
 };
 
 }  // namespace moescope
