@@ -49,7 +49,7 @@ bool runPair(const CheckpointTexts& request, const QString& out, const std::func
   const Tokenizer tokenizer = tokenizerOf(request.folder);
   const TextSources sources = sourcesOf(request);
   const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
-  CheckpointPair pair({a, folders[0]}, {b, folders[1]}, texts, {sources, &tokenizer});
+  CheckpointPair pair({a, folders[0]}, {b, folders[1]}, texts, sources, &tokenizer);
   bool goes_on = true;
   pair.set_weights(weight_difference(a, b, [&](double share) { return goes_on = progress(kShareOfWeights * share); }));
   RecordingWriter writer(out.toStdString(), Durable::when_finished);

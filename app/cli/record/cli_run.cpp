@@ -280,7 +280,7 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const std::ve
               const Tokenizer* tokenizer) {
   require_same_tokenizer(command.folder, command.with);
   const CheckpointModel b(command.with, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
-  CheckpointPair pair({a, command.folder}, {b, command.with}, texts, {command.texts, tokenizer});
+  CheckpointPair pair({a, command.folder}, {b, command.with}, texts, command.texts, tokenizer);
   pair.set_weights(weight_difference(a, b, [](double) { return true; }));
   std::printf("A: %s\nB: %s\n%s\n", printable(command.folder).c_str(), printable(command.with).c_str(),
               pair.weights().text().c_str());

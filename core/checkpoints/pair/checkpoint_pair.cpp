@@ -117,14 +117,14 @@ std::string name_beside(const std::string& folder, const std::string& other) {
   return (above / name_of(folder)).string();
 }
 
-TextBatches batches_of(int run, const CheckpointPair::Source& of, const CheckpointPair::Source& other,
-                       const PairedTexts& how) {
+TextBatches batches_of(int run, const std::string& folder, const std::string& other, const TextSources& sources,
+                       const Tokenizer* tokenizer) {
   return {.run = run,
-          .source = of.folder,
-          .texts = how.texts,
+          .source = folder,
+          .texts = sources,
           .sequences = 1,
-          .run_name = name_beside(of.folder, other.folder),
-          .tokenizer = how.tokenizer};
+          .run_name = name_beside(folder, other),
+          .tokenizer = tokenizer};
 }
 
 }  // namespace
@@ -138,8 +138,9 @@ void require_same_tokenizer(const std::string& folder_a, const std::string& fold
 }
 
 CheckpointPair::CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts,
-                               const PairedTexts& how)
-    : a_(a.model, texts, batches_of(0, a, b, how)), b_(b.model, texts, batches_of(1, b, a, how)) {}
+                               const TextSources& sources, const Tokenizer* tokenizer)
+    : a_(a.model, texts, batches_of(0, a.folder, b.folder, sources, tokenizer)),
+      b_(b.model, texts, batches_of(1, b.folder, a.folder, sources, tokenizer)) {}
 
 CheckpointPair::Frames CheckpointPair::step() {
   const std::vector<std::int32_t> ids = a_.next_ids();

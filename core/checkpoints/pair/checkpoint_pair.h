@@ -20,20 +20,17 @@ namespace moescope {
 // Does nothing if a folder has none.
 void require_same_tokenizer(const std::string& folder_a, const std::string& folder_b);
 
-struct PairedTexts {
-  TextSources texts = {};  // for the settings; their length is that of a piece, at most
-  const Tokenizer* tokenizer = nullptr;
-};
-
 class CheckpointPair {
  public:
   // Sources and names are A's and B's; equal names get the names of the folders above. The references must outlive it.
-  // Throws std::runtime_error: no text has two tokens.
+  // `sources`: for the settings; their length is that of a piece, at most. Throws std::runtime_error: no text has two
+  // tokens.
   struct Source {
     const CheckpointModel& model;
     std::string folder;
   };
-  CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts, const PairedTexts& how);
+  CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts, const TextSources& sources,
+                 const Tokenizer* tokenizer);
 
   const CheckpointRun& a() const { return a_; }
   const CheckpointRun& b() const { return b_; }

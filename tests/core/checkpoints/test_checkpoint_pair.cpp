@@ -47,7 +47,7 @@ Ran run_pair(const SmallCheckpoint& a, const SmallCheckpoint& b) {
   TextSources sources;
   sources.length = 16;
   sources.token_ids = {"a.txt", "b.txt"};
-  CheckpointPair pair({of_a, a.path()}, {of_b, b.path()}, both, {sources, nullptr});
+  CheckpointPair pair({of_a, a.path()}, {of_b, b.path()}, both, sources, nullptr);
   pair.set_weights(weight_difference(of_a, of_b, [](double) { return true; }));
   Ran ran{.frames = {},
           .weights = pair.weights(),
