@@ -27,7 +27,7 @@ constexpr std::size_t kFirstBytes = 16;
 constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
 constexpr std::size_t kMostFilesLookedAt = 100'000;
 
-std::shared_ptr<MappedTensors> read_zip(const std::string& path, const TensorOptions& options) {
+std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<DType> bytes_are) {
   auto file = std::make_shared<MappedTensors>(path);
   ZipArchive archive(*file);
   if (is_torch_archive(archive)) {
@@ -36,21 +36,21 @@ std::shared_ptr<MappedTensors> read_zip(const std::string& path, const TensorOpt
     const auto is_array = [](const ZipEntry& entry) { return entry.name.ends_with(".npy"); };
     if (std::ranges::none_of(archive.entries(), is_array))
       file->fail("is a zip archive without data.pkl and without .npy: neither torch.save nor numpy.savez wrote it");
-    read_npz(*file, archive, options.bytes_are);
+    read_npz(*file, archive, bytes_are);
     file->index_names();
   }
   return file;
 }
 
-std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, const TensorOptions& options) {
+std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std::optional<DType> bytes_are) {
   std::string bytes(kFirstBytes, '\0');
   bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
   if (begins_like_npy(bytes)) {
-    auto file = read_npy(path, options.bytes_are);
+    auto file = read_npy(path, bytes_are);
     file->index_names();
     return file;
   }
-  if (begins_like_zip(bytes)) return read_zip(path, options);
+  if (begins_like_zip(bytes)) return read_zip(path, bytes_are);
   // A header of safetensors with 128 to 133 + 256 n bytes has an equal beginning, but an opening brace follows its
   // length.
   const bool may_be_safetensors = bytes.size() > 8 && bytes[8] == '{';
@@ -106,7 +106,7 @@ FolderFiles files_in(const fs::path& folder) {
 }
 
 std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::path& folder,
-                                           const std::vector<std::string>& names, const TensorOptions& options) {
+                                           const std::vector<std::string>& names, std::optional<DType> bytes_are) {
   auto all = std::make_shared<MappedTensors>();
   all->path = path;
   for (const std::string& name : names) {
@@ -114,7 +114,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
       all->skip(name, "is a file of the checkpoint that is not there");
       continue;
     }
-    const auto shard = read_file_of_tensors((folder / name).string(), options);
+    const auto shard = read_file_of_tensors((folder / name).string(), bytes_are);
     for (TensorView& tensor : shard->tensors) all->add(std::move(tensor));
     for (SkippedEntry& entry : shard->skipped) all->skip(std::move(entry.name), std::move(entry.why));
     shard->tensors.clear();
@@ -126,20 +126,20 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
   return all;
 }
 
-std::shared_ptr<MappedTensors> read_index(const std::string& path, const TensorOptions& options) {
+std::shared_ptr<MappedTensors> read_index(const std::string& path, std::optional<DType> bytes_are) {
   const std::set<std::string> files = files_of_index(path);
-  return read_shards(path, fs::path(path).parent_path(), {files.begin(), files.end()}, options);
+  return read_shards(path, fs::path(path).parent_path(), {files.begin(), files.end()}, bytes_are);
 }
 
-std::shared_ptr<MappedTensors> read_folder(const std::string& path, const TensorOptions& options) {
+std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optional<DType> bytes_are) {
   const FolderFiles found = files_in(path);
   if (found.indices.size() > 1)
     throw std::runtime_error(path + ": holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
                              printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
                              "'; open the one that is meant");
-  if (!found.indices.empty()) return read_index((fs::path(path) / found.indices.front()).string(), options);
+  if (!found.indices.empty()) return read_index((fs::path(path) / found.indices.front()).string(), bytes_are);
   if (found.tensors.empty()) throw std::runtime_error(path + ": is a folder without .safetensors in it");
-  return read_shards(path, path, found.tensors, options);
+  return read_shards(path, path, found.tensors, bytes_are);
 }
 
 // Returns the tile of FP8 weights from the config.json in their folder; DeepSeek's tile if it does not say.
@@ -176,11 +176,11 @@ bool is_checkpoint_folder(const std::string& path) {
   return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.others));
 }
 
-TensorFile open_tensors(const std::string& path, const TensorOptions& options) {
+TensorFile open_tensors(const std::string& path, std::optional<DType> bytes_are) {
   std::error_code error;
-  const auto file = fs::is_directory(path, error) ? read_folder(path, options)
-                    : is_checkpoint_index(path)   ? read_index(path, options)
-                                                  : read_file_of_tensors(path, options);
+  const auto file = fs::is_directory(path, error) ? read_folder(path, bytes_are)
+                    : is_checkpoint_index(path)   ? read_index(path, bytes_are)
+                                                  : read_file_of_tensors(path, bytes_are);
   join_scales(*file, tile_beside(path));
   return TensorFile(file);
 }

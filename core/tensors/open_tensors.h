@@ -20,14 +20,11 @@ struct UntypedArray : std::runtime_error {
   std::size_t bits;  // bits of a value
 };
 
-struct TensorOptions {
-  std::optional<DType> bytes_are;  // type of such arrays, if they have as many bits
-};
-
 // Opens a file of tensors. Codes with scales in other tensors are read as weights (code_scales.h). `path` may be an
 // index that names the files of a checkpoint (model.safetensors.index.json), or a folder: its index, or else all
-// .safetensors in it. Throws std::runtime_error or UntypedArray "PATH: ..." with the reason and what is allowed.
-TensorFile open_tensors(const std::string& path, const TensorOptions& options = {});
+// .safetensors in it. `bytes_are`: type of arrays without one, if they have as many bits. Throws std::runtime_error or
+// UntypedArray "PATH: ..." with the reason and what is allowed.
+TensorFile open_tensors(const std::string& path, std::optional<DType> bytes_are = {});
 
 // True if these are the first bytes of a NumPy array, or of a zip archive as torch.save writes it.
 bool begins_like_npy(std::string_view bytes);

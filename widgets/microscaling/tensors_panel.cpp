@@ -192,14 +192,14 @@ void TensorsPanel::showError(const QString& error) {
   filter_->setVisible(view_->isVisibleTo(this));
 }
 
-bool TensorsPanel::openFile(const QString& path, const TensorOptions& options) {
+bool TensorsPanel::openFile(const QString& path, std::optional<DType> bytesAre) {
   cancel();
   ++generation_;
   std::vector<TensorEntry> entries;
   QString error;
   std::size_t untyped_bits = 0;
   try {
-    const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString(), options));
+    const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString(), bytesAre));
     for (const SkippedEntry& skipped : file->skipped()) untyped_bits = std::max(untyped_bits, skipped.untyped_bits);
     entries = entriesOf(file);
     if (entries.empty()) error = QString("%1 holds no tensors").arg(path);

@@ -22,7 +22,7 @@ class TensorsPanel : public Panel {
   explicit TensorsPanel(Selection* selection, QWidget* parent = nullptr);
 
   // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
-  bool openFile(const QString& path, const TensorOptions& options = {});
+  bool openFile(const QString& path, std::optional<DType> bytesAre = {});
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
   void removeTensor(const QString& name);  // removes the tensor of this name, if there is one
