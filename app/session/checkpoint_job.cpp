@@ -111,7 +111,7 @@ QString describeCheckpoint(const QString& folder) {
              "%1: %2 layers, %3 with %4 experts, top %5\n"
              "%6 parameters, %7 on disk; %8 of memory for %9 tokens\n"
              "about %10 s for 1,000 tokens (estimated from one layer of each kind)")
-      .arg(architecture_name(config.architecture))
+      .arg(config.architecture)
       .arg(config.layers.size())
       .arg(model.moe_layers().size())
       .arg(config.experts)

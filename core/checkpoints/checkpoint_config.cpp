@@ -349,7 +349,6 @@ struct ArchitectureRow {
   double norm_eps;         // where config.json says nothing
   void (*read)(ConfigKeys&, CheckpointConfig&);
 };
-// In the order of Architecture.
 constexpr ArchitectureRow kArchitectures[] = {
     {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2},
     {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3},
@@ -360,14 +359,11 @@ constexpr ArchitectureRow kArchitectures[] = {
     {"gpt_oss", nullptr, 1e-5, read_gpt_oss},
     {"granitemoe", nullptr, 1e-6, read_granitemoe},
 };
-static_assert(std::size(kArchitectures) == kNumArchitectures);
 
-Architecture read_architecture(ConfigKeys& keys) {
+const ArchitectureRow& read_architecture(ConfigKeys& keys) {
   const std::string type = keys.text({"model_type"}, "");
-  for (int i = 0; i < kNumArchitectures; ++i) {
-    const ArchitectureRow& row = kArchitectures[i];
-    if (type == row.name || (row.other_name && type == row.other_name)) return static_cast<Architecture>(i);
-  }
+  for (const ArchitectureRow& row : kArchitectures)
+    if (type == row.name || (row.other_name && type == row.other_name)) return row;
   keys.fail("model_type", (type.empty() ? "is missing" : "is '" + printable(type) + "', which is not known") +
                               "; allowed: " + architecture_names());
 }
@@ -383,10 +379,6 @@ void read_quantization(ConfigKeys& keys) {
 
 }  // namespace
 
-const char* architecture_name(Architecture architecture) {
-  return kArchitectures[static_cast<int>(architecture)].name;
-}
-
 std::string architecture_names() {
   std::string names;
   for (const ArchitectureRow& row : kArchitectures) names += (names.empty() ? "" : ", ") + std::string(row.name);
@@ -399,8 +391,8 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   ConfigKeys keys(json, path);
   CheckpointConfig c;
   c.path = path;
-  c.architecture = read_architecture(keys);
-  const ArchitectureRow& row = kArchitectures[static_cast<int>(c.architecture)];
+  const ArchitectureRow& row = read_architecture(keys);
+  c.architecture = row.name;
   c.vocab = keys.count({"vocab_size"}, 1, kMostWidth);
   c.dim = keys.count({"hidden_size"}, 1, kMostWidth);
   c.heads = keys.count({"num_attention_heads"}, 1, kMostHeads);

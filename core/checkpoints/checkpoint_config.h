@@ -18,19 +18,7 @@
 
 namespace moescope {
 
-enum class Architecture : std::uint8_t {
-  deepseek_v2,
-  deepseek_v3,  // also Moonlight and Kimi K2
-  olmoe,
-  qwen2_moe,
-  qwen3_moe,
-  mixtral,
-  gpt_oss,
-  granitemoe
-};
-inline constexpr int kNumArchitectures = 8;
-const char* architecture_name(Architecture architecture);  // "deepseek_v3", the value of model_type
-std::string architecture_names();                          // "deepseek_v2, deepseek_v3, ..."
+std::string architecture_names();  // "deepseek_v2, deepseek_v3, ..."
 
 // Settings of the rotary position embedding, which give the speed of each pair of dimensions (rope_angles.h).
 struct RopeSettings {
@@ -64,8 +52,8 @@ struct CheckpointRouter {
 };
 
 struct CheckpointConfig {
-  Architecture architecture = Architecture::deepseek_v3;
-  std::string path;  // path of config.json
+  const char* architecture = "";  // value of model_type; "deepseek_v3" also of Moonlight and Kimi K2
+  std::string path;               // path of config.json
   int vocab = 0, dim = 0, heads = 0;
   double norm_eps = 1e-6;
   std::vector<CheckpointLayer> layers;

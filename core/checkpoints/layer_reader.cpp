@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "core/checkpoints/rope_angles.h"
@@ -41,20 +43,19 @@ constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_pr
 constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
                                   "block_sparse_moe.output_linear.weight"};
 
-// The names of tensors as transformers writes them, in the order of Architecture. "{}" in the names of an expert's
-// tensors is the number of the expert. They come after "model.layers.N."; names without ".weight" or ".bias" are of
-// matrices.
-constexpr LayerNames kLayers[] = {
-    {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
-    {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr},
-    {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr},
-    {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"},
-    {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr},
-    {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr},
-    {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr},
-    {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr},
+// The names of tensors as transformers writes them, by architecture. "{}" in the names of an expert's tensors is the
+// number of the expert. They come after "model.layers.N."; names without ".weight" or ".bias" are of matrices.
+const std::map<std::string_view, LayerNames> kLayers = {
+    {"deepseek_v2", {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
+    {"deepseek_v3",
+     {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
+    {"olmoe", {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
+    {"qwen2_moe", {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"}},
+    {"qwen3_moe", {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
+    {"mixtral", {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr}},
+    {"gpt_oss", {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr}},
+    {"granitemoe", {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr}},
 };
-static_assert(std::size(kLayers) == kNumArchitectures);
 
 std::string of_expert(std::string name, int expert) {
   const std::size_t at = name.find("{}");
@@ -68,7 +69,7 @@ class LayerReader {
               const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
-        names_(kLayers[static_cast<int>(config.architecture)]),
+        names_(kLayers.at(config.architecture)),
         prefix_("model.layers." + std::to_string(layer) + '.'),
         weights_(weights),
         roundings_(roundings) {}

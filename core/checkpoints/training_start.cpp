@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 void require_trainable(const CheckpointConfig& c) {
   if (!c.latent)
     refuse(c, "model_type",
-           "is '" + std::string(architecture_name(c.architecture)) +
+           "is '" + std::string(c.architecture) +
                "', whose attention has no latent keys; the trainer takes deepseek_v2 and deepseek_v3");
   if (c.rope[0].kind != RopeSettings::Kind::plain)
     refuse(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");

@@ -56,9 +56,8 @@ std::string bytes_text(double bytes) {
 void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
   const CheckpointConfig& config = model.config();
   std::printf("%s: %s, %zu layers (%zu with experts), %d experts, top %d, %.4g M parameters in %s\n",
-              printable(command.folder).c_str(), architecture_name(config.architecture), config.layers.size(),
-              model.moe_layers().size(), config.experts, config.router.config.top_k,
-              static_cast<double>(model.parameters()) / kMega,
+              printable(command.folder).c_str(), config.architecture, config.layers.size(), model.moe_layers().size(),
+              config.experts, config.router.config.top_k, static_cast<double>(model.parameters()) / kMega,
               bytes_text(static_cast<double>(model.stored_bytes())).c_str());
   std::printf("memory: %s for a batch of %d x %d tokens, without the weights, which are read from mapped files\n",
               bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))).c_str(),
