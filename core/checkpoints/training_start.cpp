@@ -156,24 +156,12 @@ class WeightCopy {
 TrainingStart::TrainingStart(const std::string& folder) : path_((fs::path(folder) / "config.json").string()) {
   const CheckpointConfig c = read_checkpoint_config(path_);
   require_trainable(c);
+  const auto fix = [this]<class Section, class T>(T Section::*member, const auto& value, const char* key) {
+    section_of<Section>(config_).*member = static_cast<T>(value);
+    fixed_.push_back({member, key});
+  };
   config_.name = run_name(folder);
   config_.model.initial_weights = absolute_path(folder);
-  take_shape(c);
-  if (config_.model.n_dense_layers == config_.model.n_layers) return;
-  take_experts(c);
-  take_router(c.router.config);
-  int& ranks = config_.parallel.ranks;
-  while (config_.model.n_experts % ranks) --ranks;
-  config_.parallel.ranks_per_node = ranks;
-}
-
-template <class Section, class T, class V>
-void TrainingStart::fix(T Section::*member, const V& value, const char* key) {
-  section_of<Section>(config_).*member = static_cast<T>(value);
-  fixed_.push_back({member, key});
-}
-
-void TrainingStart::take_shape(const CheckpointConfig& c) {
   const auto dense = std::ranges::count(c.layers, std::optional(false), &CheckpointLayer::moe);
   fix(&ModelConfig::vocab, c.vocab, "vocab_size");
   fix(&ModelConfig::dim, c.dim, "hidden_size");
@@ -188,17 +176,13 @@ void TrainingStart::take_shape(const CheckpointConfig& c) {
   fix(&ModelConfig::v_head_dim, c.latent->value, "v_head_dim");
   fix(&ModelConfig::rope_theta, c.rope[0].theta, "rope_theta");
   fix(&ModelConfig::norm_eps, c.norm_eps, "rms_norm_eps");
-}
-
-void TrainingStart::take_experts(const CheckpointConfig& c) {
+  if (config_.model.n_dense_layers == config_.model.n_layers) return;
   fix(&ModelConfig::n_experts, c.experts, "n_routed_experts");
   fix(&ModelConfig::moe_inter, c.expert_width, "moe_intermediate_size");
   fix(&ModelConfig::n_shared, c.shared_width / c.expert_width, "n_shared_experts");
   fix(&ModelConfig::shared_expert_gate, false, "model_type");
   fix(&ModelConfig::latent_dim, 0, "model_type");
-}
-
-void TrainingStart::take_router(const RouterConfig& r) {
+  const RouterConfig& r = c.router.config;
   fix(&RouterConfig::top_k, r.top_k, "num_experts_per_tok");
   fix(&RouterConfig::score_func, r.score_func, "model_type");
   fix(&RouterConfig::n_groups, r.n_groups, "n_group");
@@ -206,6 +190,9 @@ void TrainingStart::take_router(const RouterConfig& r) {
   fix(&RouterConfig::route_norm, r.route_norm, "norm_topk_prob");
   fix(&RouterConfig::route_scale, r.route_scale, "routed_scaling_factor");
   fix(&RouterConfig::n_hash_layers, 0, "model_type");
+  int& ranks = config_.parallel.ranks;
+  while (config_.model.n_experts % ranks) --ranks;
+  config_.parallel.ranks_per_node = ranks;
 }
 
 std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config) const {

@@ -32,11 +32,6 @@ class TrainingStart {
     Setting setting;
     const char* key;  // of config.json
   };
-  template <class Section, class T, class V>
-  void fix(T Section::*member, const V& value, const char* key);
-  void take_shape(const CheckpointConfig& c);
-  void take_experts(const CheckpointConfig& c);
-  void take_router(const RouterConfig& r);
 
   std::string path_;  // of config.json
   RunConfig config_;
