@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/checkpoints/checkpoint_model.h"
-#include "core/checkpoints/labelled_texts.h"
+#include "core/checkpoints/text_sources.h"
 
 namespace moescope {
 
