@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 
 #include "core/io/text_escape.h"
@@ -13,7 +14,6 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kSuffix = ".npy";
-constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kLongestPrefix = 12;
 constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 20;
 
@@ -47,10 +47,8 @@ class NpyDict {
     }
     skip_spaces();
     if (!rest_.empty()) refuse_npy("has " + shown_rest() + " behind its header's end");
-    if (!has_descr_ || !has_order_ || !has_shape_)
-      refuse_npy("its header lacks " + std::string(!has_descr_   ? "'descr'"
-                                                   : !has_order_ ? "'fortran_order'"
-                                                                 : "'shape'"));
+    for (const char* key : {"descr", "fortran_order", "shape"})
+      if (!seen_.contains(key)) refuse_npy("its header lacks '" + std::string(key) + "'");
     return std::move(header_);
   }
 
@@ -91,15 +89,15 @@ class NpyDict {
   }
 
   void read_value(std::string_view key) {
-    if (key == "descr" && !has_descr_) return read_descr();
-    if (key == "fortran_order" && !has_order_) return read_order();
-    if (key == "shape" && !has_shape_) return read_shape();
+    const bool is_new = seen_.insert(key).second;
+    if (key == "descr" && is_new) return read_descr();
+    if (key == "fortran_order" && is_new) return read_order();
+    if (key == "shape" && is_new) return read_shape();
     refuse_npy("its header names '" + printable(std::string(key.substr(0, 40))) +
                "'; allowed: 'descr', 'fortran_order' and 'shape', once each");
   }
 
   void read_order() {
-    has_order_ = true;
     skip_spaces();
     const std::string before = shown_rest();
     const std::string_view value = word();
@@ -108,7 +106,6 @@ class NpyDict {
   }
 
   void read_descr() {
-    has_descr_ = true;
     skip_spaces();
     if (rest_.starts_with('['))
       refuse_npy("holds records of several fields; numpy.save(path, array['FIELD']) saves one");
@@ -137,7 +134,6 @@ class NpyDict {
   }
 
   void read_shape() {
-    has_shape_ = true;
     expect('(');
     while (!take(')')) {  // skips spaces
       const std::string before = shown_rest();
@@ -159,7 +155,7 @@ class NpyDict {
   std::string_view rest_;
   std::optional<DType> bytes_are_;
   NpyHeader header_;
-  bool has_descr_ = false, has_order_ = false, has_shape_ = false;
+  std::set<std::string_view> seen_;  // keys
 };
 
 // Returns the strides of values that are stored column by column.
@@ -182,7 +178,7 @@ TensorView read_array(const StoredBytes& stored, std::string name, std::optional
 }  // namespace
 
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are) {
-  if (bytes.size() < kLongestPrefix || !bytes.starts_with(kMagic)) refuse_npy("does not begin like an .npy file");
+  if (bytes.size() < kLongestPrefix || !begins_like_npy(bytes)) refuse_npy("does not begin like an .npy file");
   const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
   const std::size_t version = byte(6);
   if (version < 1 || version > 3) refuse_npy("is .npy of version " + std::to_string(version) + "; allowed: 1 to 3");
