@@ -23,6 +23,8 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference impleme
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // limits the memory of a member of the header
 constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // approximate memory of a value and of a key
+// An object in a member counts for more: the parser looks at all values beside it when it ends, and no tensor has one.
+constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw std::runtime_error(path + ": " + what);
@@ -109,92 +111,40 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
   return tensor;
 }
 
-// Passes on the members of the header one by one, so that a header of a million tensors is never in memory as a whole.
-class HeaderReader : public nlohmann::json_sax<Json> {
- public:
-  using Take = std::function<void(const std::string& name, const Json& entry)>;
-  HeaderReader(const std::string& path, std::string_view text, Take take)
-      : path_(path), text_(text), take_(std::move(take)) {}
-
-  bool null() override { return put(nullptr); }
-  bool boolean(bool value) override { return put(value); }
-  bool number_integer(number_integer_t value) override { return put(value); }
-  bool number_unsigned(number_unsigned_t value) override { return put(value); }
-  bool number_float(number_float_t value, const string_t&) override { return put(value); }
-  bool string(string_t& value) override { return put(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // does not occur in text
-  bool start_object(std::size_t) override { return begin(Json::value_t::object); }
-  bool start_array(std::size_t) override { return begin(Json::value_t::array); }
-  bool end_object() override { return end(); }
-  bool end_array() override { return end(); }
-  bool key(string_t& key) override {
-    if (!open_.empty()) keep(kKeyBytes + key.size());
-    (open_.empty() ? name_ : keys_.back()) = std::move(key);
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    fail(path_, std::string("header is not valid JSON: ") + error.what());
-  }
-
- private:
-  // A member is in memory as a whole, so its size is limited.
-  void keep(std::size_t bytes) {
-    kept_ += bytes;
-    if (kept_ > kMostMemberBytes)
-      fail(path_, "header's member '" + printable(name_.substr(0, 100)) + "' takes more than " +
-                      std::to_string(kMostMemberBytes >> 20) + " MiB of memory");
-  }
-  bool put(Json value) {
-    if (!in_header_) fail_no_object();
-    keep(kValueBytes + (value.is_string() ? value.get_ref<const std::string&>().size() : 0));
-    place(std::move(value));
-    return true;
-  }
-  bool begin(Json::value_t type) {
-    if (in_header_) {
-      if (open_.size() + 1 >= kMaxNesting) fail(path_, std::string("header is not valid JSON of tensors: ") + kTooDeep);
-      keep(2 * kValueBytes);
-      open_.emplace_back(type);
-      keys_.emplace_back();
+// Passes on the members of the header one by one and drops them, so that a header of a million tensors is never in
+// memory as a whole.
+void each_member(const std::string& path, std::string_view text,
+                 const std::function<void(const std::string& name, const Json& entry)>& take) {
+  using Event = Json::parse_event_t;
+  std::string name;
+  std::size_t kept = 0;  // of the current member, which is in memory as a whole
+  const auto take_event = [&](int depth, Event event, const Json& parsed) {
+    const bool begins = event == Event::object_start || event == Event::array_start;
+    if (depth == 0 && event != Event::object_start && event != Event::object_end)
+      fail(path, "header is " + shown(std::string(text.substr(0, 60))) + "; allowed: a JSON object");
+    if (begins && depth >= kMaxNesting) fail(path, std::string("header is not valid JSON of tensors: ") + kTooDeep);
+    if (depth == 1 && event == Event::key) {
+      name = parsed.get_ref<const std::string&>();
       return true;
     }
-    if (type != Json::value_t::object) fail_no_object();
-    in_header_ = true;
-    return true;
+    if (begins) kept += depth > 1 && event == Event::object_start ? kInnerObjectBytes : 2 * kValueBytes;
+    if (event == Event::key) kept += kKeyBytes;
+    if (event == Event::value) kept += kValueBytes;
+    if (parsed.is_string()) kept += parsed.get_ref<const std::string&>().size();
+    if (kept > kMostMemberBytes)
+      fail(path, "header's member '" + printable(name.substr(0, 100)) + "' takes more than " +
+                     std::to_string(kMostMemberBytes >> 20) + " MiB of memory");
+    if (depth != 1 || begins) return true;
+    take(name, parsed);
+    kept = 0;
+    return false;
+  };
+  try {
+    [[maybe_unused]] const Json dropped = Json::parse(text.begin(), text.end(), take_event);
+  } catch (const Json::exception& error) {
+    fail(path, std::string("header is not valid JSON: ") + error.what());
   }
-  bool end() {
-    if (open_.empty()) return true;  // end of the header
-    Json value = std::move(open_.back());
-    open_.pop_back();
-    keys_.pop_back();
-    place(std::move(value));
-    return true;
-  }
-  // Adds a complete value to its container.
-  void place(Json value) {
-    if (open_.empty()) {
-      take_(name_, value);
-      kept_ = 0;
-    } else if (open_.back().is_array()) {
-      open_.back().push_back(std::move(value));
-    } else {
-      open_.back()[keys_.back()] = std::move(value);
-    }
-  }
-
-  [[noreturn]] void fail_no_object() const {
-    fail(path_, "header is " + shown(std::string(text_.substr(0, 60))) + "; allowed: a JSON object");
-  }
-
-  const std::string& path_;
-  std::string_view text_;
-  Take take_;
-  std::size_t kept_ = 0;
-  bool in_header_ = false;
-  std::string name_;               // name of the current member
-  std::vector<Json> open_;         // its objects and lists that have not ended
-  std::vector<std::string> keys_;  // keys of the current values in objects of `open_`
-};
+}
 
 std::map<std::string, std::string> parse_metadata(const std::string& path, const Json& value) {
   if (!value.is_object()) fail(path, "__metadata__ is " + shown(value) + "; allowed: an object of strings");
@@ -256,7 +206,7 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
 
   bool has_metadata = false;
   std::vector<std::span<const std::byte>> skipped;
-  HeaderReader reader(path, text, [&](const std::string& name, const Json& entry) {
+  each_member(path, text, [&](const std::string& name, const Json& entry) {
     if (name != kMetadataKey) {
       TensorView tensor = parse_tensor(path, name, entry, payload);
       if (tensor.note.empty()) return file->add(std::move(tensor));
@@ -266,7 +216,6 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
     if (std::exchange(has_metadata, true)) fail(path, "header names tensor '" + name + "' twice; allowed: once");
     file->metadata = parse_metadata(path, entry);
   });
-  Json::sax_parse(text.begin(), text.end(), &reader);
   std::ranges::sort(file->tensors, {}, place_in_file<TensorView>);
   file->index_names();
   std::vector<NamedBytes> named;
