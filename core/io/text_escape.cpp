@@ -7,25 +7,23 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr std::string_view kLetters = "ntr\\", kEscaped = "\n\t\r\\";
+
+}  // namespace
+
 std::string escape_bytes(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      text += "\\n";
-    } else if (c == '\t') {
-      text += "\\t";
-    } else if (c == '\r') {
-      text += "\\r";
-    } else if (c == '\\') {
-      text += "\\\\";
-    } else if (byte >= 0x20 && byte < 0x7f) {
+    char code[8];
+    if (const std::size_t known = kEscaped.find(c); known != std::string_view::npos)
+      (text += '\\') += kLetters[known];
+    else if (byte >= 0x20 && byte < 0x7f)
       text += c;
-    } else {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-      text += escaped;
-    }
+    else
+      text.append(code, static_cast<std::size_t>(std::snprintf(code, sizeof code, "\\x%02x", byte)));
   }
   return text;
 }
@@ -48,10 +46,9 @@ std::optional<std::string> unescape_bytes(std::string_view text) {
       i += 2;
       continue;
     }
-    constexpr std::string_view kLetters = "ntr\\", kBytes = "\n\t\r\\";
     const std::size_t known = kLetters.find(text[i]);
     if (known == std::string_view::npos) return std::nullopt;
-    bytes += kBytes[known];
+    bytes += kEscaped[known];
   }
   return bytes;
 }
