@@ -71,39 +71,33 @@ std::int64_t Connection::integer(const char* sql) {
 }
 
 Statement::Statement(Connection& connection, const std::string& sql) : connection_(connection) {
-  if (sqlite3_prepare_v3(connection.handle(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr) !=
-      SQLITE_OK) {
-    connection.fail("");
-  }
+  bound(sqlite3_prepare_v3(connection.handle(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr));
 }
 
 Statement::~Statement() {
   sqlite3_finalize(statement_);
 }
 
-Statement& Statement::bind_integer(std::int64_t value) {
-  if (sqlite3_bind_int64(statement_, ++parameter_, value) != SQLITE_OK) connection_.fail("");
+Statement& Statement::bound(int code) {
+  if (code != SQLITE_OK) connection_.fail("");
   return *this;
+}
+
+Statement& Statement::bind_integer(std::int64_t value) {
+  return bound(sqlite3_bind_int64(statement_, ++parameter_, value));
 }
 
 Statement& Statement::bind(double value) {
-  if (sqlite3_bind_double(statement_, ++parameter_, value) != SQLITE_OK) connection_.fail("");
-  return *this;
+  return bound(sqlite3_bind_double(statement_, ++parameter_, value));
 }
 
 Statement& Statement::bind(std::string_view text) {
-  if (sqlite3_bind_text64(statement_, ++parameter_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8) !=
-      SQLITE_OK) {
-    connection_.fail("");
-  }
-  return *this;
+  return bound(sqlite3_bind_text64(statement_, ++parameter_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
 Statement& Statement::bind_blob(const void* data, std::size_t bytes) {
-  const int code = bytes ? sqlite3_bind_blob64(statement_, ++parameter_, data, bytes, SQLITE_STATIC)
-                         : sqlite3_bind_zeroblob(statement_, ++parameter_, 0);
-  if (code != SQLITE_OK) connection_.fail("");
-  return *this;
+  return bound(bytes ? sqlite3_bind_blob64(statement_, ++parameter_, data, bytes, SQLITE_STATIC)
+                     : sqlite3_bind_zeroblob(statement_, ++parameter_, 0));
 }
 
 void Statement::run() {

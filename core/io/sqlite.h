@@ -82,6 +82,7 @@ class Statement {
   std::span<const std::uint8_t> get_blob();  // valid until the next row
 
  private:
+  Statement& bound(int code);  // throws unless the code is SQLITE_OK
   Statement& bind_integer(std::int64_t value);
   Connection& connection_;
   sqlite3_stmt* statement_ = nullptr;
