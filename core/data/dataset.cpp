@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "core/data/domain_generator.h"
-#include "core/data/text_dataset.h"
 
 namespace moescope {
 namespace {

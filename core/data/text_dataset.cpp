@@ -1,5 +1,4 @@
-#include "core/data/text_dataset.h"
-
+// Batches from text files: sequences begin at any place in the text with equal probability.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -7,6 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "core/data/dataset.h"
 #include "core/data/domain_generator.h"
 
 namespace moescope {
@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Limit of the text that is read into memory; far more than a model of this size reads in a day.
+constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of text that is turned into tokens at a time
 
 struct TextDomain {
