@@ -142,12 +142,7 @@ float dead_fraction(std::span<const std::uint64_t> counts) {
 }
 
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
-  assert(alignment > 0);
-  const std::uint64_t sum = total(counts);
-  if (sum == 0) return kNoValue;
-  std::uint64_t padding = 0;
-  for (const std::uint32_t n : counts) padding += (alignment - n % alignment) % alignment;
-  return static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum));
+  return load_figures(counts, alignment).padding_fraction;
 }
 
 namespace {

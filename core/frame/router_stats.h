@@ -45,7 +45,8 @@ float entropy_norm(std::span<const std::uint32_t> counts);
 float dead_fraction(std::span<const std::uint64_t> counts);
 
 // sum_e (ceil(n_e / A) A - n_e) / sum n_e: share of zero rows that a grouped GEMM computes because each expert's rows
-// are padded to a multiple of A = `alignment` (32: a wgrad scale block must not straddle two experts, torchao MXFP8).
+// are padded to a multiple of A = `alignment`, a power of two (32: a wgrad scale block must not straddle two experts,
+// torchao MXFP8).
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
 // sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): share of copies that a
