@@ -14,7 +14,6 @@
 #include "core/findings/checks.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
-#include "core/frame/data_markers.h"
 #include "core/history/step_axis.h"
 #include "core/io/assets.h"
 #include "core/numerics/kernel_names.h"

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "core/frame/change_marker.h"
-#include "core/frame/data_markers.h"
 #include "core/io/trimmed.h"
 #include "core/io/words.h"
 

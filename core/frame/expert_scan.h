@@ -62,9 +62,8 @@ struct ExpertSimilarity {
   const LayerSimilarity* find(int layer) const;  // nullptr: there is no such layer
 };
 
-// A recording keeps what was measured in markers of these kinds, as JSON: of a checkpoint at its last step, of a run at
-// the step whose weights were measured. Cosines are rounded to six decimals.
-inline constexpr const char *kExpertsMarker = "experts", *kSimilarityMarker = "similarity";
+// A recording keeps what was measured in markers, as JSON: of a checkpoint at its last step, of a run at the step whose
+// weights were measured. Cosines are rounded to six decimals.
 std::string scan_json(const ExpertScan& scan);
 std::string similarity_json(const ExpertSimilarity& similarity);
 std::optional<ExpertScan> expert_scan_in(const std::string& json);  // nullopt: it is none

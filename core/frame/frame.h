@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/frame/operand_place.h"
@@ -244,6 +245,13 @@ const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 // JSON object at its first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
+// Those of what was measured of a model, as JSON (precision_scan.h, expert_scan.h).
+inline constexpr const char *kOperandsMarker = "operands", *kExpertsMarker = "experts",
+                            *kSimilarityMarker = "similarity";
+// Whether markers of this kind hold data of the run and mark no step for a reader.
+inline bool is_data_marker(std::string_view kind) {
+  return kind == kSettingsMarker || kind == kOperandsMarker || kind == kExpertsMarker || kind == kSimilarityMarker;
+}
 
 // A live change, a note or an event, attached to the step before which it happened.
 struct Marker {

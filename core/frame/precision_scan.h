@@ -51,8 +51,7 @@ struct PrecisionScan {
   const PrecisionTwin* costliest() const;
 };
 
-// A recording keeps the scan of a checkpoint in a marker of this kind, at its last step, as JSON.
-inline constexpr const char* kOperandsMarker = "operands";
+// A recording keeps the scan of a checkpoint in a marker of kind kOperandsMarker, at its last step, as JSON.
 std::string scan_json(const PrecisionScan& scan);
 std::optional<PrecisionScan> scan_in(const std::string& json);  // nullopt: it is none
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "core/frame/change_marker.h"
-#include "core/frame/data_markers.h"
 #include "core/io/trimmed.h"
 
 namespace moescope {

@@ -17,7 +17,7 @@ std::string note_at(const History& history, std::int64_t step);  // empty if the
 // Throws std::runtime_error with the path if the file cannot be written or is not a recording.
 void write_note(const std::string& recording, const Marker& note);
 
-// Writes data of a run (data_markers.h) into a recording in place of the data of the same kind and step; otherwise as
+// Writes data of a run (is_data_marker()) into a recording in place of the data of the same kind and step; otherwise as
 // write_note().
 void write_data(const std::string& recording, const Marker& data);
 

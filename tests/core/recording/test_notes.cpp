@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "core/frame/change_marker.h"
-#include "core/frame/data_markers.h"
 #include "core/io/sqlite.h"
 #include "core/recording/marks.h"
 #include "core/recording/notes.h"
