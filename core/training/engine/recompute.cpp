@@ -1,12 +1,11 @@
 #include "core/training/engine/recompute.h"
 
-#include <bit>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
+#include "core/io/words.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/numerics/processor.h"
 #include "core/training/checkpoint_folder.h"
@@ -15,20 +14,34 @@
 namespace moescope {
 namespace {
 
-// A recording keeps no bits of a NaN.
-bool same_loss(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
-}
-
 // Returns the error for another loss, with possible causes.
 std::string otherwise(const RecomputePlan& plan, float loss) {
-  char losses[80];
-  std::snprintf(losses, sizeof losses, "loss %.9g against %.9g then", loss, plan.loss);
   const KernelCheck kernels = check_kernels(plan.kernels);
-  return "step " + std::to_string(plan.step) + " gave another loss: " + losses + ". " +
+  return formatted("step %lld gave another loss: loss %.9g against %.9g then. ", static_cast<long long>(plan.step),
+                   loss, plan.loss) +
          (kernels.outcome == KernelCheck::Outcome::same
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);
+}
+
+// Takes the steps of the copy up to that of the plan. Calls `progress` with every step, and then `at_step` before the
+// last. Throws std::runtime_error if the last step gives another loss than the recorded one.
+void train_copy(const RecomputePlan& plan, const std::stop_token& stop,
+                const std::function<void(std::int64_t next)>& progress, const std::function<void(Engine&)>& at_step) {
+  float loss = kNoValue;
+  retrain(
+      plan.training,
+      [&](Engine& engine) {
+        if (stop.stop_requested()) throw std::runtime_error("cancelled");
+        progress(engine.next_step());
+        if (engine.next_step() == plan.step) at_step(engine);
+        return engine.next_step() <= plan.step;
+      },
+      [&](const TelemetryFrame& frame) {
+        loss = frame.ce_loss;
+        return true;
+      });
+  if (!same_loss(loss, plan.loss)) throw std::runtime_error(otherwise(plan, loss));
 }
 
 }  // namespace
@@ -58,10 +71,6 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   return plan;
 }
 
-void check_loss(const RecomputePlan& plan, float loss) {
-  if (!same_loss(loss, plan.loss)) throw std::runtime_error(otherwise(plan, loss));
-}
-
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step) {
   const std::string folder = checkpoints_of(recording_path);
   if (folder.empty()) return {};
@@ -80,39 +89,55 @@ Recomputation::~Recomputation() = default;
 
 void Recomputation::work(const std::stop_token& stop) {
   try {
-    capture_.finish(compute(stop));
+    bool begun = false;
+    OperandTap tap(plan_.place);
+    const auto progress = [&](std::int64_t next) {
+      if (!std::exchange(begun, true)) first_step_ = next;
+      next_step_ = next;
+    };
+    train_copy(plan_, stop, progress, [&](Engine& engine) { engine.tap_next_step(0, &tap); });
+    const RunConfig& config = plan_.training.config;
+    std::optional<CapturedOperand> captured = tap.finish(config.model.n_experts);
+    if (!captured) throw std::runtime_error("run " + config.name + " has no " + place_text(plan_.place));
+    captured->run = plan_.run;
+    captured->run_name = config.name;
+    captured->step = plan_.step;
+    capture_.finish(std::move(*captured));
   } catch (const std::exception& error) {
     capture_.fail(error.what());
   }
 }
 
-CapturedOperand Recomputation::compute(const std::stop_token& stop) {
-  bool begun = false;
-  OperandTap tap(plan_.place);
-  float loss = kNoValue;
-  int n_experts = 0;
-  retrain(
-      plan_.training,
-      [&](Engine& engine) {
-        if (stop.stop_requested()) throw std::runtime_error("cancelled");
-        const std::int64_t next = engine.next_step();
-        if (!std::exchange(begun, true)) first_step_ = next;
-        next_step_ = next;
-        n_experts = engine.first().trainer.config().model.n_experts;
-        if (next == plan_.step) engine.tap_next_step(0, &tap);
-        return next <= plan_.step;
-      },
-      [&](const TelemetryFrame& frame) {
-        loss = frame.ce_loss;
-        return true;
-      });
-  check_loss(plan_, loss);
-  std::optional<CapturedOperand> captured = tap.finish(n_experts);
-  if (!captured) throw std::runtime_error("run " + plan_.training.config.name + " has no " + place_text(plan_.place));
-  captured->run = plan_.run;
-  captured->run_name = plan_.training.config.name;
-  captured->step = plan_.step;
-  return std::move(*captured);
+RecomputedScan::RecomputedScan(RecomputePlan plan)
+    : plan_(std::move(plan)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
+
+RecomputedScan::~RecomputedScan() = default;
+
+void RecomputedScan::work(const std::stop_token& stop) {
+  try {
+    OperandScan found;  // until the loss of the step is checked
+    train_copy(
+        plan_, stop, [&](std::int64_t next) { next_step_ = next; },
+        [&](Engine& engine) { found = scan_operands_of(engine, stop); });
+    scan_ = std::move(found);
+  } catch (const std::exception& error) {
+    error_ = error.what();
+  }
+  over_ = true;
+}
+
+OperandScan RecomputedScan::scan_operands_of(Engine& engine, const std::stop_token& stop) {
+  Trainer& copy = *engine.find(0);
+  if (scanned_operands(copy.config(), std::nullopt).empty())
+    throw std::runtime_error("nothing of run " + copy.config().name + " is rounded at step " +
+                             std::to_string(plan_.step));
+  auto found = copy.scan_operands(engine.batch(plan_.step), std::nullopt, [&](int done, int of) {
+    done_ = done;
+    of_ = of;
+    return !stop.stop_requested();
+  });
+  if (!found) throw std::runtime_error("cancelled");
+  return std::move(*found);
 }
 
 }  // namespace moescope

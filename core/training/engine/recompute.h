@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "core/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/engine/retrain.h"
+#include "core/training/operand_scan.h"
 
 namespace moescope {
 
@@ -33,10 +35,6 @@ struct RecomputePlan {
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 
-// Throws std::runtime_error with possible causes if `loss` does not equal the recorded loss bit by bit; all NaN are
-// equal.
-void check_loss(const RecomputePlan& plan, float loss);
-
 // Returns the newest checkpoint of a run at or before `step` in the folder beside its recording; empty if there is
 // none.
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step);
@@ -55,11 +53,38 @@ class Recomputation {
 
  private:
   void work(const std::stop_token& stop);
-  CapturedOperand compute(const std::stop_token& stop);
 
   RecomputePlan plan_;
   Capture capture_;
   std::atomic<std::int64_t> first_step_ = 0, next_step_ = 0;
+  std::jthread thread_;  // last member: starts when all others are ready
+};
+
+// A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken.
+class RecomputedScan {
+ public:
+  explicit RecomputedScan(RecomputePlan plan);  // starts at once; ignores plan.place
+  ~RecomputedScan();                            // stops after the current step or pass
+
+  const RecomputePlan& plan() const { return plan_; }
+  std::int64_t next_step() const { return next_step_; }  // next step of the copy
+  int passes_done() const { return done_; }
+  int passes() const { return of_; }  // 0: the copy has not reached the step
+  bool over() const { return over_; }
+  // Valid when over(). nullopt: see error(), for example that the step gave another loss than the recorded one.
+  const std::optional<OperandScan>& scan() const { return scan_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  void work(const std::stop_token& stop);
+  OperandScan scan_operands_of(Engine& engine, const std::stop_token& stop);
+
+  RecomputePlan plan_;
+  std::optional<OperandScan> scan_;
+  std::string error_;
+  std::atomic<std::int64_t> next_step_ = 0;
+  std::atomic<int> done_ = 0, of_ = 0;
+  std::atomic<bool> over_ = false;
   std::jthread thread_;  // last member: starts when all others are ready
 };
 

@@ -1,34 +1,20 @@
 #include "core/training/engine/reproduce.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
 #include <stdexcept>
-#include <vector>
 
+#include "core/io/words.h"
 #include "core/numerics/processor.h"
 #include "core/training/engine/retrain.h"
 
 namespace moescope {
-namespace {
-
-bool same_bits_or_nan(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
-}
-
-}  // namespace
 
 std::string Reproduction::text() const {
   const std::string steps = std::to_string(compared) + (compared == 1 ? " step" : " steps");
   if (differs_at < 0) return "The same losses to the bit over " + steps + ".";
-  const auto shown = [](float loss) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(loss));
-    return std::string(text);
-  };
-  return "The losses differ from step " + std::to_string(differs_at) + " on: " + shown(recorded) + " recorded, " +
-         shown(computed) + " now; the " + std::to_string(compared - 1) + " before are the same to the bit." +
+  return formatted(
+             "The losses differ from step %lld on: %.9g recorded, %.9g now; the %lld before are the same to the bit.",
+             static_cast<long long>(differs_at), recorded, computed, static_cast<long long>(compared - 1)) +
          (kernels.empty() ? "" : " " + kernels);
 }
 
@@ -64,7 +50,7 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
         const std::int64_t at[] = {frame.step};
         const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
         ++result.compared;
-        if (same_bits_or_nan(frame.ce_loss, recorded)) return true;
+        if (same_loss(frame.ce_loss, recorded)) return true;
         result.differs_at = frame.step, result.recorded = recorded, result.computed = frame.ce_loss;
         return false;
       });

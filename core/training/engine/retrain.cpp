@@ -1,6 +1,8 @@
 #include "core/training/engine/retrain.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -12,14 +14,11 @@ namespace {
 
 constexpr std::size_t kArrayBytes = std::size_t{1} << 20;  // for the histories, which are not read
 
-Trainer trainer_of(const RecordedTraining& recorded) {
-  if (recorded.from) return Trainer::resume(*recorded.from, recorded.from->config);
-  return recorded.from_file.empty() ? Trainer(recorded.config) : Trainer::resume(recorded.from_file);
-}
-
-std::vector<Trainer> alone(Trainer trainer) {
+std::vector<Trainer> trainer_of(const RecordedTraining& recorded) {
   std::vector<Trainer> trainers;
-  trainers.push_back(std::move(trainer));
+  trainers.push_back(recorded.from                ? Trainer::resume(*recorded.from, recorded.from->config)
+                     : recorded.from_file.empty() ? Trainer(recorded.config)
+                                                  : Trainer::resume(recorded.from_file));
   return trainers;
 }
 
@@ -28,7 +27,7 @@ class Retraining : public EngineObserver {
   Retraining(const RecordedTraining& recorded, const std::function<bool(const TelemetryFrame&)>& frame)
       : recorded_(recorded),
         frame_(frame),
-        engine_(alone(trainer_of(recorded)),
+        engine_(trainer_of(recorded),
                 {.array_bytes = kArrayBytes, .batches_of = recorded.batches_of, .compares_runs = false}),
         first_(engine_.next_step()) {}
 
@@ -60,6 +59,10 @@ class Retraining : public EngineObserver {
 };
 
 }  // namespace
+
+bool same_loss(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
 
 StepChanges mixture_changes(const StepChanges& changes) {
   StepChanges mixtures;

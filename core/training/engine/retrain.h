@@ -21,6 +21,9 @@ struct RecordedTraining {
   StepChanges mixtures;                         // changes of data.mixture of the first run
 };
 
+// True if the losses have the same bits or are both NaN, of which a recording keeps no bits.
+bool same_loss(float a, float b);
+
 // Returns the changes of data.mixture, which all runs share.
 StepChanges mixture_changes(const StepChanges& changes);
 
