@@ -38,14 +38,6 @@ void sync_to_disk(const fs::path& path) {
   if (!done) throw std::runtime_error(path.string() + ": cannot be synced to the disk: " + std::strerror(why));
 }
 
-std::vector<std::string> safetensors_in(const fs::path& step_folder) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(step_folder))
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // Returns the files in the order of runs.txt; `files` must be sorted by name.
 std::vector<std::string> in_run_order(const fs::path& runs_txt, const std::vector<std::string>& files) {
   if (!fs::exists(runs_txt)) return files;
@@ -69,14 +61,19 @@ std::string checkpoints_of(const std::string& recording_path) {
   return fs::path(recording_path).replace_extension(".checkpoints").string();
 }
 
-void write_checkpoint(const std::string& folder, std::int64_t step,
-                      const std::function<void(const std::string& step_folder)>& write) {
+void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs) {
   const fs::path final_path = fs::path(folder) / std::to_string(step);
   const fs::path partial = final_path.string() + ".partial", replaced = final_path.string() + ".replaced";
   try {
     fs::remove_all(partial);
     fs::create_directories(partial);
-    write(partial.string());
+    std::string order;
+    for (const RunToSave& run : runs) {
+      const std::string name = run.name + ".safetensors";
+      run.save((partial / name).string());
+      order += name + '\n';
+    }
+    write_whole_file((partial / "runs.txt").string(), order);
     for (const auto& file : fs::directory_iterator(partial)) sync_to_disk(file);
     sync_to_disk(partial);
     fs::remove_all(replaced);
@@ -101,10 +98,12 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   return steps;
 }
 
-void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names) {
-  std::string order;
-  for (const std::string& name : run_names) order += name + ".safetensors\n";
-  write_whole_file((fs::path(step_folder) / "runs.txt").string(), order);
+std::vector<std::string> checkpoint_files(const std::string& step_folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(step_folder))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step) {
@@ -117,7 +116,7 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
   if (steps.empty())
     throw std::runtime_error(folder + ": holds no checkpoint: expected a folder with <step>/<run name>.safetensors");
   const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
-  const std::vector<std::string> files = safetensors_in(newest);
+  const std::vector<std::string> files = checkpoint_files(newest.string());
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");
   return in_run_order(newest / "runs.txt", files);
 }

@@ -12,17 +12,20 @@ namespace moescope {
 // Returns the folder beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty path.
 std::string checkpoints_of(const std::string& recording_path);
 
-// Calls write() with a temporary folder, syncs it to the disk and renames it to FOLDER/<step>, which is therefore
-// either complete or absent, even after a power cut. Replaces an earlier checkpoint of the step. Throws
+struct RunToSave {
+  std::string name;
+  std::function<void(const std::string& file)> save;
+};
+// Saves the runs and their order in a temporary folder, syncs it to the disk and renames it to FOLDER/<step>, which is
+// therefore either complete or absent, even after a power cut. Replaces an earlier checkpoint of the step. Throws
 // std::runtime_error.
-void write_checkpoint(const std::string& folder, std::int64_t step,
-                      const std::function<void(const std::string& step_folder)>& write);
+void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs);
 
 // Returns the steps that have a checkpoint, rising; empty if there are none or there is no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
-// Writes runs.txt into a step's folder.
-void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names);
+// Returns the files of the runs in a step's folder, by name.
+std::vector<std::string> checkpoint_files(const std::string& step_folder);
 
 // Returns the files of the newest checkpoint at or before `step`, else of the oldest checkpoint. The order is that of
 // runs.txt, or by name if there is no runs.txt. Throws std::runtime_error if the folder has no checkpoint, or not the

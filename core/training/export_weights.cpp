@@ -11,8 +11,6 @@
 
 namespace moescope {
 
-namespace fs = std::filesystem;
-
 int export_weights(const std::string& checkpoint, const std::string& path) {
   const SafetensorsFile file(checkpoint);
   check_checkpoint(checkpoint);
@@ -51,16 +49,9 @@ std::string kept_checkpoint(const std::string& recording, const std::string& run
   const std::int64_t wanted = step.value_or(steps.back());
   if (std::find(steps.begin(), steps.end(), wanted) == steps.end())
     throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " + there);
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(folder) / std::to_string(wanted)))
-    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().string());
-  std::sort(names.begin(), names.end());
-  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return run_name.empty() || fs::path(name).stem() == run_name;
-  });
-  if (found == names.end())
-    throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));
-  return *found;
+  for (const std::string& file : checkpoint_files(folder + '/' + std::to_string(wanted)))
+    if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
+  throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));
 }
 
 }  // namespace moescope

@@ -108,14 +108,10 @@ void CheckpointRing::State::sync(const Entries& wanted) {
 
 void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {
   fs::create_directories(folder);
-  write_checkpoint(folder, step, [&](const std::string& path) {
-    std::vector<std::string> names;
-    for (const auto& [run, snapshot] : entry.runs) {
-      names.push_back(snapshot->config.name);
-      snapshot->save(path + '/' + names.back() + ".safetensors");
-    }
-    write_run_order(path, names);
-  });
+  std::vector<RunToSave> runs;
+  for (const auto& [run, snapshot] : entry.runs)
+    runs.push_back({snapshot->config.name, [&kept = *snapshot](const std::string& file) { kept.save(file); }});
+  write_checkpoint(folder, step, runs);
   written[step] = entry;
 }
 

@@ -87,7 +87,7 @@ void Engine::take_step(EngineObserver& observer) {
     for (const int run : lost) lose(run, step, observer);
     observer.after_step(*this);
   } catch (const std::exception& error) {
-    trouble_ = Trouble{in_step_, find(in_step_)->config().name, step, error.what(), true};
+    trouble_ = Trouble{find(in_step_)->config().name, step, error.what(), true};
     sink_->publish(Marker{in_step_, step, "event", trouble_->text()});
   }
 }
@@ -101,7 +101,7 @@ void Engine::note_first_non_finite(Run& run, std::int64_t step) {
 }
 
 void Engine::lose(int run, std::int64_t step, EngineObserver& observer) {
-  const Trouble trouble{run, find(run)->config().name, step, "the loss is NaN or infinite"};
+  const Trouble trouble{find(run)->config().name, step, "the loss is NaN or infinite"};
   sink_->publish(Marker{run, step, "event", trouble.text()});
   if (twins_end_alone_ && run != first().number) {
     remove(run);
@@ -161,15 +161,12 @@ std::string Engine::save_checkpoint(const std::string& folder) {
 void Engine::write_checkpoint_of_runs(const std::string& folder) {
   const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.gather();
   if (!of_first) return;
-  write_checkpoint(folder, next_step(), [&](const std::string& step_folder) {
-    std::vector<std::string> names;
-    for (const Run& run : runs_) {
-      names.push_back(run.trainer.config().name);
-      const std::string file = step_folder + '/' + names.back() + ".safetensors";
-      &run == &first() ? of_first->save(file) : run.trainer.save(file);
-    }
-    write_run_order(step_folder, names);
-  });
+  std::vector<RunToSave> runs;
+  for (const Run& run : runs_)
+    runs.push_back({run.trainer.config().name, [&](const std::string& file) {
+                      &run == &first() ? of_first->save(file) : run.trainer.save(file);
+                    }});
+  write_checkpoint(folder, next_step(), runs);
 }
 
 }  // namespace moescope

@@ -45,7 +45,6 @@ struct EngineOptions {
 
 // A loss that is NaN or infinite, or a failed step.
 struct Trouble {
-  int run = 0;  // RunInfo::run
   std::string name;
   std::int64_t step = 0;
   std::string why;

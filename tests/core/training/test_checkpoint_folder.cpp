@@ -44,10 +44,10 @@ class CheckpointFolder : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void write(std::int64_t step, const std::vector<std::string>& names) const {
-    write_checkpoint(folder_, step, [&](const std::string& folder) {
-      for (const std::string& name : names) std::ofstream(folder + '/' + name + ".safetensors") << name;
-      write_run_order(folder, names);
-    });
+    std::vector<RunToSave> runs;
+    for (const std::string& name : names)
+      runs.push_back({name, [name](const std::string& file) { std::ofstream(file) << name; }});
+    write_checkpoint(folder_, step, runs);
   }
   std::string problem() const {
     try {
@@ -100,11 +100,8 @@ TEST_F(CheckpointFolder, RunsAreThoseThatTheOrderNames) {
 
 TEST_F(CheckpointFolder, WhatCannotBeBroughtToTheDiskIsNoCheckpoint) {
   write(7, {"a"});
-  EXPECT_THROW(write_checkpoint(folder_, 7,
-                                [](const std::string& folder) {
-                                  fs::create_symlink("/nowhere", folder + "/a.safetensors");  // cannot be opened
-                                }),
-               std::runtime_error);
+  const auto link = [](const std::string& file) { fs::create_symlink("/nowhere", file); };  // cannot be opened
+  EXPECT_THROW(write_checkpoint(folder_, 7, {{"a", link}}), std::runtime_error);
   EXPECT_EQ(checkpoint_steps(folder_), std::vector<std::int64_t>{7}) << "the one before stays";
   EXPECT_EQ(problem(), "none");
 }
