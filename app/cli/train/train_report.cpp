@@ -368,7 +368,7 @@ void TrainReport::summarize_outputs() {
 void TrainReport::compare() {
   std::vector<RunConfig> configs;
   std::vector<JudgedRun> runs;
-  std::vector<HistoryPtr> histories(engine_.histories().begin(), engine_.histories().end());
+  const std::vector<HistoryPtr>& histories = engine_.histories();
   for (const Engine::Run& run : engine_.runs()) {
     configs.push_back(run.trainer.config());
     runs.push_back({configs.back(), histories[runs.size()]});

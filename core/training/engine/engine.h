@@ -92,7 +92,7 @@ class Engine {
   const Run& first() const { return runs_.front(); }
   Trainer* find(int number);  // nullptr if there is no such run
   // Histories of the runs that the engine began with.
-  const std::vector<std::shared_ptr<History>>& histories() const { return histories_; }
+  const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
   FrameSink& sink() { return *sink_; }
   const std::string& recording() const { return recording_; }  // path; empty: none
   const Dataset& data() const { return *data_; }
@@ -138,7 +138,7 @@ class Engine {
   std::vector<Run> runs_;
   std::unique_ptr<Dataset> data_;
   std::optional<FrameSink> sink_;
-  std::vector<std::shared_ptr<History>> histories_;
+  std::vector<std::shared_ptr<const History>> histories_;
   std::optional<Trouble> trouble_;
   std::atomic<bool> stopping_ = false;
 

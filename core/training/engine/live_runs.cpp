@@ -83,16 +83,13 @@ int open_new_run(LiveState& live, AddRunRequest request) {
   request.config.name = unique_name(live, request.config.name);
   require_valid(request.config);
   RunConfig now = config_to_come(live, request);
-  const int number = live.next_number++;
-  request.number = number;
-  live.open_run(number, request.config);
-  LiveState::OpenRun& run = live.runs.back();
-  run.config = std::move(now);
-  run.first_step = request.from ? request.from->steps_taken : live.first_step;
-  if (live.status.step > run.first_step) {
-    live.status.catching_up.push_back({number, run.first_step});
-    live.lowest_step = std::min(live.lowest_step, run.first_step);
-    live.level = false;
+  const int number = request.number = live.next_number++;
+  const std::int64_t first_step = request.from ? request.from->steps_taken : live.first_step;
+  live.runs.push_back(
+      {number, std::move(now), live.sink.add_run(run_info(request.config, number, live.domains)), first_step});
+  if (live.status.step > first_step) {
+    live.status.catching_up.push_back({number, first_step});
+    live.lowest_step = std::min(live.lowest_step, first_step);
   }
   live.requests.push_back(std::move(request));
   live.ask();
@@ -123,9 +120,9 @@ LiveRuns::LiveRuns(std::vector<Trainer> trainers, std::string recording_path, co
 
 LiveRuns::~LiveRuns() = default;
 
-std::vector<std::shared_ptr<History>> LiveRuns::histories() const {
+std::vector<std::shared_ptr<const History>> LiveRuns::histories() const {
   const std::lock_guard lock(state_->mutex);
-  std::vector<std::shared_ptr<History>> histories;
+  std::vector<std::shared_ptr<const History>> histories;
   for (const LiveState::OpenRun& run : state_->runs) histories.push_back(run.history);
   return histories;
 }

@@ -48,7 +48,7 @@ class LiveRuns {
   // run A, whose batches all runs read.
   void remove_run(int run);
 
-  std::vector<std::shared_ptr<History>> histories() const;  // open runs, A first
+  std::vector<std::shared_ptr<const History>> histories() const;  // open runs, A first
   LiveStatus status() const;
 
   void run();                              // also continues after a NaN loss; does nothing after any other error

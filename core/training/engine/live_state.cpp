@@ -21,10 +21,6 @@ void LiveState::ask() {
   wake.notify_one();
 }
 
-void LiveState::open_run(int number, const RunConfig& config) {
-  runs.push_back({number, config, sink.add_run(run_info(config, number, domains))});
-}
-
 LiveState::OpenRun* LiveState::find(int number) {
   const auto run = std::ranges::find(runs, number, &OpenRun::number);
   return run == runs.end() ? nullptr : &*run;

@@ -1,29 +1,61 @@
 // State that the callers of LiveRuns share with its training thread (live_thread.h). All functions, and all members
-// after the mutex, require its lock.
+// of LiveState after the mutex, require its lock.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "core/frame/operand_place.h"
 #include "core/recording/frame_sink.h"
+#include "core/training/capture.h"
 #include "core/training/engine/change_log.h"
 #include "core/training/engine/checkpoint_ring.h"
 #include "core/training/engine/engine.h"
-#include "core/training/engine/live_requests.h"
 #include "core/training/engine/live_status.h"
 
 namespace moescope {
+
+// Requests by the callers of LiveRuns, which the training thread serves between two steps. A request is checked when it
+// is made; until it is served, its run may have been removed.
+struct SaveRequest {
+  std::string directory;
+};
+struct AddRunRequest {
+  int number = 0;
+  RunConfig config;  // at the first step of the run
+  Inheritance inheritance;
+  CheckpointRing::Snapshot from;  // nullptr: step 0
+  std::string text;               // text of a marker; empty: no marker
+};
+struct RemoveRunRequest {
+  int number;
+};
+struct CaptureRequest {
+  int run;
+  OperandPlace place;
+  std::shared_ptr<Capture> capture;
+};
+struct KeepCheckpointRequest {};
+struct RewindRequest {
+  std::int64_t step;
+  std::map<int, CheckpointRing::Snapshot> runs;  // nullptr: the run has not reached the step
+};
+
+using LiveRequest = std::variant<PinnedChange, SaveRequest, AddRunRequest, RemoveRunRequest, CaptureRequest,
+                                 KeepCheckpointRequest, RewindRequest>;
 
 struct LiveState {
   struct OpenRun {
     int number;
     RunConfig config;  // with all accepted changes
-    std::shared_ptr<History> history;
+    std::shared_ptr<const History> history;
     std::int64_t first_step = 0;
   };
 
@@ -32,8 +64,7 @@ struct LiveState {
   LiveState(Engine& engine, const std::string& recording_path);
 
   bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
-  void ask();  // wakes the training thread for a round of work between steps
-  void open_run(int number, const RunConfig& config);
+  void ask();                          // wakes the training thread for a round of work between steps
   OpenRun* find(int number);           // nullptr if there is no such run
   OpenRun& find_or_throw(int number);  // throws std::invalid_argument
 
@@ -48,7 +79,6 @@ struct LiveState {
   // An exception interrupted a trainer within a step, so no further step is possible. Only the training thread writes
   // it.
   bool broken = false;
-  bool level = true;             // no run is catching up
   std::int64_t first_step = 0;   // step at which training began
   std::int64_t lowest_step = 0;  // lowest next step of all runs
   std::int64_t run_before = 0;   // while running: pause before taking this step

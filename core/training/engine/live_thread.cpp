@@ -153,7 +153,7 @@ bool LiveThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
 }
 
 bool LiveThread::is_limited() const {
-  return shared_.max_steps_per_s > 0 && shared_.single_steps == 0 && shared_.level;
+  return shared_.max_steps_per_s > 0 && shared_.single_steps == 0 && shared_.status.catching_up.empty();
 }
 
 void LiveThread::do_requests(std::unique_lock<std::mutex>& lock) {
@@ -181,7 +181,6 @@ void LiveThread::show_progress() {
     if (step < status.step) status.catching_up.push_back({run.number, step});
     shared_.lowest_step = std::min(shared_.lowest_step, step);
   }
-  shared_.level = status.catching_up.empty();
 }
 
 void LiveThread::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {

@@ -17,7 +17,6 @@
 #include "core/model/layers/operand_tap.h"
 #include "core/training/capture.h"
 #include "core/training/engine/engine.h"
-#include "core/training/engine/live_requests.h"
 #include "core/training/engine/live_state.h"
 
 namespace moescope {

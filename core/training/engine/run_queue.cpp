@@ -137,7 +137,7 @@ void RunQueue::train_group(std::size_t place, const GoOn& go_on, const ObserverO
                 {.recording = groups_[place].recording, .array_bytes = kQueueArrayBytes, .twins_end_alone = true});
   {
     const std::lock_guard lock(mutex_);
-    groups_[place].histories.assign(engine.histories().begin(), engine.histories().end());
+    groups_[place].histories = engine.histories();
   }
   Observer observer(*this, place, go_on, observer_of ? observer_of(engine, place) : nullptr);
   engine.train([&] { return !cancelled_ && engine.next_step() < steps_ && !engine.trouble(); }, observer);

@@ -159,7 +159,7 @@ class Explain : public testing::Test {
   }
   static void TearDownTestSuite() { live_.reset(); }
   static const History& b() {
-    static std::shared_ptr<History> history;
+    static std::shared_ptr<const History> history;
     history = live_->histories().at(1);
     return *history;
   }
