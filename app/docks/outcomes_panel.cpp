@@ -12,7 +12,6 @@
 
 #include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
-#include "core/training/engine/outcome_table.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"

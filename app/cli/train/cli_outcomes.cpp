@@ -10,7 +10,6 @@
 #include "core/config/config_field.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
-#include "core/training/engine/outcome_table.h"
 
 namespace moescope {
 namespace {

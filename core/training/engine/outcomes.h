@@ -1,4 +1,5 @@
-// The outcome of a comparison: run A and its candidates, in all groups.
+// The outcome of a comparison: run A and its candidates, in all groups; as a table with the same columns in the window
+// and on the command line.
 #pragma once
 
 #include <span>
@@ -40,5 +41,19 @@ std::string verdict_words(const Outcome& outcome);
 
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".
 std::string differing_settings(const RunConfig& first, const RunConfig& config);
+
+// A column of figures; the key contains the unit. kNoValue: not known.
+struct OutcomeFigure {
+  const char* key;
+  float (*value)(const Outcome&);
+};
+std::span<const OutcomeFigure> outcome_figures();
+
+std::string underflow_place(const Outcome& outcome);  // operand of the underflow; empty: not measured
+std::string sqnr_place(const Outcome& outcome);       // operand of the worst SQNR; empty: nothing is quantized
+std::string judged_loss(const Outcome& outcome);      // "validation loss", "training loss"; empty: not judged yet
+
+// Returns CSV (RFC 4180) with a header; cells of unknown figures are empty.
+std::string outcomes_csv(std::span<const Outcome> outcomes);
 
 }  // namespace moescope
