@@ -17,6 +17,7 @@
 #include "core/frame/metrics.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/training/engine/lock_step.h"
@@ -76,10 +77,7 @@ class Wanted {
 
  private:
   static std::string all_keys() {
-    std::string all;
-    for (const MetricInfo* info : kMetricCards) all += (all.empty() ? "" : ", ") + std::string(info->key);
-    for (const MetricInfo& info : kQuantMetrics) all += std::string(", ") + info.key;
-    return all;
+    return joined(kMetricCards, ", ", &MetricInfo::key) + ", " + joined(kQuantMetrics, ", ", &MetricInfo::key);
   }
   const std::vector<std::string>& keys_;
 };
@@ -144,13 +142,10 @@ void add_arrays(Json& json, const History& history, std::int64_t at) {
 
 std::string table(const std::vector<Scalar>& scalars) {
   std::string text;
-  char line[256];
   for (const Scalar& scalar : scalars) {
     const std::string layer = scalar.layer == kWholeRun ? "run" : "layer " + std::to_string(scalar.layer);
-    std::snprintf(line, sizeof line, "%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(),
-                  static_cast<double>(scalar.reading.value), scalar.info->unit,
-                  static_cast<long long>(scalar.reading.step));
-    text += line;
+    text += formatted("%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(), scalar.reading.value,
+                      scalar.info->unit, static_cast<long long>(scalar.reading.step));
   }
   return text;
 }
@@ -161,12 +156,10 @@ HistoryPtr run_of(const FiguresOptions& options) {
   if (!options.run.empty()) reading.only = {options.run};
   const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
   print_notes(opened);
-  std::string names;
-  for (const auto& history : opened.histories) {
+  for (const auto& history : opened.histories)
     if (options.run.empty() || history->info().name == options.run) return history;
-    names += (names.empty() ? "" : ", ") + history->info().name;
-  }
-  throw std::runtime_error("--run " + options.run + ": not in " + options.file + ", which holds " + names);
+  throw std::runtime_error("--run " + options.run + ": not in " + options.file + ", which holds " +
+                           joined(opened.histories, ", ", [](const auto& history) { return history->info().name; }));
 }
 
 void print_figures(const FiguresOptions& options) {

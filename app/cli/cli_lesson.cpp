@@ -6,6 +6,7 @@
 #include "app/cli/commands.h"
 #include "core/config/config_check.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"
 
@@ -19,12 +20,6 @@ struct LessonOptions {
   std::vector<std::int64_t> seeds;
   bool list = false, figures = false, quiet = false;
 };
-
-std::string problem_list(const std::vector<ConfigProblem>& problems) {
-  std::string text;
-  for (const ConfigProblem& problem : problems) text += (text.empty() ? "" : "\n") + problem.text();
-  return text;
-}
 
 void print_list() {
   int number = 0;
@@ -54,7 +49,7 @@ const char* mark(LessonJudgement::State state) {
 
 bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
-  if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
+  if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
   const Lesson& lesson = parsed.lesson;
   std::printf("%s%s\n", printable(lesson.title).c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
   for (const std::string& each : unclear_comparisons(lesson))

@@ -20,6 +20,7 @@
 #include "app/program/kernel_restart.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 
 namespace {
 
@@ -35,12 +36,10 @@ void print_error(const std::string& text) {
 
 // CLI11 would answer an unknown command by saying that a command is required.
 void check_command(const CLI::App& app, const char* given) {
-  std::string allowed;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() == given) return;
-    allowed += (allowed.empty() ? "" : ", ") + command->get_name();
-  }
-  throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  if (std::ranges::find(commands, given, &CLI::App::get_name) == commands.end())
+    throw std::runtime_error(std::string(given) + ": no such command, allowed are " +
+                             moescope::joined(commands, ", ", &CLI::App::get_name));
 }
 
 // All processes of `mpirun moescope-cli train --ep R` or `sweep` find the same errors; only rank 0 prints them.

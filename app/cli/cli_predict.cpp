@@ -13,6 +13,7 @@
 #include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/parallel/routing_patterns.h"
 
 namespace moescope {
@@ -33,9 +34,7 @@ struct PredictOptions {
 };
 
 std::string cell(double value, const char* format = "%.2f") {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return std::isnan(value) ? "-" : text;
+  return std::isnan(value) ? "-" : formatted(format, value);
 }
 
 // ---- measured layers ----
@@ -44,7 +43,7 @@ double error_of(double predicted, double measured) {
   return predicted / measured - 1;
 }
 
-std::string percent(double error) {
+std::string percent_text(double error) {
   return std::isnan(error) ? "-" : cell(100 * error, "%+.1f %%");
 }
 
@@ -108,11 +107,11 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
     std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n",
                 printable(row.shape.model).c_str(), printable(routing_text(row.routing)).c_str(),
                 all_to_all_name(row.way), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
-                cell(row.measured_comm_ms).c_str(), percent(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
+                cell(row.measured_comm_ms).c_str(), percent_text(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
                 cell(time.experts_ms).c_str(), cell(row.measured_experts_ms).c_str(),
-                percent(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
+                percent_text(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
                 cell(time.layer_ms()).c_str(), cell(row.measured_layer_ms).c_str(),
-                percent(error_of(time.layer_ms(), row.measured_layer_ms)).c_str());
+                percent_text(error_of(time.layer_ms(), row.measured_layer_ms)).c_str());
   }
   std::printf("\n%-28s %8s %8s %8s\n", "absolute error", "rows", "median", "worst");
   for (const auto& [name, errors] :
@@ -266,9 +265,7 @@ void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
     const LiveCost& cost = costs[i];
     if (i == 0 || cost.the_case.ep != costs[i - 1].the_case.ep)
       std::printf("\n%4d %8.0f", cost.the_case.ep, cost.forced_tokens_per_second);
-    char text[32];
-    std::snprintf(text, sizeof text, "%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost());
-    std::printf(" %19s", text);
+    std::printf(" %19s", formatted("%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost()).c_str());
   }
   std::printf("\n");
 }

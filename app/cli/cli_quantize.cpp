@@ -13,6 +13,7 @@
 #include "app/cli/commands.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/numerics/recipes.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/safetensors.h"
@@ -158,12 +159,8 @@ void write_quantized(const TensorView& tensor, const OperandFormat& format, Safe
 }
 
 std::string shape_text(const TensorView& tensor) {
-  std::string text;
-  for (std::size_t size : tensor.shape) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text.empty() ? "scalar" : text;
+  if (tensor.shape.empty()) return "scalar";
+  return joined(tensor.shape, "x", [](std::size_t size) { return std::to_string(size); });
 }
 
 bool has_power_of_two_scales(const OperandFormat& format) {
@@ -179,23 +176,18 @@ std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
     lowest = std::min(lowest, code);
     highest = code;
   }
-  char text[80] = "-";
   const bool exact = has_power_of_two_scales(format);
-  if (highest >= 0)
-    std::snprintf(text, sizeof text, exact ? "2^%d .. 2^%d" : "2^%d to under 2^%d", lowest - 127,
-                  highest - (exact ? 127 : 126));
-  std::string range = text;
-  if (sums.e8m0_blocks[255]) range.append(", ").append(std::to_string(sums.e8m0_blocks[255])).append(" blocks NaN");
+  std::string range = highest < 0 ? "-"
+                                  : formatted(exact ? "2^%d .. 2^%d" : "2^%d to under 2^%d", lowest - 127,
+                                              highest - (exact ? 127 : 126));
+  if (sums.e8m0_blocks[255]) range += ", " + std::to_string(sums.e8m0_blocks[255]) + " blocks NaN";
   return range;
 }
 
 std::string sqnr_text(const QuantSums& sums) {
   if (sums.elements == 0) return "-";
   if (sums.all_nan()) return "NaN";
-  if (sums.err2 == 0) return "exact";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", sums.sqnr_db());
-  return text;
+  return sums.err2 == 0 ? "exact" : formatted("%.2f", sums.sqnr_db());
 }
 
 using Json = nlohmann::ordered_json;
@@ -275,9 +267,7 @@ Json to_json(const TensorReport& report) {
 }
 
 std::string share_text(double share, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, 100 * share);
-  return text;
+  return formatted("%.*f", digits, 100 * share);
 }
 
 void print_row(int width, const std::string& name, const std::string& shape, const char* axis,

@@ -8,6 +8,7 @@
 #include "app/cli/commands.h"
 #include "app/program/kernel_restart.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/training/engine/reproduce.h"
 
 namespace moescope {
@@ -54,11 +55,9 @@ void reproduce_run(const ReproduceOptions& options) {
     found = true;
     same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
   }
-  if (!found) {
-    std::string names;
-    for (const RunInfo& info : recording.runs()) names += (names.empty() ? "" : ", ") + info.name;
-    throw std::runtime_error("--run: there is no run " + options.run + " in " + options.path + ", there are " + names);
-  }
+  if (!found)
+    throw std::runtime_error("--run: there is no run " + options.run + " in " + options.path + ", there are " +
+                             joined(recording.runs(), ", ", &RunInfo::name));
   if (!same) throw ExitStatus{kDiffers};
 }
 

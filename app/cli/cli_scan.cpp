@@ -13,6 +13,7 @@
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/text_columns.h"
+#include "core/io/words.h"
 #include "core/training/engine/engine.h"
 #include "core/training/operand_scan.h"
 
@@ -85,12 +86,6 @@ void print_csv(const OperandScan& scan) {
                 each.recipe.c_str(), 100 * each.gradient_error, 100 * each.share, each.loss_change);
 }
 
-std::string text(const char* format, double value) {
-  char out[64];
-  std::snprintf(out, sizeof out, format, value);
-  return out;
-}
-
 void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
   std::printf("%s at step %lld, one batch: cross-entropy %.6g nats/token in FP32.\n", config.name.c_str(),
               static_cast<long long>(step), scan.loss);
@@ -98,8 +93,9 @@ void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t 
               scan.effects.size(), 100 * scan.all_gradient_error, scan.all_loss_change);
   std::vector<TextRow> rows{{"operand", "gradient error, %", "share, %", "loss, nats/token", "recipe"}};
   for (const OperandEffect& each : scan.effects)
-    rows.push_back({effect_name(each), text("%.3g", 100 * each.gradient_error), text("%.1f", 100 * each.share),
-                    each.gemm == Direction::forward ? text("%+.2e", each.loss_change) : "-", each.recipe});
+    rows.push_back({effect_name(each), formatted("%.3g", 100 * each.gradient_error),
+                    formatted("%.1f", 100 * each.share),
+                    each.gemm == Direction::forward ? formatted("%+.2e", each.loss_change) : "-", each.recipe});
   std::fputs(aligned(rows).c_str(), stdout);
 }
 

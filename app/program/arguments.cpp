@@ -11,6 +11,7 @@
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/io/output_guard.h"
+#include "core/io/words.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/run_feed.h"
@@ -28,17 +29,8 @@ QStringList workspaceNames() {
 }
 
 QString presetList() {
-  QStringList names;
-  for (const std::string& name : preset_names()) names << QString::fromStdString(name);
-  QStringList comparisons;
-  for (const std::string& name : comparison_preset_names()) comparisons << QString::fromStdString(name);
-  return names.join(", ") + "; several runs side by side: " + comparisons.join(", ");
-}
-
-QString lessonList() {
-  QStringList names;
-  for (const std::string& name : lesson_names()) names << QString::fromStdString(name);
-  return names.join(", ");
+  return QString::fromStdString(joined(preset_names()) +
+                                "; several runs side by side: " + joined(comparison_preset_names()));
 }
 
 QString description() {
@@ -70,7 +62,7 @@ void addOptions(QCommandLineParser& parser) {
        "Show a training that runs with --serve PORT; MOESCOPE_TOKEN holds its token, or the window asks for it.",
        "HOST:PORT"});
   parser.addOption({"lesson",
-                    "Begin a guided lesson: " + lessonList() +
+                    "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names())) +
                         ", its number, or a lesson file. With --screenshot: its first step, after its run.",
                     "NAME"});
   parser.addOption(

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/io/input_file.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -33,12 +34,6 @@ struct Checksum {
   std::string said;    // digits in the file
   std::string found;   // computed from the bytes
 };
-
-std::string hex(std::uint32_t crc) {
-  char text[kDigits + 1];
-  std::snprintf(text, sizeof text, "%08x", crc);
-  return text;
-}
 
 Checksum checksum_of(const std::string& path) {
   InputFile file(path);
@@ -62,7 +57,7 @@ Checksum checksum_of(const std::string& path) {
   std::uint32_t crc = add(add(0, length), header);
   std::vector<char> chunk(kChunk);
   while (const std::size_t got = file.read(chunk.data(), chunk.size())) crc = add(crc, {chunk.data(), got});
-  sum.found = hex(crc);
+  sum.found = formatted("%08x", crc);
   return sum;
 }
 

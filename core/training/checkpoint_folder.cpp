@@ -13,6 +13,7 @@
 
 #include "core/io/input_file.h"
 #include "core/io/whole_file.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -48,10 +49,9 @@ std::vector<std::string> in_run_order(const fs::path& runs_txt, const std::vecto
   std::vector<std::string> sorted = named;
   std::sort(sorted.begin(), sorted.end());
   if (sorted == files) return named;
-  std::string there;
-  for (const std::string& file : files) there += (there.empty() ? "" : ", ") + fs::path(file).filename().string();
   throw std::runtime_error(runs_txt.string() +
-                           ": damaged checkpoint: it does not name the runs that are there, each once: " + there);
+                           ": damaged checkpoint: it does not name the runs that are there, each once: " +
+                           joined(files, ", ", [](const fs::path& file) { return file.filename().string(); }));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/io/words.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
@@ -41,14 +42,13 @@ std::string kept_checkpoint(const std::string& recording, const std::string& run
                             std::optional<std::int64_t> step) {
   const std::string folder = checkpoints_of(recording);
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
-  std::string there;
-  for (const std::int64_t each : steps) there += (there.empty() ? "" : ", ") + std::to_string(each);
   if (steps.empty())
     throw std::runtime_error(folder +
                              ": no checkpoint is kept beside the recording (telemetry.checkpoint_every keeps them)");
   const std::int64_t wanted = step.value_or(steps.back());
   if (std::find(steps.begin(), steps.end(), wanted) == steps.end())
-    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " + there);
+    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " +
+                             joined(steps, ", ", [](std::int64_t each) { return std::to_string(each); }));
   for (const std::string& file : checkpoint_files(folder + '/' + std::to_string(wanted)))
     if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
   throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));

@@ -24,6 +24,7 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/io/words.h"
 #include "core/numerics/processor.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
@@ -96,16 +97,14 @@ void check_file(const SafetensorsFile& file) {
 
 RunConfig saved_config(const SafetensorsFile& file) {
   const ParsedConfig parsed = parse_config(meta(file, "config"), file.path() + " (config)");
-  std::string problems;
-  for (const ConfigProblem& problem : parsed.problems) problems += "\n  " + problem.text();
-  if (!problems.empty()) refuse(file.path(), "damaged checkpoint: its config cannot be used:" + problems);
+  if (!parsed.problems.empty())
+    refuse(file.path(), "damaged checkpoint: its config cannot be used:\n  " +
+                            joined(parsed.problems, "\n  ", &ConfigProblem::text));
   return parsed.config;
 }
 
 std::string shape_text(std::span<const std::size_t> shape) {
-  std::string text = "[";
-  for (const std::size_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
+  return '[' + joined(shape, ", ", [](std::size_t extent) { return std::to_string(extent); }) + ']';
 }
 
 const TensorView& checked_tensor(const SafetensorsFile& file, const std::string& name, DType dtype,

@@ -48,9 +48,7 @@ std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
 }
 
 std::string bytes_text(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, bytes >= kGiga ? "%.2f GB" : "%.1f MB", bytes / (bytes >= kGiga ? kGiga : kMega));
-  return text;
+  return bytes >= kGiga ? formatted("%.2f GB", bytes / kGiga) : formatted("%.1f MB", bytes / kMega);
 }
 
 void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
@@ -69,10 +67,8 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
 
 void print_losses(const CheckpointRun& run, double seconds) {
   const auto row = [](const std::string& name, const TextLoss& loss) {
-    char mean[32], perplexity[32];
-    std::snprintf(mean, sizeof mean, "%.5f", loss.mean());
-    std::snprintf(perplexity, sizeof perplexity, "%.4g", std::exp(loss.mean()));
-    return TextRow{name, std::to_string(loss.tokens), loss.tokens ? mean : "-", loss.tokens ? perplexity : "-"};
+    return TextRow{name, std::to_string(loss.tokens), loss.tokens ? formatted("%.5f", loss.mean()) : "-",
+                   loss.tokens ? formatted("%.4g", std::exp(loss.mean())) : "-"};
   };
   std::vector<TextRow> rows{{"text", "tokens predicted", "loss, nats/token", "perplexity"}};
   for (std::size_t d = 0; d < run.losses().size(); ++d)
@@ -105,22 +101,19 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
     const std::span<const std::int32_t> all = text.ids;
     const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
     const WrittenText written = continue_text(model, given, command.written);
-    std::string ids;
-    for (const std::int32_t id : written.ids) ids += (ids.empty() ? "" : " ") + std::to_string(id);
-    std::printf("continuation of %s (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
-                printable(text.name).c_str(), given.size(), static_cast<double>(given.size()) / written.prefill_s,
-                written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
-                tokenizer ? printable_lines(tokenizer->decode(written.ids)).c_str() : ids.c_str());
+    std::printf(
+        "continuation of %s (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
+        printable(text.name).c_str(), given.size(), static_cast<double>(given.size()) / written.prefill_s,
+        written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
+        (tokenizer ? printable_lines(tokenizer->decode(written.ids)) : joined(written.ids, " ", [](std::int32_t id) {
+          return std::to_string(id);
+        })).c_str());
   }
 }
 
 std::string interval_text(const FigureOfPieces& figure, double factor) {
-  char text[64];
-  if (std::isnan(figure.interval))
-    std::snprintf(text, sizeof text, "%.3g", factor * figure.mean);
-  else
-    std::snprintf(text, sizeof text, "%.3g +- %.2g", factor * figure.mean, factor * figure.interval);
-  return text;
+  return formatted("%.3g", factor * figure.mean) +
+         (std::isnan(figure.interval) ? "" : formatted(" +- %.2g", factor * figure.interval));
 }
 
 // How much a published recipe's forward pass changes the loss, against what matters (kMatters of the loss).

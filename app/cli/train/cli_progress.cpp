@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/io/words.h"
+
 namespace moescope {
 namespace {
 
@@ -16,12 +18,8 @@ constexpr int kLines = 20;  // number of plain lines, however long the training 
 
 std::string duration_text(double seconds) {
   const long total = std::lround(seconds);
-  char text[32];
-  if (total >= 3600)
-    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
-  else
-    std::snprintf(text, sizeof text, "%ld:%02ld", total / 60, total % 60);
-  return text;
+  return total >= 3600 ? formatted("%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60)
+                       : formatted("%ld:%02ld", total / 60, total % 60);
 }
 
 void show_count(const char* what, std::int64_t done, std::int64_t of) {
@@ -74,11 +72,9 @@ void Progress::finish() {
 std::string Progress::line(const TelemetryFrame& frame) const {
   const double steps_left = static_cast<double>(end_ - frame.step - 1) + later_ * static_cast<double>(end_ - first_);
   const double left = steps_left * seconds_per_step_;
-  char text[128];
-  std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s",
-                static_cast<long long>(frame.step) + 1, static_cast<long long>(end_), frame.ce_loss, tokens_per_s_,
-                duration_text(left).c_str());
-  return terminal_ ? bar(frame.step + 1 - first_) + ' ' + title_ + text : title_ + text;
+  return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
+         formatted("step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s", static_cast<long long>(frame.step) + 1,
+                   static_cast<long long>(end_), frame.ce_loss, tokens_per_s_, duration_text(left).c_str());
 }
 
 std::string Progress::bar(std::int64_t steps_done) const {

@@ -4,16 +4,16 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
+#include "core/io/words.h"
 
 namespace moescope {
 
 void add_train_options(Command& sub, TrainOptions& o) {
   sub.last_counts();
-  std::string presets;
-  for (const std::string& name : preset_names()) presets += (presets.empty() ? "" : ", ") + name;
-  presets += " (default: small); or from a comparison of several runs:";
-  for (const std::string& name : comparison_preset_names()) presets += (presets.ends_with(':') ? " " : ", ") + name;
-  const Option preset = sub.option("--preset", o.preset, "Start from a preset: " + presets);
+  const Option preset =
+      sub.option("--preset", o.preset,
+                 "Start from a preset: " + joined(preset_names()) +
+                     " (default: small); or from a comparison of several runs: " + joined(comparison_preset_names()));
   sub.option("--config", o.config,
              "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
              "twins, as --compare makes them")
@@ -28,10 +28,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
   sub.option("--data", o.data,
              "Text file or folder to train on (default: built-in text, see data.generator in a saved config)");
-  std::string formats;
-  for (const RecipeInfo& info : recipes()) formats += (formats.empty() ? "" : ", ") + std::string(info.name);
   sub.option("--precision", o.precision,
-             "Recipe of number formats of the routed experts: " + formats +
+             "Recipe of number formats of the routed experts: " + joined(recipes(), ", ", &RecipeInfo::name) +
                  " (other weights: --set precision.attention=..., see precision.* in a saved config)");
   sub.option("--seed", o.seed, "Seed of weights and data");
   sub.option("--steps", o.steps,
@@ -109,9 +107,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
 std::optional<Recipe> recipe_option(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (const auto recipe = recipe_named(name)) return recipe;
-  std::string names;
-  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
-  throw std::runtime_error("--recipe: is \"" + name + "\", allowed are " + names);
+  throw std::runtime_error("--recipe: is \"" + name + "\", allowed are " + joined(recipes(), ", ", &RecipeInfo::name));
 }
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
+#include "core/io/words.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"
@@ -29,12 +30,7 @@ struct Override {
 };
 
 [[noreturn]] void refuse(const std::vector<ConfigProblem>& problems) {
-  std::string text;
-  for (const ConfigProblem& problem : problems) {
-    if (!text.empty()) text += '\n';
-    text += problem.text();
-  }
-  throw std::runtime_error(text);
+  throw std::runtime_error(joined(problems, "\n", &ConfigProblem::text));
 }
 
 void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,

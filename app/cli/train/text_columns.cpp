@@ -1,17 +1,14 @@
 #include "app/cli/train/text_columns.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/frame/frame.h"
+#include "core/io/words.h"
 
 namespace moescope {
 
 std::string figure_text(float value, const char* format, double factor) {
-  if (is_missing(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, format, factor * static_cast<double>(value));
-  return text;
+  return is_missing(value) ? "-" : formatted(format, factor * static_cast<double>(value));
 }
 
 void drop_empty_columns(std::vector<TextRow>& rows) {

@@ -73,10 +73,8 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::string differing_settings(const RunConfig& first, const RunConfig& config) {
-  std::string text;
-  for (const ConfigDifference& found : difference(first, config))
-    text += (text.empty() ? "" : ", ") + found.setting.key() + " = " + found.b;
-  return text;
+  return joined(difference(first, config), ", ",
+                [](const ConfigDifference& found) { return found.setting.key() + " = " + found.b; });
 }
 
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters) {

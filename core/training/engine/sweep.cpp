@@ -12,7 +12,7 @@
 #include "core/comparison/verdict.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
-#include "core/config/config_field.h"
+#include "core/io/words.h"
 #include "core/numerics/statistics/student_t.h"
 #include "core/training/engine/outcomes.h"
 
@@ -133,9 +133,8 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
       RunConfig config = config_of(base, point, axes);
       config.seed = base.seed + seed;
       if (!difference(base, config).empty()) config.name = free_name(twin_name(base, config), named);
-      std::string problems;
-      for (const ConfigProblem& problem : validate(config)) problems += (problems.empty() ? "" : "\n") + problem.text();
-      if (!problems.empty()) throw std::runtime_error(config.name + ": " + problems);
+      if (const auto problems = validate(config); !problems.empty())
+        throw std::runtime_error(config.name + ": " + joined(problems, "\n", &ConfigProblem::text));
       named.push_back(config);
       groups.push_back({{std::move(config)}, path_of_group(recording, static_cast<int>(groups.size()) + 1)});
     }
