@@ -29,17 +29,6 @@ struct ScanOptions {
   bool json = false, csv = false, quiet = false;
 };
 
-class WarmUp : public EngineObserver {
- public:
-  explicit WarmUp(const ScanOptions& o) : o_(o) {}
-  void after_step(Engine& engine) override {
-    if (!o_.quiet) show_count("training", engine.next_step(), o_.warmup);
-  }
-
- private:
-  const ScanOptions& o_;
-};
-
 // Trains the run of the options up to the step to scan.
 std::unique_ptr<Engine> trained(const ScanOptions& o) {
   std::vector<Trainer> trainers;
@@ -49,8 +38,14 @@ std::unique_ptr<Engine> trained(const ScanOptions& o) {
     trainers.push_back(std::move(resumed_trainers(o.run, nullptr).front()));
   auto engine = std::make_unique<Engine>(std::move(trainers), EngineOptions{.compares_runs = false});
   const auto failed = [&] { return engine->trouble() && engine->trouble()->within_step; };
-  WarmUp warm_up(o);
-  engine->train([&] { return o.run.resume.empty() && engine->next_step() < o.warmup && !failed(); }, warm_up);
+  const auto wants_step = [&] {
+    if (!o.run.resume.empty() || failed()) return false;
+    const std::int64_t taken = engine->next_step();
+    if (!o.quiet && taken > 0) show_count("training", taken, o.warmup);
+    return taken < o.warmup;
+  };
+  EngineObserver nobody;
+  engine->train(wants_step, nobody);
   if (failed()) throw std::runtime_error(engine->trouble()->text());
   return engine;
 }

@@ -124,7 +124,6 @@ void import(const ImportCommand& command) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_at(signal);
   const auto start = std::chrono::steady_clock::now();
   RecordingInWork recording(command.out);
-  recording.begin();
   OpenedRuns opened;
   {
     Percentage percentage(command.quiet);

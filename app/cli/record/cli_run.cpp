@@ -130,15 +130,18 @@ void print_published(const PrecisionScan& scan) {
   std::fputs(aligned(rows).c_str(), stdout);
 }
 
+std::function<bool(int done, int of)> shown_passes(const RunCommand& command) {
+  return [quiet = command.quiet](int done, int of) {
+    if (!quiet) show_count("pass", done, of);
+    return true;
+  };
+}
+
 // Which operands the recipe hurts most.
 PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
                           Recipe recipe) {
-  const auto progress = [&](int done, int of) {
-    if (!command.quiet) show_count("pass", done, of);
-    return true;
-  };
   const PrecisionScan scan =
-      compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, progress);
+      compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, shown_passes(command));
   std::printf("one operand at a time in %s, all else in FP32, 95 %% intervals over %d pieces of text:\n",
               recipe_info(recipe).name, scan.pieces);
   std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "distance to the first of its kind",
@@ -179,13 +182,9 @@ struct ExpertFigures {
 // Which experts the model could do without.
 ExpertFigures print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                  const RunCommand& command) {
-  const auto progress = [&](int done, int of) {
-    if (!command.quiet) show_count("pass", done, of);
-    return true;
-  };
   const ComparedTexts which{command.texts.length, command.twin_pieces};
-  ExpertFigures figures{remove_each_expert(model, texts, which, progress),
-                        similarity_of_experts(model, texts, which, progress)};
+  ExpertFigures figures{remove_each_expert(model, texts, which, shown_passes(command)),
+                        similarity_of_experts(model, texts, which, shown_passes(command))};
   const ExpertScan& scan = figures.scan;
   std::printf("one expert left out at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
   const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMostDomainColumns;
@@ -267,6 +266,11 @@ void require_alone(const RunCommand& command) {
   if (more) throw std::runtime_error("--with: cannot be combined with --write, --recipe or --without-each-expert");
 }
 
+void begin_run(RecordingInWork& recording, const CheckpointRun& run) {
+  recording.add(run.info());
+  recording.add(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
+}
+
 // The texts through two checkpoints, a piece at a time.
 void run_pair(const RunCommand& command, const CheckpointModel& a, const std::vector<LabelledText>& texts,
               const Tokenizer* tokenizer) {
@@ -279,11 +283,7 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const std::ve
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
-    recording->begin();
-    for (const CheckpointRun* run : {&pair.a(), &pair.b()}) {
-      recording->add(run->info());
-      recording->add(Marker{run->info().run, 0, kSettingsMarker, run->settings()});
-    }
+    for (const CheckpointRun* run : {&pair.a(), &pair.b()}) begin_run(*recording, *run);
     recording->add(Marker{1, 0, "event", pair.weights().text()});
   }
   PairFigures figures(pair);
@@ -325,9 +325,7 @@ void run(const RunCommand& command) {
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
-    recording->begin();
-    recording->add(run.info());
-    recording->add(Marker{0, 0, kSettingsMarker, run.settings()});
+    begin_run(*recording, run);
   }
   double seconds = 0;
   for (std::int64_t step = 0; step < run.steps(); ++step) {

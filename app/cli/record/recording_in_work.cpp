@@ -52,15 +52,17 @@ void RecordingInWork::record(Write write) {
 RecordingInWork::RecordingInWork(std::string out)
     : out_(std::move(out)), work_(out_ + kPart + std::to_string(::getpid())) {
   remove_abandoned_parts(out_);
+  try {
+    record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });
+  } catch (const OutputError&) {
+    remove_part(work_);
+    throw;
+  }
 }
 
 RecordingInWork::~RecordingInWork() {
   writer_.reset();
   remove_part(work_);
-}
-
-void RecordingInWork::begin() {
-  record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });
 }
 
 void RecordingInWork::add(const RunInfo& info) {

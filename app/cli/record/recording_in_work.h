@@ -17,7 +17,6 @@ class RecordingInWork {
   ~RecordingInWork();  // removes what is not finished
   RecordingInWork(const RecordingInWork&) = delete;
   RecordingInWork& operator=(const RecordingInWork&) = delete;
-  void begin();
   void add(const RunInfo& info);
   void add(const std::shared_ptr<const TelemetryFrame>& frame);
   void add(const Marker& marker);

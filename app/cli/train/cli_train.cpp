@@ -85,20 +85,6 @@ double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
   return static_cast<double>(runs) / static_cast<double>(groups[group].runs.size());
 }
 
-// Keeps the status of a group beyond its report.
-class GroupReport : public TrainReport {
- public:
-  GroupReport(const TrainOptions& options, Engine& engine, TrainJob job, int& status)
-      : TrainReport(options, engine, std::move(job)), status_(status) {}
-  void ended(Engine& engine) override {
-    TrainReport::ended(engine);
-    status_ = status();
-  }
-
- private:
-  int& status_;
-};
-
 // Prints the outcomes of the groups that finished. Returns the exit status, `status` unless the table cannot be
 // written.
 int report(const TrainOptions& o, const RunQueue& queue, int status) {
@@ -126,9 +112,11 @@ void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   int status = 0;
   queue.train([&](const QueueStatus&) { return status == 0 && stop_signal() == 0; },
               [&](Engine& engine, std::size_t group) {
-                TrainJob job{
-                    .end = steps, .group = title_of(group, groups.size()), .later = work_behind(groups, group)};
-                return std::make_unique<GroupReport>(o, engine, std::move(job), status);
+                TrainJob job{.end = steps,
+                             .status = &status,
+                             .group = title_of(group, groups.size()),
+                             .later = work_behind(groups, group)};
+                return std::make_unique<TrainReport>(o, engine, std::move(job));
               });
   const QueueStatus ended = queue.status();
   if (status == 0 && !ended.error.empty()) throw std::runtime_error(ended.error);
@@ -186,17 +174,18 @@ void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ran
                              std::to_string(first.steps_taken()) +
                              " steps; --steps counts from the beginning of the training");
   const bool writes = !ranks || ranks->rank() == 0;
+  int status = 0;
   std::optional<Engine> engine;
   std::optional<TrainReport> report;
   together(ranks, [&] {
-    TrainJob job{.end = end, .ranks = ranks, .kernels = std::move(kernels)};
+    TrainJob job{.end = end, .status = &status, .ranks = ranks, .kernels = std::move(kernels)};
     if (writes) job.outputs = std::make_unique<TrainOutputs>(o.checkpoint, o.jsonl);
     engine.emplace(std::move(trainers), EngineOptions{.recording = writes ? o.out : ""});
     report.emplace(o, *engine, std::move(job));
   });
   catch_signals(ranks);
   engine->train([&] { return report->wants_step(); }, *report);
-  if (report->status() != 0) throw ExitStatus{report->status()};
+  if (status != 0) throw ExitStatus{status};
 }
 
 // All ranks find the same errors, and one of them prints them.

@@ -279,11 +279,8 @@ void TrainReport::ended(Engine&) {
                                  : "the training ended after " + std::to_string(engine_.next_step()) + " steps");
   summarize();
   if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", printable_lines(failure_).c_str());
-}
-
-int TrainReport::status() const {
-  if (engine_.trouble() || unwritten_ || !failure_.empty()) return 1;
-  return stop_signal() != 0 ? 128 + stop_signal() : 0;
+  const bool failed = engine_.trouble() || unwritten_ || !failure_.empty();
+  *job_.status = failed ? 1 : stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
 
 void TrainReport::save_checkpoint(bool last) {

@@ -19,7 +19,10 @@ namespace moescope {
 
 // The training that a report describes.
 struct TrainJob {
-  std::int64_t end = 0;      // the training ends before this step
+  std::int64_t end = 0;  // the training ends before this step
+  // Exit status, set once training has ended: 0 if all steps were taken and all outputs written, 1 if not, 128 + signal
+  // if a signal stopped it.
+  int* status;
   Ranks* ranks = nullptr;    // nullptr: one process
   std::string kernels = {};  // note on the kernels that computed the checkpoint of --resume
   std::string group = {};    // "group 2 of 4"; empty: a training without groups
@@ -57,9 +60,6 @@ class TrainReport : public EngineObserver {
   void twin_lost(const Trouble& trouble) override;
   void after_step(Engine& engine) override;
   void ended(Engine& engine) override;
-  // Exit status, once training has ended: 0 if all steps were taken and all outputs written, 1 if not, 128 + signal if
-  // a signal stopped it.
-  int status() const;
 
  private:
   bool writes() const { return !job_.ranks || job_.ranks->rank() == 0; }
