@@ -12,10 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "app/cli/reading_options.h"
 #include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
@@ -220,10 +219,7 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
 }
 
 std::vector<CheckedRun> read_once(const CheckOptions& options) {
-  ImportOptions reading;
-  reading.routed = options.routed;
-  if (!options.run.empty()) reading.only = {options.run};
-  const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
+  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
   print_notes(opened);
   return Checker().check({opened.histories.begin(), opened.histories.end()});
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "core/checkpoints/export_model.h"
@@ -121,9 +121,7 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
 }
 
 void export_all_events(const ExportOptions& options) {
-  ImportOptions import;
-  if (!options.run.empty()) import.only = {options.run};
-  const OpenedRuns opened = open_runs({options.in}, import, kMaxRuns);
+  const OpenedRuns opened = read_runs(options.in, options.run);
   std::vector<std::string> names;
   for (const auto& history : opened.histories) names.push_back(history->info().name);
   const std::vector<std::string> folders = event_folders(options.out, names, false);

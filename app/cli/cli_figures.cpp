@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "app/cli/reading_options.h"
 #include "core/comparison/gap_track.h"
 #include "core/explain/explain.h"
 #include "core/frame/metrics.h"
@@ -20,7 +19,6 @@
 #include "core/io/words.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
-#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {
@@ -151,10 +149,7 @@ std::string table(const std::vector<Scalar>& scalars) {
 }
 
 HistoryPtr run_of(const FiguresOptions& options) {
-  ImportOptions reading;
-  reading.routed = options.routed;
-  if (!options.run.empty()) reading.only = {options.run};
-  const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
+  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
   print_notes(opened);
   for (const auto& history : opened.histories)
     if (options.run.empty() || history->info().name == options.run) return history;

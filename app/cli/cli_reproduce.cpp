@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/program/kernel_restart.h"

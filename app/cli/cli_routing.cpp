@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "core/parallel/load_routing.h"
 #include "core/recording/recording.h"
 

@@ -6,10 +6,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "app/cli/cli_missing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "app/cli/reading_options.h"
 #include "app/cli/record/recording_in_work.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"

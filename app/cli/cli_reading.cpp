@@ -1,4 +1,9 @@
-#include "app/cli/reading_options.h"
+#include "app/cli/cli_reading.h"
+
+#include <cstdio>
+
+#include "core/io/text_escape.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 
@@ -19,6 +24,27 @@ void add_run_option(Command& command, std::string& run) {
   command.option("--run", run,
                  "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name; "
                  "of MLflow also its id");
+}
+
+OpenedRuns read_runs(const std::string& file, const std::string& run, const RoutedShape& routed) {
+  ImportOptions options;
+  options.routed = routed;
+  if (!run.empty()) options.only = {run};
+  return open_runs({file}, options, kMaxRuns);
+}
+
+void print_missing(const RecordingReader& recording) {
+  if (!recording.missing().empty()) std::fprintf(stderr, "moescope-cli: %s\n", recording.missing().c_str());
+}
+
+void print_remarks(const OpenedRuns& opened) {
+  for (const std::string& remark : opened.remarks) std::fprintf(stderr, "%s\n", printable(remark).c_str());
+}
+
+void print_notes(const OpenedRuns& opened) {
+  print_remarks(opened);
+  for (const SkippedLines& file : opened.skipped)
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
 }
 
 }  // namespace moescope

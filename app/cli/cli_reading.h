@@ -1,0 +1,25 @@
+// What the commands that open runs share: options for files of other programs, and messages about the input on standard
+// error.
+#pragma once
+
+#include <string>
+
+#include "app/cli/command_line.h"
+#include "core/logs/open_runs.h"
+#include "core/recording/recording.h"
+
+namespace moescope {
+
+// Adds --layers, --top-k and --experts, for files of routed experts that do not state their shape.
+void add_routed_options(Command& command, RoutedShape& routed);
+// Adds --run, for files that hold several runs.
+void add_run_option(Command& command, std::string& run);
+// Opens the runs of a file, or only the named one; empty: all.
+OpenedRuns read_runs(const std::string& file, const std::string& run, const RoutedShape& routed = {});
+
+void print_missing(
+    const RecordingReader& recording);         // prints that steps may be missing: it was copied without its log
+void print_remarks(const OpenedRuns& opened);  // prints restarts and unknown names
+void print_notes(const OpenedRuns& opened);    // prints the remarks and the number of unreadable lines
+
+}  // namespace moescope
