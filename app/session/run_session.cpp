@@ -31,20 +31,13 @@ struct WatchedFile {
 
 }  // namespace
 
-struct RunSession::Opened {
-  std::unique_ptr<LiveRuns> live;
-  std::vector<std::shared_ptr<const History>> histories;
-  std::vector<RunConfig> configs;
-  std::vector<SkippedLines> skipped;
-  QStringList missing;
-  QStringList paths, only;
+struct RunSession::Opened : Open {
   QStringList too_many;  // names of the runs in the first file, if it holds more than can be open
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
-  bool snapshot = false;  // the files are not followed
   // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape.
   bool glanced = false, ambiguous = false;
-  QString path, attached_to, error;
+  QString error;
 };
 
 namespace {
@@ -96,7 +89,7 @@ void RunSession::end() {
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
-  live_.reset();
+  open_.live.reset();
 }
 
 void RunSession::launch(const QString& what, std::shared_ptr<Opened> result, Work work) {
@@ -128,18 +121,18 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
 }
 
 void RunSession::start(std::vector<RunConfig> configs, const QString& recording_path) {
-  if (live_) live_->pause();
+  if (open_.live) open_.live->pause();
   auto result = std::make_shared<Opened>();
   result->configs = std::move(configs);
   result->path = recording_path;
   launch("Building the model", result, [this](Opened& opened) {
     opened.live = std::make_unique<LiveRuns>(opened.configs, opened.path.toStdString(), [this] { return !cancelled_; });
-    for (const auto& history : opened.live->histories()) opened.histories.push_back(history);
+    opened.histories = opened.live->histories();
   });
 }
 
 void RunSession::resume(const QString& checkpoints, const QString& recording_path, std::int64_t step) {
-  if (live_) live_->pause();
+  if (open_.live) open_.live->pause();
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
   launch("Reading the checkpoint", result, [this, checkpoints, step](Opened& opened) {
@@ -149,7 +142,7 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
     for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
     opened.live =
         std::make_unique<LiveRuns>(std::move(trainers), opened.path.toStdString(), [this] { return !cancelled_; });
-    for (const auto& history : opened.live->histories()) opened.histories.push_back(history);
+    opened.histories = opened.live->histories();
   });
 }
 
@@ -220,7 +213,7 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
     next = Clock::now() + std::max<Clock::duration>(kWatchEvery, kLeastWatchPauses * (Clock::now() - start));
     if (!told) return std::size_t{0};
     const auto follow_them = [this, of] {
-      if (histories_ == of) followOpened();  // else another run was opened meanwhile
+      if (open_.histories == of) followOpened();  // else another run was opened meanwhile
     };
     QMetaObject::invokeMethod(this, follow_them, Qt::QueuedConnection);
     return std::size_t{0};
@@ -230,9 +223,9 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 // Starts to follow the opened files. The read steps stay on screen until the followers have read as many.
 void RunSession::followOpened() {
   catching_up_.clear();
-  for (const QString& path : paths_)
+  for (const QString& path : open_.paths)
     catching_up_.push_back(
-        follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns, textsOf(only_)));
+        follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns, textsOf(open_.only)));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();
@@ -245,7 +238,7 @@ bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now
   ticks_without_news_ = std::exchange(caught_up_sequence_, sequence) == sequence ? ticks_without_news_ + 1 : 0;
   if (now.empty()) return false;
   if (ticks_without_news_ >= kTicksUntilRead) return true;
-  return std::ranges::equal(now, histories_,
+  return std::ranges::equal(now, open_.histories,
                             [](const auto& a, const auto& b) { return a->steps().last >= b->steps().last; });
 }
 
@@ -259,12 +252,12 @@ void RunSession::noticeFollowed() {
     if (!caughtUp(now)) return;
     grower_ = {};
     can_grow_ = shows_new_ = false;
-    skipped_.clear();  // the followers list the skipped lines
+    open_.skipped.clear();  // the followers list the skipped lines
     followers_ = std::exchange(catching_up_, {});
   }
-  if (now == histories_ || (now.empty() && !histories_.empty())) return;
-  histories_ = std::move(now);
-  recorded_configs_ = configsOf(histories_);
+  if (now == open_.histories || (now.empty() && !open_.histories.empty())) return;
+  open_.histories = std::move(now);
+  open_.configs = configsOf(open_.histories);
   emit runsChanged();
 }
 
@@ -284,7 +277,7 @@ QString RunSession::followingText() const {
 }
 
 std::vector<SkippedLines> RunSession::skipped() const {
-  std::vector<SkippedLines> skipped = skipped_;
+  std::vector<SkippedLines> skipped = open_.skipped;
   for (const auto& follower : followers_)
     if (BadLines bad = follower->bad(); bad.count() > 0) skipped.push_back({follower->path(), std::move(bad)});
   return skipped;
@@ -299,7 +292,7 @@ void RunSession::stopFilling() {
 // Reads the files completely and replaces the sample.
 void RunSession::fill() {
   filling_ = 0;
-  filler_ = std::thread([this, files = textsOf(paths_), only = textsOf(only_), of = histories_] {
+  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), of = open_.histories] {
     ImportOptions options;
     options.only = only;
     options.progress = [this](double share) {
@@ -314,11 +307,11 @@ void RunSession::fill() {
     QMetaObject::invokeMethod(
         this,
         [this, runs, of] {
-          if (histories_ != of) return;  // another run was opened meanwhile
+          if (open_.histories != of) return;  // another run was opened meanwhile
           if (filler_.joinable()) filler_.join();
-          if (!runs->histories.empty()) histories_.assign(runs->histories.begin(), runs->histories.end());
+          if (!runs->histories.empty()) open_.histories.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
-          if (!snapshot_) growWith(std::move(runs->more));
+          if (!open_.snapshot) growWith(std::move(runs->more));
         },
         Qt::QueuedConnection);
   });
@@ -388,44 +381,36 @@ void RunSession::adopt(Opened& result) {
 }
 
 std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
-  std::unique_ptr<LiveRuns> old = std::exchange(live_, std::move(result.live));
+  std::unique_ptr<LiveRuns> old = std::move(open_.live);
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
   stopFilling();
   grower_ = {};
-  snapshot_ = result.snapshot;
-  histories_ = std::move(result.histories);
-  recorded_configs_ = std::move(result.configs);
-  path_ = result.path;
-  paths_ = result.paths;
-  only_ = result.only;
-  skipped_ = std::move(result.skipped);
-  missing_ = result.missing;
-  attached_to_ = result.attached_to;
+  open_ = std::move(static_cast<Open&>(result));
   can_grow_ = !result.more.empty();
-  shows_new_ = !attached_to_.isEmpty();
+  shows_new_ = !open_.attached_to.isEmpty();
   return old;
 }
 
 std::vector<RunConfig> RunSession::configs() const {
   std::vector<RunConfig> configs;
-  for (int place = 0; hasConfig() && place < static_cast<int>(histories_.size()); ++place)
+  for (int place = 0; hasConfig() && place < static_cast<int>(open_.histories.size()); ++place)
     configs.push_back(config(place));
   return configs;
 }
 
 int RunSession::runAt(int place) const {
-  return histories_[static_cast<std::size_t>(place)]->info().run;
+  return open_.histories[static_cast<std::size_t>(place)]->info().run;
 }
 
 RunConfig RunSession::config(int place) const {
-  if (live_) return live_->config(runAt(place));
-  return recorded_configs_.empty() ? RunConfig{} : recorded_configs_[static_cast<std::size_t>(place)];
+  if (open_.live) return open_.live->config(runAt(place));
+  return open_.configs.empty() ? RunConfig{} : open_.configs[static_cast<std::size_t>(place)];
 }
 
 QString RunSession::ask(const char* refusal, const std::function<void()>& act) {
-  if (!live_) return refusal;
+  if (!open_.live) return refusal;
   try {
     act();
   } catch (const std::invalid_argument& refused) {
@@ -436,21 +421,21 @@ QString RunSession::ask(const char* refusal, const std::function<void()>& act) {
 
 QString RunSession::change(const LiveChange& change) {
   return ask("only a model in training can be changed", [&] {
-    live_->change(change);
+    open_.live->change(change);
     emit configChanged();
   });
 }
 
 QString RunSession::rewind(std::int64_t step) {
   return ask("only a model in training can be rewound", [&] {
-    live_->rewind(step);
+    open_.live->rewind(step);
     emit configChanged();
   });
 }
 
 QString RunSession::addRun(const RunConfig& config) {
   return ask("a twin can be trained only beside a model in training", [&] {
-    live_->add_run(config);
+    open_.live->add_run(config);
     catchUp(0);
   });
 }
@@ -460,26 +445,26 @@ QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) 
     std::vector<LiveChange> changes;
     for (const ConfigDifference& found : difference(config(place), twin))
       changes.push_back({runAt(place), found.setting, found.setting.field().get(twin)});
-    live_->branch(runAt(place), step, changes);
+    open_.live->branch(runAt(place), step, changes);
     catchUp(step);
   });
 }
 
 QString RunSession::removeRun(int place) {
   return ask("a recording keeps its runs", [&] {
-    live_->remove_run(runAt(place));
+    open_.live->remove_run(runAt(place));
     noticeRuns();
   });
 }
 
 void RunSession::catchUp(std::int64_t from) {
-  if (const LiveStatus now = live_->status(); !now.running && now.step > from) live_->run_until(now.step);
+  if (const LiveStatus now = open_.live->status(); !now.running && now.step > from) open_.live->run_until(now.step);
   noticeRuns();
 }
 
 // A recording numbers its runs; a log holds one.
 std::optional<RecordedRun> RunSession::recordedRun(int place) const {
-  for (const QString& path : paths_) {
+  for (const QString& path : open_.paths) {
     const std::string file = path.toStdString();
     if (file_kind(file) != FileKind::recording) {
       if (place-- == 0) return std::nullopt;
@@ -494,20 +479,20 @@ std::optional<RecordedRun> RunSession::recordedRun(int place) const {
 }
 
 RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const {
-  if (live_)
-    return plan_recompute(run, *histories_.front(), place, step, live_->checkpoint_before(run.info().run, step));
+  if (open_.live)
+    return plan_recompute(run, *open_.histories.front(), place, step,
+                          open_.live->checkpoint_before(run.info().run, step));
   // Runs from several files each read their own batches.
-  const bool several = paths_.size() > 1;
-  return plan_recompute(run, several ? run : *histories_.front(), place, step, nullptr,
-                        several ? std::string() : recorded_checkpoint(path_.toStdString(), run.info().name, step));
+  const bool several = open_.paths.size() > 1;
+  return plan_recompute(run, several ? run : *open_.histories.front(), place, step, nullptr,
+                        several ? std::string() : recorded_checkpoint(open_.path.toStdString(), run.info().name, step));
 }
 
 void RunSession::noticeRuns() {
-  if (!live_) return;
-  std::vector<std::shared_ptr<const History>> now;
-  for (const auto& history : live_->histories()) now.push_back(history);
-  if (now == histories_) return;
-  histories_ = std::move(now);
+  if (!open_.live) return;
+  auto now = open_.live->histories();
+  if (now == open_.histories) return;
+  open_.histories = std::move(now);
   emit runsChanged();
 }
 

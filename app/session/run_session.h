@@ -55,32 +55,32 @@ class RunSession : public QObject {
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
-  bool isLive() const { return live_ != nullptr; }
+  bool isLive() const { return open_.live != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
-  bool isSnapshot() const { return snapshot_ && !live_; }  // whether the open files are not followed
+  bool isSnapshot() const { return open_.snapshot && !open_.live; }  // whether the open files are not followed
   // Whether new steps may arrive: of a recording that is still being written, or an attached training.
   bool canGrow() const { return can_grow_; }
   // Whether new steps do arrive: the runs train, are attached or followed, or have grown since they were opened.
-  bool showsNewSteps() const { return live_ || !followers_.empty() || shows_new_; }
+  bool showsNewSteps() const { return open_.live || !followers_.empty() || shows_new_; }
   // Share of a large recording that was read, 0 to 1, while a sample of it is shown; -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   QString followingText() const;  // "following run.jsonl: 120 lines", or the file it waits for
-  const QString& attachedTo() const { return attached_to_; }  // HOST:PORT of the attached training; empty: not attached
+  // HOST:PORT of the attached training; empty: not attached.
+  const QString& attachedTo() const { return open_.attached_to; }
   // Whether the open steps were not trained here: a recording, another program's log, an attached training.
-  bool showsLog() const { return !live_ && !histories_.empty(); }
-  LiveRuns* live() const { return live_.get(); }       // nullptr: no run is in training
-  const QString& path() const { return path_; }        // path of the written or shown recording; empty: in memory only
-  const QStringList& paths() const { return paths_; }  // paths of all shown files; empty: runs in training
-  const QStringList& missing() const {
-    return missing_;
-  }                                           // messages about recordings that were copied without their log
+  bool showsLog() const { return !open_.live && !open_.histories.empty(); }
+  LiveRuns* live() const { return open_.live.get(); }  // nullptr: no run is in training
+  const QString& path() const { return open_.path; }   // path of the written or shown recording; empty: in memory only
+  const QStringList& paths() const { return open_.paths; }  // paths of all shown files; empty: runs in training
+  // Messages about recordings that were copied without their log.
+  const QStringList& missing() const { return open_.missing; }
   std::vector<SkippedLines> skipped() const;  // unreadable lines of the shown files
-  const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
+  const std::vector<std::shared_ptr<const History>>& histories() const { return open_.histories; }
 
   // Settings of an open run: of a run in training with all requested changes, of a recording those at its start.
   RunConfig config(int place = 0) const;
   std::vector<RunConfig> configs() const;  // of all open runs; empty: not known
-  bool hasConfig() const { return live_ || !recorded_configs_.empty(); }
+  bool hasConfig() const { return open_.live || !open_.configs.empty(); }
   int runAt(int place) const;  // RunInfo::run
   // Where the run at `place` lies on the disk; nullopt: it is from a log, or in training. Throws std::runtime_error if
   // a file cannot be read.
@@ -113,6 +113,15 @@ class RunSession : public QObject {
   void growingEnded(QString why);  // no more steps will come
 
  private:
+  struct Open {
+    std::unique_ptr<LiveRuns> live;
+    std::vector<std::shared_ptr<const History>> histories;
+    std::vector<RunConfig> configs;  // one for each history, or empty
+    std::vector<SkippedLines> skipped;
+    QString path, attached_to;
+    QStringList paths, only, missing;
+    bool snapshot = false;  // the files are not followed
+  };
   struct Opened;
   using Work = std::function<void(Opened&)>;
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
@@ -131,25 +140,17 @@ class RunSession : public QObject {
   void fill();
   void stopFilling();
 
-  std::unique_ptr<LiveRuns> live_;
-  std::vector<std::shared_ptr<const History>> histories_;
-  std::vector<RunConfig> recorded_configs_;  // one for each history, or empty
-  QString path_;
-  QStringList paths_, only_;
-  bool snapshot_ = false;
+  Open open_;
   std::vector<std::unique_ptr<Follower>> followers_;
   // Followers of grown files that have not read as much as is shown.
   std::vector<std::unique_ptr<Follower>> catching_up_;
   std::uint64_t caught_up_sequence_ = 0;
   int ticks_without_news_ = 0;
   QTimer follow_timer_;
-  std::vector<SkippedLines> skipped_;
-  QStringList missing_;
   std::thread opener_, filler_;
   std::function<void()> newest_request_;  // request that waits until the opener has cancelled an earlier one
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
-  QString attached_to_;
   bool can_grow_ = false, shows_new_ = false;
   std::jthread grower_;  // appends new steps of the sources to the histories
 };
