@@ -14,21 +14,17 @@
 #include "core/cluster/published_runs.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
-#include "core/parallel/routing_patterns.h"
 
 namespace moescope {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct PredictOptions {
+struct PredictOptions : RoutingOptions {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
-  std::string routing = "forced", payload = "bf16", recompute = "full", hypothesis = "h2", placement = "contiguous";
-  int run = 0, layer = -1;  // run and layer of a recording
-  std::int64_t step = -1;
-  bool node_limited = false;
-  int ep = 32, ranks_per_node = 8, gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0, slots = 0;
-  std::int64_t seq = 8192, seed = 1;
+  std::string payload = "bf16", recompute = "full", hypothesis = "h2";
+  int gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0;
+  std::int64_t seq = 8192;
   double overlap = 0, memory_GBps = 0;
   bool json = false;
 };
@@ -170,39 +166,25 @@ void predict_layers(const Command& command, const PredictOptions& options) {
 
 // ---- a training step ----
 
-using Routing = std::vector<std::int32_t>;
-
-Routing routing_by_rule(const PredictOptions& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
-  RoutingPattern groups;
-  if (shape.n_groups)
-    groups = {RoutingRule::uniform, static_cast<int>(shape.n_groups), static_cast<int>(shape.limited_groups), 1};
-  const RoutingPattern pattern = parse_routing_pattern(o.routing, groups);
-  name = routing_pattern_name(pattern);
-  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
-}
-
 // The case to predict and the recorded load for it; a routing by rule uses no load.
 struct Asked {
   StepConfig config;
   std::string routing;
-  RecordedLoad load;
+  std::vector<std::uint32_t> load;
 };
 
 RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll way, Asked& asked) {
-  if (o.ep > shape.n_experts)
-    throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
-                             " experts");
-  const bool recorded = names_routing_file(o.routing);
-  if (recorded) {
-    asked.load = recorded_load({o.routing, o.run, o.layer, o.step});
-    asked.routing = asked.load.name + (o.node_limited ? ", node-limited" : "");
-  }
+  if (o.ranks > shape.n_experts)
+    throw std::runtime_error("--ep " + std::to_string(o.ranks) + " is more than the " +
+                             std::to_string(shape.n_experts) + " experts");
   // So many tokens that sampling changes max/mean by less than a per cent, in whole rounds for every rank.
-  const std::int64_t tokens = std::int64_t{o.ep} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ep);
-  const Routing topk = recorded ? route_by_recorded_load(asked.load, shape, tokens, o.node_limited, o.seed)
-                                : routing_by_rule(o, shape, tokens, asked.routing);
-  const Placement placement = placement_named({o.placement, o.ep, o.ranks_per_node, o.slots, o.seed}, topk, shape);
-  return routing_traffic(count_volumes(topk, static_cast<int>(shape.top_k), placement, o.ranks_per_node), tokens, way);
+  const std::int64_t tokens = std::int64_t{o.ranks} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ranks);
+  const ChosenExperts chosen = choose_experts(o, shape, tokens);
+  asked.routing = chosen.name;
+  asked.load = chosen.load;
+  const Placement placement = placement_named(o, chosen.topk_TK, shape);
+  return routing_traffic(count_volumes(chosen.topk_TK, static_cast<int>(shape.top_k), placement, o.ranks_per_node),
+                         tokens, way);
 }
 
 Asked asked_by(const PredictOptions& o) {
@@ -402,7 +384,7 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 }
 
 void check_step_options(const Command& command, const PredictOptions& options) {
-  if (!names_routing_file(options.routing))
+  if (!options.names_file())
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "goes with a recording as --routing (grouped is node-limited by rule)");
 }
@@ -415,8 +397,8 @@ void predict_step(const Command& command, const PredictOptions& options) {
   const StepTime time = step_time(asked.config, parameters);
   const Band band = throughput_band(asked.config, hypothesis);
   std::vector<LiveCost> costs;
-  if (names_routing_file(options.routing))
-    costs = live_costs(asked.config, hypothesis, asked.load.tokens_per_expert, live_cases(asked.config), options.seed);
+  if (options.names_file())
+    costs = live_costs(asked.config, hypothesis, asked.load, live_cases(asked.config), options.seed);
   if (options.json) return print_step_json(asked, parameters, time, band, costs);
   print_step(asked.config, parameters, time, band, asked.routing);
   if (!costs.empty()) print_live_costs(costs, asked);
@@ -447,7 +429,7 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--node-limited", o.node_limited, "With a recording: tokens stay within the model's limited groups");
   command.option("--placement", o.placement, "contiguous, random or balanced").shows_default();
   command.option("--slots", o.slots, "Expert slots a rank for balanced").range(1, 1024);
-  command.option("--ep", o.ep, "Expert-parallel ranks").range(1, 256).shows_default();
+  command.option("--ep", o.ranks, "Expert-parallel ranks").range(1, 256).shows_default();
   command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
   command.option("--gpus", o.gpus, "GPUs in all").range(1, kMax).shows_default();
   command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMax);

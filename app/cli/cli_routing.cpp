@@ -6,6 +6,7 @@
 
 #include "app/cli/cli_reading.h"
 #include "core/parallel/load_routing.h"
+#include "core/parallel/routing_patterns.h"
 #include "core/recording/recording.h"
 
 namespace moescope {
@@ -26,41 +27,46 @@ RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) 
   return {*found, frame};
 }
 
-bool names_routing_file(const std::string& routing) {
+bool RoutingOptions::names_file() const {
   return routing.ends_with(".moescope") || std::filesystem::is_regular_file(routing);
 }
 
-RecordedLoad recorded_load(const LoadOptions& o) {
-  const RecordedStep step = recorded_step(o.recording, o.run, o.step);
+ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, std::int64_t tokens) {
+  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
+  const int n_groups = static_cast<int>(shape.n_groups), limited_groups = static_cast<int>(shape.limited_groups);
+  if (!o.names_file()) {
+    RoutingPattern groups;
+    if (n_groups) groups.n_groups = n_groups;
+    if (limited_groups) groups.limited_groups = limited_groups;
+    const RoutingPattern pattern = parse_routing_pattern(o.routing, groups);
+    return {route_by_pattern(pattern, tokens, top_k, n_experts, o.seed), routing_pattern_name(pattern), {}};
+  }
+  const RecordedStep step = recorded_step(o.routing, o.run, o.step);
   const RouterFrame* chosen = nullptr;
   for (const RouterFrame& router : step.frame->routers) {
     const bool wanted = o.layer < 0 ? !chosen || router.max_vio > chosen->max_vio : router.layer == o.layer;
     if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
   }
   if (!chosen)
-    throw std::runtime_error(o.recording + ": has no tokens per expert of " +
+    throw std::runtime_error(o.routing + ": has no tokens per expert of " +
                              (o.layer < 0 ? std::string("any layer") : "layer " + std::to_string(o.layer)) +
                              " at step " + std::to_string(step.frame->step));
-  return {chosen->tokens_per_expert,
+  return {route_by_load(stretch_load(chosen->tokens_per_expert, n_experts, o.seed), tokens, top_k, n_groups,
+                        o.node_limited ? limited_groups : 0, o.seed),
           "the load of layer " + std::to_string(chosen->layer) + (o.layer < 0 ? ", the most uneven one," : "") +
-              " at step " + std::to_string(step.frame->step) + " of " + o.recording + " (" +
-              std::to_string(chosen->tokens_per_expert.size()) + " experts, stretched to the model's)"};
+              " at step " + std::to_string(step.frame->step) + " of " + o.routing + " (" +
+              std::to_string(chosen->tokens_per_expert.size()) + " experts, stretched to the model's)" +
+              (o.node_limited ? ", node-limited" : ""),
+          chosen->tokens_per_expert};
 }
 
-std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const ModelShape& shape, std::int64_t tokens,
-                                                 bool node_limited, std::int64_t seed) {
-  const int limited = node_limited ? static_cast<int>(shape.limited_groups) : 0;
-  return route_by_load(stretch_load(load.tokens_per_expert, static_cast<int>(shape.n_experts), seed), tokens,
-                       static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited, seed);
-}
-
-Placement placement_named(const PlacementOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
+Placement placement_named(const RoutingOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
-  if (o.slots > 0 && o.name != "balanced") throw std::runtime_error("--slots goes with --placement balanced");
-  if (o.name == "contiguous") return place_contiguous(n_experts, o.ranks);
-  if (o.name == "random") return place_random(n_experts, o.ranks, o.seed);
-  if (o.name != "balanced")
-    throw std::runtime_error("--placement is '" + o.name + "'; allowed: contiguous, random, balanced");
+  if (o.slots > 0 && o.placement != "balanced") throw std::runtime_error("--slots goes with --placement balanced");
+  if (o.placement == "contiguous") return place_contiguous(n_experts, o.ranks);
+  if (o.placement == "random") return place_random(n_experts, o.ranks, o.seed);
+  if (o.placement != "balanced")
+    throw std::runtime_error("--placement is '" + o.placement + "'; allowed: contiguous, random, balanced");
   std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
   for (const std::int32_t expert : topk_TK)
     if (expert >= 0) ++load[static_cast<std::size_t>(expert)];

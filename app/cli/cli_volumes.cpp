@@ -13,7 +13,6 @@
 #include "app/cli/commands.h"
 #include "core/cluster/model_shape.h"
 #include "core/io/text_escape.h"
-#include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
 #include "core/tensors/safetensors.h"
 
@@ -24,12 +23,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // limit on token slots: 256 MiB of chosen experts
 
-struct VolumesOptions {
-  std::string model = "671B", routing = "forced", topk, tensor = "topk_idx", recording, placement = "contiguous";
-  std::string payload = "bf16";
+struct VolumesOptions : RoutingOptions {
+  std::string model = "671B", topk, tensor = "topk_idx", recording, payload = "bf16";
   int dim = 0, experts = 0, top_k = 0, moe_layers = 0, groups = 0, limited_groups = 0;
-  int ranks = 32, ranks_per_node = 8, slots = 0, layer = -1, run = 0;
-  std::int64_t tokens_per_rank = 4096, step = -1, seed = 1;
+  std::int64_t tokens_per_rank = 4096;
   bool no_recompute = false, json = false, matrices = false;
 };
 
@@ -63,8 +60,7 @@ Placement placement_of(const VolumesOptions& options, const std::vector<std::int
   if (options.ranks > n_experts && options.placement != "balanced")
     throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
                              std::to_string(n_experts) + " experts; allowed with --placement balanced --slots 1");
-  return placement_named({options.placement, options.ranks, options.ranks_per_node, options.slots, options.seed},
-                         topk_TK, shape);
+  return placement_named(options, topk_TK, shape);
 }
 
 // A number of the file's metadata; `otherwise` if it has none.
@@ -109,25 +105,6 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   return topk_TK;
 }
 
-// Routes tokens by a rule or by the load of a recorded router.
-std::vector<std::int32_t> route(const VolumesOptions& options, const ModelShape& shape, std::string& name) {
-  if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
-    throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
-  const std::int64_t tokens = options.tokens_per_rank * options.ranks;
-  if (names_routing_file(options.routing)) {
-    const RecordedLoad load = recorded_load({options.routing, options.run, options.layer, options.step});
-    name = load.name;
-    return route_by_recorded_load(load, shape, tokens, false, options.seed);
-  }
-  RoutingPattern groups;
-  groups.n_groups = shape.n_groups ? static_cast<int>(shape.n_groups) : 8;
-  groups.limited_groups = shape.limited_groups ? static_cast<int>(shape.limited_groups) : 4;
-  const RoutingPattern pattern = parse_routing_pattern(options.routing, groups);
-  name = routing_pattern_name(pattern);
-  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts),
-                          options.seed);
-}
-
 Counted count_routing(const Command& command, VolumesOptions& options) {
   ModelShape shape = shape_of(options);
   Counted counted;
@@ -137,7 +114,11 @@ Counted count_routing(const Command& command, VolumesOptions& options) {
     topk_TK = read_topk(command, options, shape);
     counted.routing = options.topk;
   } else {
-    topk_TK = route(options, shape, counted.routing);
+    if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
+      throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
+    ChosenExperts chosen = choose_experts(options, shape, options.tokens_per_rank * options.ranks);
+    topk_TK = std::move(chosen.topk_TK);
+    counted.routing = chosen.name;
   }
   counted.top_k = static_cast<int>(shape.top_k);
   counted.n_experts = static_cast<int>(shape.n_experts);
@@ -302,7 +283,7 @@ void check_options(const Command& command, VolumesOptions& options) {
                     "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
                    "cannot be used with --recording, whose counts are those of its own run; --routing " +
                        options.recording + " routes any shape over any ranks by the load of its router");
-  else if (!names_routing_file(options.routing) || !options.topk.empty())
+  else if (!options.names_file() || !options.topk.empty())
     command.refuse({"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
   if (options.topk.empty()) command.refuse({"--tensor"}, "goes with --topk FILE.safetensors");
   if (!options.json) command.refuse({"--matrices"}, "goes with --json");
