@@ -66,14 +66,12 @@ struct ExportOptions {
   throw std::runtime_error(program + ": cannot be started: " + std::strerror(errno));
 }
 
-using HistoryPointer = std::shared_ptr<const History>;
-
 // The part of a run up to `until`, in which only chance makes it differ from the first run.
-HistoryPointer part_until(const HistoryPointer& run, std::int64_t until) {
+HistoryPtr part_until(const HistoryPtr& run, std::int64_t until) {
   return until < run->steps().last ? beginning_of(*run, until) : run;
 }
 
-ReplayRun trained_run(const History& first, const HistoryPointer& run) {
+ReplayRun trained_run(const History& first, const HistoryPtr& run) {
   const auto of_first = first.settings_at_start(), of_run = run->settings_at_start();
   const RunConfig &a = *of_first->config(), &b = *of_run->config();
   ReplayRun replay{run, same_start(a, b)};
@@ -81,7 +79,7 @@ ReplayRun trained_run(const History& first, const HistoryPointer& run) {
   return replay;
 }
 
-ReplayRun logged_run(const History& first, const HistoryPointer& run) {
+ReplayRun logged_run(const History& first, const HistoryPtr& run) {
   const LogSettings a = first.settings_at_start()->log(), b = run->settings_at_start()->log();
   ReplayRun replay{run};
   for (const LogDifference& found : difference(a, b)) replay.same_start &= found.key != "seed";

@@ -65,14 +65,9 @@ std::optional<DType> untyped_of(const QuantizeOptions& options) {
   throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }
 
-// The first GEMM that reads the operand.
-Direction direction_of(OperandRole operand) {
-  return operand == OperandRole::dy ? Direction::dgrad : Direction::forward;
-}
-
-// The format of `operand` in a recipe.
+// The format of `operand` in a recipe, in the first GEMM that reads it.
 OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
-  return recipe_format(recipe, direction_of(operand), operand);
+  return recipe_format(recipe, operand == OperandRole::dy ? Direction::dgrad : Direction::forward, operand);
 }
 
 // The MX element format of the options; nullopt: another format, whose codes and scales cannot be stored.
@@ -247,22 +242,20 @@ Json to_json(const TensorReport& report) {
   json["name"] = report.tensor->name;
   json["dtype"] = report.tensor->type_text();
   json["shape"] = report.tensor->shape;
-  for (const AxisFigures& each : report.figures) {
-    Json& row = json["figures"].emplace_back(Json{{"axis", axis_name(each.axis)}});
-    row.update(to_json(each.sums));
-  }
-  for (const RecipeFigures& each : report.recipes) {
-    Json& row =
-        json["recipes"].emplace_back(Json{{"recipe", recipe_info(each.recipe).name}, {"axis", axis_name(each.axis)}});
-    row.update(to_json(each.sums));
-  }
-  for (const WhatIfRow& each : report.what_if) {
-    Json& row = json["what_if"].emplace_back(Json{{"element", traits(each.format.element).name},
-                                                  {"scale", scale_rule_name(each.format.rule)},
-                                                  {"block", each.format.block},
-                                                  {"axis", axis_name(each.axis)}});
-    row.update(to_json(each.sums));
-  }
+  const auto add = [&](const char* list, Json row, const QuantSums& sums) {
+    row.update(to_json(sums));
+    json[list].push_back(std::move(row));
+  };
+  for (const AxisFigures& each : report.figures) add("figures", {{"axis", axis_name(each.axis)}}, each.sums);
+  for (const RecipeFigures& each : report.recipes)
+    add("recipes", {{"recipe", recipe_info(each.recipe).name}, {"axis", axis_name(each.axis)}}, each.sums);
+  for (const WhatIfRow& each : report.what_if)
+    add("what_if",
+        {{"element", traits(each.format.element).name},
+         {"scale", scale_rule_name(each.format.rule)},
+         {"block", each.format.block},
+         {"axis", axis_name(each.axis)}},
+        each.sums);
   return json;
 }
 

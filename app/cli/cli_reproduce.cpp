@@ -21,16 +21,12 @@ struct ReproduceOptions {
   std::int64_t steps = -1;
 };
 
-const char* plural(std::int64_t n) {
-  return n == 1 ? "" : "s";
-}
-
 Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
                            std::int64_t steps) {
   const auto history = recording.load(info.run);
   std::printf("%s: %s\n", printable(info.name).c_str(), printable(kernels.text).c_str());
   std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
-              static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
+              static_cast<long long>(steps < 0 ? history->steps().size() : steps), steps == 1 ? "" : "s");
   std::fflush(stdout);
   std::int64_t reported = 0;
   Reproduction result = reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {

@@ -69,6 +69,7 @@ Option Command::option(const std::string& name, T& value, const std::string& hel
 template Option Command::option(const std::string&, std::string&, const std::string&);
 template Option Command::option(const std::string&, int&, const std::string&);
 template Option Command::option(const std::string&, std::int64_t&, const std::string&);
+template Option Command::option(const std::string&, std::optional<std::string>&, const std::string&);
 template Option Command::option(const std::string&, std::optional<std::int64_t>&, const std::string&);
 template Option Command::option(const std::string&, double&, const std::string&);
 template Option Command::option(const std::string&, bool&, const std::string&);

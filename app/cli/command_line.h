@@ -48,8 +48,9 @@ class Command {
  public:
   Command(CLI::App& app, const std::string& name, const std::string& what);
   void last_counts();  // of options added from now on that are given several times, the last one counts
-  // `name`: "-o,--out", or without dashes for an argument. T: std::string, int, std::int64_t or an optional one,
-  // double, bool (true where it is given), std::vector of std::string or std::int64_t. `value` outlives the command.
+  // `name`: "-o,--out", or without dashes for an argument. T: std::string or std::int64_t or an optional one,
+  // int, double, bool (true where it is given), std::vector of std::string or std::int64_t. `value` outlives the
+  // command.
   template <typename T>
   Option option(const std::string& name, T& value, const std::string& help);
   void footer(const std::string& text);

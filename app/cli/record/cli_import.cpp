@@ -10,6 +10,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/record/recording_in_work.h"
+#include "app/cli/train/cli_train_stop.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -31,22 +32,6 @@ struct ImportCommand {
   RoutedShape routed;
   bool overwrite = false, quiet = false;
 };
-
-volatile std::sig_atomic_t g_stopped = 0;
-
-void stop(int signal) {
-  g_stopped = signal;
-}
-
-// Installs a handler, except for a signal that is ignored, as nohup does with SIGHUP.
-void stop_at(int signal) {
-  struct sigaction action {};
-  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
-  action = {};
-  action.sa_handler = stop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(signal, &action, nullptr);
-}
 
 // Shows the progress in a line that redraws itself on a terminal; elsewhere prints nothing until the end.
 class Percentage {
@@ -120,7 +105,7 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
 
 void import(const ImportCommand& command) {
   check_output(command);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_at(signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_unless_ignored(signal, SA_RESETHAND);
   const auto start = std::chrono::steady_clock::now();
   RecordingInWork recording(command.out);
   OpenedRuns opened;
@@ -133,7 +118,7 @@ void import(const ImportCommand& command) {
     options.array_budget_bytes = 0;  // no arrays in memory: the recording keeps them
     options.progress = [&](double share) {
       percentage.show(share);
-      return g_stopped == 0;
+      return stop_signal() == 0;
     };
     options.on_run = [&](const RunInfo& info) { recording.add(info); };
     options.on_frame = [&](const std::shared_ptr<const TelemetryFrame>& frame) { recording.add(frame); };
@@ -142,7 +127,7 @@ void import(const ImportCommand& command) {
   }
   if (opened.histories.empty()) {
     std::fprintf(stderr, "moescope-cli: stopped: nothing was written\n");
-    throw ExitStatus{128 + g_stopped};
+    throw ExitStatus{128 + stop_signal()};
   }
   recording.finish();
   print_remarks(opened);

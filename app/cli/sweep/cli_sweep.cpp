@@ -163,7 +163,7 @@ void sweep(const SweepOptions& o) {
   guard_outputs({o.run.config, base.data.path}, {{"--table", o.table}, {"--page", o.page}}, true);
   std::vector<SweepAxis> axes;
   for (const std::string& text : o.over) axes.push_back(parse_sweep_axis(text));
-  const std::int64_t steps = o.run.has_steps ? o.run.steps : base.optimizer.total_steps;
+  const std::int64_t steps = o.run.steps.value_or(base.optimizer.total_steps);
   if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
   set_num_threads(o.run.threads);
   std::vector<RunGroup> runs = sweep_groups(base, axes, o.seeds, o.run.out);
@@ -240,10 +240,7 @@ void add_sweep_command(CLI::App& app) {
       "    --seeds 5 --out formats.moescope --table formats.csv --page formats.html\n"
       "  srun -N 4 -n 4 moescope-cli sweep --config run.toml --over optimizer.lr=1e-3,3e-3 --seeds 8 --out "
       "lr.moescope");
-  command.runs([command, options] {
-    options->run.has_steps = command.given("--steps");
-    sweep(*options);
-  });
+  command.runs([options] { sweep(*options); });
 }
 
 }  // namespace moescope

@@ -102,7 +102,7 @@ int report(const TrainOptions& o, const RunQueue& queue, int status) {
 // written; ExitStatus, if training failed or was stopped.
 void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   refuse_options(o, runs.size());
-  const std::int64_t steps = o.has_steps ? o.steps : runs.front().optimizer.total_steps;
+  const std::int64_t steps = o.steps.value_or(runs.front().optimizer.total_steps);
   RunQueue queue(candidate_groups(runs, o.out), steps, o.out);
   if (o.continues) take_up(queue);
   const std::vector<RunGroup> groups = queue.groups();
@@ -168,7 +168,7 @@ void use_matrix_units(const std::string& choice) {
 
 void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ranks, std::string kernels) {
   const Trainer& first = trainers.front();
-  const std::int64_t end = o.has_steps ? o.steps : first.config().optimizer.total_steps;
+  const std::int64_t end = o.steps.value_or(first.config().optimizer.total_steps);
   if (end < first.steps_taken())
     throw std::runtime_error("--steps " + std::to_string(end) + ": the checkpoint has already taken " +
                              std::to_string(first.steps_taken()) +
@@ -260,12 +260,7 @@ void add_train_command(CLI::App& app) {
       "Exit status: 0 done, 1 training or writing failed, 2 wrong input, 128 + signal when one stopped it: 130 "
       "Ctrl-C,\n"
       "143 SIGTERM, 129 SIGHUP.");
-  sub.runs([sub, options] {
-    options->has_data = sub.given("--data");
-    options->has_seed = sub.given("--seed");
-    options->has_steps = sub.given("--steps");
-    train(*options);
-  });
+  sub.runs([options] { train(*options); });
 }
 
 }  // namespace moescope

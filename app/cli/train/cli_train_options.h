@@ -14,9 +14,11 @@
 namespace moescope {
 
 struct TrainOptions {
-  std::string preset, config, from, data, precision, out, jsonl, checkpoint, resume, table;
+  std::string preset, config, from, precision, out, jsonl, checkpoint, resume, table;
+  std::optional<std::string> data;
   std::vector<std::string> set, compare, dense_twins;
-  std::int64_t steps = 0, seed = 0, every = 0;
+  std::optional<std::int64_t> steps, seed;
+  std::int64_t every = 0;
   std::string all_to_all;  // algorithm of the all-to-all; empty: flat
   std::string serve_address = "127.0.0.1";
   std::string matrix_units;
@@ -24,7 +26,6 @@ struct TrainOptions {
   double epsilon = kGapEpsilon;
   bool overwrite = false, continues = false, noise_twin = false, perturbed_twin = false;
   bool compares() const { return !compare.empty() || !dense_twins.empty() || noise_twin || perturbed_twin; }
-  bool has_data = false, has_seed = false, has_steps = false;
 };
 
 void add_train_options(Command& sub, TrainOptions& o);

@@ -108,7 +108,7 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   check_folder("--jsonl", o.jsonl);
   check_table_name(o.table);
   check_folder("--table", o.table);
-  std::vector<std::string> inputs{o.config, o.data, o.resume};
+  std::vector<std::string> inputs{o.config, o.data.value_or(""), o.resume};
   for (const RunConfig& config : configs)
     for (const std::string& input : {config.data.path, config.data.tokenizer, config.model.initial_weights})
       inputs.push_back(input);

@@ -61,9 +61,9 @@ void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& proble
 
 std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
   std::vector<Override> list;
-  if (o.has_data) add_override(list, problems, "--data " + o.data, &DataConfig::path, o.data);
-  if (o.has_seed)
-    add_override(list, problems, "--seed " + std::to_string(o.seed), &RunConfig::seed, std::to_string(o.seed));
+  if (o.data) add_override(list, problems, "--data " + *o.data, &DataConfig::path, *o.data);
+  if (o.seed)
+    add_override(list, problems, "--seed " + std::to_string(*o.seed), &RunConfig::seed, std::to_string(*o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, &PrecisionConfig::experts, o.precision);
   if (o.ep > 0) {  // the virtual ranks are the processes

@@ -61,16 +61,6 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   return before;
 }
 
-// A closed terminal sends SIGHUP and the shell sends it again. The second signal must not interrupt the checkpoint that
-// the first one started.
-void catch_hang_up() {
-  struct sigaction action {};
-  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
-  action = {};
-  action.sa_handler = stop_after_step;
-  sigaction(SIGHUP, &action, nullptr);
-}
-
 }  // namespace
 
 int stop_signal() {
@@ -81,8 +71,19 @@ const char* signal_text(int signal) {
   return signal == SIGINT ? "Ctrl-C" : signal == SIGHUP ? "SIGHUP: its terminal was closed" : "SIGTERM";
 }
 
+void stop_unless_ignored(int signal, unsigned flags) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = stop_after_step;
+  action.sa_flags = static_cast<int>(flags);
+  sigaction(signal, &action, nullptr);
+}
+
 void catch_signals(Ranks* ranks) {
-  catch_hang_up();
+  // A closed terminal sends SIGHUP and the shell sends it again. The second signal must not interrupt the checkpoint
+  // that the first one started.
+  stop_unless_ignored(SIGHUP, 0);
   std::signal(SIGPIPE, SIG_IGN);  // the end of the reader of --jsonl - then shows as a failed write
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);
