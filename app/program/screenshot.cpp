@@ -49,18 +49,24 @@ void finish(MainWindow* window, const QString& path) {
   });
 }
 
-// Takes the picture of a file of tensors, which opens no session, once the slowest panel, What if, has its figures.
-void finishWithTensors(MainWindow* window, const QString& path) {
-  const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
+void finishOnce(const std::function<bool()>& ready, MainWindow* window, const QString& path) {
   auto* poll = new QTimer(window);
-  QObject::connect(poll, &QTimer::timeout, window, [window, lab, poll, path, waited = 0]() mutable {
-    waited += kPollMs;
-    const bool shown = !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty();
-    if (!shown && waited < kMaxWaitMs) return;
+  QObject::connect(poll, &QTimer::timeout, window, [=] {
+    if (!ready()) return;
     poll->stop();
     finish(window, path);
   });
   poll->start(kPollMs);
+}
+
+// Takes the picture of a file of tensors, which opens no session, once the slowest panel, What if, has its figures.
+void finishWithTensors(MainWindow* window, const QString& path) {
+  const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
+  const auto ready = [lab, waited = 0]() mutable {
+    waited += kPollMs;
+    return !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty() || waited >= kMaxWaitMs;
+  };
+  finishOnce(ready, window, path);
 }
 
 // Whether a file holds tensors; unreadable files are reported elsewhere.
@@ -119,14 +125,11 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   }
   if (!arguments.follow.isEmpty()) {
     const qint64 after = arguments.after_steps.value_or(1);
-    auto* poll = new QTimer(window);
-    QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, after] {
+    const auto ready = [window, after] {
       const auto& histories = window->session()->histories();
-      if (histories.empty() || counted_steps(*histories.front()) < after) return;
-      poll->stop();
-      finish(window, path);
-    });
-    poll->start(kPollMs);
+      return !histories.empty() && counted_steps(*histories.front()) >= after;
+    };
+    finishOnce(ready, window, path);
     return window->session()->follow(arguments.follow);
   }
   if (!arguments.attach.isEmpty()) {
@@ -136,24 +139,15 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   window->runControl()->setRecorded(false);
   if (!arguments.lesson.isEmpty()) {
     window->lessons()->start(arguments.lesson, LessonActions::Ask::never);
-    auto* poll = new QTimer(window);
-    QObject::connect(poll, &QTimer::timeout, window, [window, poll, path] {
-      if (!window->lessons()->guide()->passStep()) return;
-      poll->stop();
-      finish(window, path);
-    });
-    return poll->start(kPollMs);
+    return finishOnce([window] { return window->lessons()->guide()->passStep(); }, window, path);
   }
   const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
-  auto* poll = new QTimer(window);
-  QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });
-  QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, steps] {
+  const auto ready = [window, steps] {
     const LiveStatus status = window->session()->live()->status();
-    if (!status.error.empty()) return quitWith(QString::fromStdString(status.error));
-    if (status.step < steps) return;
-    poll->stop();
-    finish(window, path);
-  });
+    if (!status.error.empty()) quitWith(QString::fromStdString(status.error));
+    return status.error.empty() && status.step >= steps;
+  };
+  QObject::connect(window->session(), &RunSession::opened, window, [=] { finishOnce(ready, window, path); });
   window->runControl()->setUntil(steps);
   window->runControl()->startAll(arguments.configs, RunControl::Start::running);
 }
