@@ -161,11 +161,7 @@ QString HostTraining::why(int status) const {
 
 void HostTraining::finish(int status, bool crashed) {
   read();
-  if (status == 0 && !crashed) {
-    emit ended(stopped_, {});
-    return;
-  }
-  emit ended(stopped_, why(status));
+  emit ended(stopped_, status == 0 && !crashed ? QString() : why(status));
 }
 
 }  // namespace moescope

@@ -25,19 +25,10 @@ std::vector<ClassRecipe> class_recipes(const PrecisionConfig& p) {
 
 bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
   const bool moe = layer >= model.n_dense_layers;
-  switch (gemm_class) {
-    case GemmClass::attention:
-      return true;
-    case GemmClass::dense_ffn:
-      return !moe;
-    case GemmClass::shared_experts:
-      return moe && model.n_shared > 0;
-    case GemmClass::experts:
-    case GemmClass::router_gate:
-      return moe;
-    default:
-      return false;
-  }
+  if (gemm_class == GemmClass::attention) return true;
+  if (gemm_class == GemmClass::dense_ffn) return !moe;
+  if (gemm_class == GemmClass::shared_experts) return moe && model.n_shared > 0;
+  return moe && gemm_class != GemmClass::head;
 }
 
 // Returns the recipe in the entries of precision.operands, else that of the class.

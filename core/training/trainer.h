@@ -70,15 +70,14 @@ class Trainer {
   std::vector<LayerRouting> routing() const;  // of the last step, until the next one
 
   // Writes a checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
-  // Collective: ranks gather their experts, and rank 0 writes.
+  // Collective, as snapshot(), and rank 0 writes.
   void save(const std::string& path) const;
-  // Returns the content for save(); nullptr on ranks other than 0. The only collective part of save().
-  std::shared_ptr<const TrainerSnapshot> gather() const;
   // Throws std::runtime_error if the file is not a checkpoint, is truncated, has a wrong checksum or another version,
   // or does not fit the number of ranks.
   static Trainer resume(const std::string& path, Ranks* ranks = nullptr);
 
-  // Returns a checkpoint in memory: a copy of 12 bytes per parameter.
+  // Returns a checkpoint in memory: a copy of 12 bytes per parameter. Collective: ranks gather their experts; nullptr
+  // on ranks other than 0.
   std::shared_ptr<const TrainerSnapshot> snapshot() const;
   void restore(const TrainerSnapshot& snapshot);  // from this trainer, or from one with the same model
   // Returns a trainer that continues from the snapshot with another config, which may differ in live keys and the name

@@ -59,10 +59,6 @@ std::string layer_name(const RunConfig& config, std::size_t moe) {
   return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
 }
 
-std::string momentum_name(const RunConfig& config, std::size_t moe) {
-  return layer_name(config, moe) + ".moe.bias_momentum";
-}
-
 std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
   return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
 }
@@ -206,7 +202,8 @@ void TrainerSnapshot::save(const std::string& path) const {
     const auto& bias = expert_bias[i];
     writer.add(layer_name(config, i) + ".moe.expert_bias", DType::f32, {bias.size()}, std::as_bytes(std::span(bias)));
     if (const auto& momentum = bias_momentum[i]; !momentum.empty())
-      writer.add(momentum_name(config, i), DType::f32, {momentum.size()}, std::as_bytes(std::span(momentum)));
+      writer.add(layer_name(config, i) + ".moe.bias_momentum", DType::f32, {momentum.size()},
+                 std::as_bytes(std::span(momentum)));
     std::vector<std::uint32_t> counts;
     for (int step = 0; step < windows[i].steps(); ++step) {
       const auto row = windows[i].step(step);
@@ -231,34 +228,26 @@ void TrainerSnapshot::save(const std::string& path) const {
 }
 
 void Trainer::save(const std::string& path) const {
-  if (const auto gathered = gather()) gathered->save(path);
+  if (const auto taken = snapshot()) taken->save(path);
 }
 
-std::shared_ptr<const TrainerSnapshot> Trainer::gather() const {
+std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
   Learner<float>& learner = state_->learner;
   learner.gather_experts();
   std::vector<SpecialisationFrame> counts = state_->specialisation.snapshot(learner.ranks());
   if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
-  return state_->snapshot(std::move(counts));
-}
-
-std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
-  return state_->snapshot(state_->specialisation.snapshot(state_->learner.ranks()));
-}
-
-std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<SpecialisationFrame> counts) const {
   auto taken = std::make_shared<TrainerSnapshot>();
   taken->config = learner.config;
   taken->steps_taken = learner.steps_taken;
-  taken->tokens_seen = tokens_seen;
+  taken->tokens_seen = state_->tokens_seen;
   for (const SavedArena& saved : kArenas) {
     const float* arena = learner.parameters.*saved.arena;
     ((*taken).*saved.kept).assign(arena, arena + learner.parameters.size());
   }
   taken->expert_bias = learner.expert_bias;
   taken->bias_momentum = learner.bias_momentum;
-  taken->windows = windows;
-  taken->planners = planners;
+  taken->windows = state_->windows;
+  taken->planners = state_->planners;
   taken->specialisation = std::move(counts);
   return taken;
 }
@@ -318,7 +307,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
     auto& bias = learner.expert_bias[i];
     bias = raw_values<float>(
         checked_tensor(file, layer_name(learner.config, i) + ".moe.expert_bias", DType::f32, {bias.size()}));
-    if (const std::string name = momentum_name(learner.config, i); file.find(name))
+    if (const std::string name = layer_name(learner.config, i) + ".moe.bias_momentum"; file.find(name))
       learner.bias_momentum[i] = raw_values<float>(checked_tensor(file, name, DType::f32, {bias.size()}));
     load_window(file, "window." + layer_name(learner.config, i), learner.config.model.n_experts, state->windows[i]);
     load_planner(file, learner.config, i, state->planners[i]);

@@ -21,7 +21,6 @@ struct Trainer::State {
   State(const RunConfig& config, Weights weights, Ranks* ranks);
   void require_replayed() const;  // throws std::runtime_error if router.replay is set without a routing
   void plan_placements();
-  std::shared_ptr<const TrainerSnapshot> snapshot(std::vector<SpecialisationFrame> counts) const;
 
   Learner<float> learner;
   std::vector<LoadWindow> windows;    // per MoE layer

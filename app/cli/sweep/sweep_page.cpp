@@ -16,16 +16,7 @@ constexpr int kMostTicks = 6;
 
 std::string escaped(const std::string& text) {
   std::string html;
-  for (const char c : text) {
-    if (c == '&')
-      html += "&amp;";
-    else if (c == '<')
-      html += "&lt;";
-    else if (c == '>')
-      html += "&gt;";
-    else
-      html += c;
-  }
+  for (const char c : text) html += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
   return html;
 }
 
@@ -121,8 +112,7 @@ std::string table(const SweepResult& result) {
   std::string html = "<table>\n<tr>";
   for (const SweepAxis& axis : result.axes) html += "<th>" + escaped(axis.field->key) + "</th>";
   for (const SweepColumn& column : kSweepColumns) html += std::string("<th class=\"figure\">") + column.title + "</th>";
-  html += "<th class=\"figure\">seeds</th>";
-  html += "</tr>\n";
+  html += "<th class=\"figure\">seeds</th></tr>\n";
   for (const SweepPoint& point : result.points) {
     html += "<tr>";
     for (const std::string& value : point.values) html += "<td>" + escaped(value) + "</td>";
@@ -130,8 +120,7 @@ std::string table(const SweepResult& result) {
         std::to_string(point.ended) + (point.lost > 0 ? ", " + std::to_string(point.lost) + " lost" : "");
     for (const SweepColumn& column : kSweepColumns)
       html += "<td class=\"figure\">" + figure_of(point, column) + "</td>";
-    html += "<td class=\"figure\">" + seeds + "</td>";
-    html += "</tr>\n";
+    html += "<td class=\"figure\">" + seeds + "</td></tr>\n";
   }
   return html + "</table>\n";
 }

@@ -19,10 +19,6 @@ std::string text(double value, const char* format) {
   return figure_text(static_cast<float>(value), format);
 }
 
-bool by_validation(const SweepResult& result) {
-  return std::ranges::any_of(result.points, &SweepPoint::by_validation);
-}
-
 bool has_sqnr(const SweepResult& result) {
   return std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); });
 }
@@ -46,7 +42,7 @@ std::string sweep_notes(const SweepResult& result) {
     notes += std::string(
                  " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
                  "difference of the ") +
-             (by_validation(result) ? "validation" : "training") +
+             (std::ranges::any_of(result.points, &SweepPoint::by_validation) ? "validation" : "training") +
              " losses of equal seeds, so that start and batches cancel. A setting differs from the first by more than "
              "chance if the interval of its gap excludes 0." +
              allowance(result);

@@ -159,7 +159,7 @@ std::string Engine::save_checkpoint(const std::string& folder) {
 // Gathers the first run's state from all ranks before any operation that can fail on one rank alone. Several runs do
 // not share ranks.
 void Engine::write_checkpoint_of_runs(const std::string& folder) {
-  const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.gather();
+  const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.snapshot();
   if (!of_first) return;
   std::vector<RunToSave> runs;
   for (const Run& run : runs_)

@@ -10,17 +10,13 @@ std::string replay_problem(const RunConfig& first, const RunConfig& other) {
     return "run " + first.name +
            " is the first, which has no other to replay: router.replay is for a twin, beside a run A that chooses";
   if (!other.router.replay) return {};
-  const auto differ = [&](Setting setting, int a, int b) {
-    return "run " + other.name + " cannot replay the routing of run " + first.name + ": " + setting.key() + " is " +
-           std::to_string(b) + " against " + std::to_string(a);
-  };
-  const ModelConfig &a = first.model, &b = other.model;
-  if (a.n_layers != b.n_layers) return differ(&ModelConfig::n_layers, a.n_layers, b.n_layers);
-  if (a.n_dense_layers != b.n_dense_layers)
-    return differ(&ModelConfig::n_dense_layers, a.n_dense_layers, b.n_dense_layers);
-  if (a.n_experts != b.n_experts) return differ(&ModelConfig::n_experts, a.n_experts, b.n_experts);
-  if (first.router.top_k != other.router.top_k)
-    return differ(&RouterConfig::top_k, first.router.top_k, other.router.top_k);
+  for (const Setting setting : {Setting(&ModelConfig::n_layers), Setting(&ModelConfig::n_dense_layers),
+                                Setting(&ModelConfig::n_experts), Setting(&RouterConfig::top_k)}) {
+    const ConfigValue a = setting.field().get(first), b = setting.field().get(other);
+    if (a != b)
+      return "run " + other.name + " cannot replay the routing of run " + first.name + ": " + setting.key() + " is " +
+             to_string(b) + " against " + to_string(a);
+  }
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iomanip>
+#include <sstream>
 
 #include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
@@ -61,13 +63,10 @@ constexpr OutcomeFigure kOutcomeFigures[] = {
     {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
 };
 
-std::string quoted(const std::string& text) {
-  std::string cell = "\"";
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + '"';
+std::string csv_cell(const std::string& text) {
+  std::ostringstream cell;
+  cell << std::quoted(text, '"', '"');
+  return cell.str();
 }
 
 }  // namespace
@@ -129,14 +128,14 @@ std::string outcomes_csv(std::span<const Outcome> outcomes) {
   text += ",underflow_at,sqnr_worst_at,judged_loss\n";
   for (const Outcome& o : outcomes) {
     const StepRange judged = o.conclusion.steps;
-    text += quoted(o.name) + ',' + quoted(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
+    text += csv_cell(o.name) + ',' + csv_cell(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
     text += (o.waits ? "" : std::to_string(o.figures.steps)) + ',';
     text += judged.empty() ? "," : std::to_string(judged.first) + ',' + std::to_string(judged.last);
     for (const OutcomeFigure& column : kOutcomeFigures) {
       const float value = column.value(o);
       text += ',' + (is_missing(value) ? "" : formatted("%.9g", static_cast<double>(value)));
     }
-    text += ',' + quoted(underflow_place(o)) + ',' + quoted(sqnr_place(o)) + ',' + judged_loss(o) + '\n';
+    text += ',' + csv_cell(underflow_place(o)) + ',' + csv_cell(sqnr_place(o)) + ',' + judged_loss(o) + '\n';
   }
   return text;
 }
