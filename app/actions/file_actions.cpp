@@ -337,7 +337,7 @@ void FileActions::openSnapshot(const QStringList& paths) {
   const bool runs =
       std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });
   if (!runs) return open(paths);
-  messages_->warnOfErrors([&] { session_->openSnapshot(paths); });
+  messages_->warnOfErrors([&] { session_->open(paths, {}, {}, true); });
 }
 
 void FileActions::askOpenFolder() {

@@ -146,16 +146,7 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   });
 }
 
-void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only) {
-  openFiles(paths, routed, only, false);
-}
-
-void RunSession::openSnapshot(const QStringList& paths) {
-  openFiles(paths, {}, {}, true);
-}
-
-void RunSession::openFiles(const QStringList& paths, const RoutedShape& routed, const QStringList& only,
-                           bool snapshot) {
+void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only, bool snapshot) {
   if (paths.isEmpty()) return;
   QStringList names;
   for (const QString& path : paths) names << QFileInfo(path).fileName();

@@ -45,9 +45,10 @@ class RunSession : public QObject {
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `routed`: the shape
-  // that a file of routed experts does not state. `only`: names of the runs to open of a file with several.
-  void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {});
-  void openSnapshot(const QStringList& paths);  // opens the files without following them
+  // that a file of routed experts does not state. `only`: names of the runs to open of a file with several. `snapshot`:
+  // without following them.
+  void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
+            bool snapshot = false);
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet.
   void follow(const QStringList& paths);
   // Attaches to a training that serves its frames (train --serve), from its first step on.
@@ -134,7 +135,6 @@ class RunSession : public QObject {
   void growWith(std::vector<std::function<std::size_t()>> more);
   std::function<std::size_t()> watch(const Opened& result);
   void followOpened();
-  void openFiles(const QStringList& paths, const RoutedShape& routed, const QStringList& only, bool snapshot);
   bool caughtUp(const std::vector<std::shared_ptr<const History>>& now);
   void noticeFollowed();
   void fill();
