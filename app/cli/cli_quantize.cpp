@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "app/cli/cli_json.h"
-#include "app/cli/cli_tensor_figures.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/recipes.h"
+#include "core/numerics/what_if.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/safetensors.h"
 
@@ -23,7 +24,9 @@ namespace {
 
 constexpr int kBlock = 32;
 constexpr std::size_t kWidestName = 100;  // width of the column of names; longer names shift their row
-constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // elements converted at a time
+constexpr std::size_t kPieceElements = std::size_t{1} << 22;  // elements read at a time
+constexpr std::size_t kTileRows = 128;                        // tiles of an operand begin at multiples of this row
+constexpr std::size_t kLargestBlock = 512;                    // largest block of the what-if
 
 struct QuantizeOptions {
   std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W", dtype;
@@ -99,58 +102,113 @@ const char* axis_name(BlockAxis axis) {
   return axis == BlockAxis::row ? "row" : "column";
 }
 
-// A tensor as rows along its last axis. A scalar is one row with one element.
-struct Rows {
-  std::size_t rows, cols, blocks;  // blocks of one row
+// A tensor as a stack of matrices [rows, cols] along its last two axes (experts, say), each quantized as an operand of
+// its own, with a scale of its own where the format has one for the whole operand. A vector is a matrix [1, n], a
+// scalar [1, 1].
+struct MatrixStack {
+  std::size_t matrices = 1, rows = 1, cols = 1;
 };
 
-Rows rows_of(const TensorView& tensor) {
-  const std::size_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
-  const std::size_t rows = cols ? tensor.elements() / cols : 0;
-  return {rows, cols, (cols + kBlock - 1) / kBlock};
+MatrixStack matrices_of(const TensorView& tensor) {
+  MatrixStack stack;
+  const std::size_t rank = tensor.shape.size();
+  if (rank > 0) stack.cols = tensor.shape[rank - 1];
+  if (rank > 1) stack.rows = tensor.shape[rank - 2];
+  for (std::size_t i = 0; i + 2 < rank; ++i) stack.matrices *= tensor.shape[i];
+  return stack;
+}
+
+// Visits whole rows of a matrix in pieces that begin at multiples of `unit` rows: a tensor may be larger than the
+// memory.
+template <class Visit>
+void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, Visit visit) {
+  const MatrixStack stack = matrices_of(tensor);
+  if (stack.rows == 0 || stack.cols == 0) return;
+  const std::size_t rows = std::max<std::size_t>(1, kPieceElements / stack.cols / unit) * unit;
+  for (std::size_t row = 0; row < stack.rows; row += rows) {
+    const std::size_t count = std::min(rows, stack.rows - row);
+    const std::vector<float> values = tensor.floats((matrix * stack.rows + row) * stack.cols, count * stack.cols);
+    visit(row, Matrix<const float>{values.data(), count, stack.cols, stack.cols});
+  }
+}
+
+float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& tensor, std::size_t matrix) {
+  float amax = 0;
+  each_piece(tensor, matrix, 1, [&](std::size_t, Matrix<const float> piece) {
+    amax = larger_amax(amax, operand_amax({piece, format, axis}));
+  });
+  return amax;
+}
+
+// One scale runs down a whole column.
+bool needs_whole_columns(const OperandFormat& format, BlockAxis axis) {
+  return format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row && axis == BlockAxis::column;
+}
+
+// Figures summed over all matrices of the tensor.
+QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, BlockAxis axis) {
+  const MatrixStack stack = matrices_of(tensor);
+  QuantSums sums;
+  std::vector<float> decoded;
+  for (std::size_t m = 0; m < stack.matrices && stack.rows > 0; ++m) {
+    const float amax = has_tensor_scale(format) ? amax_of(format, axis, tensor, m) : 0;
+    const std::size_t unit = needs_whole_columns(format, axis) ? stack.rows : kTileRows;
+    each_piece(tensor, m, unit, [&](std::size_t row, Matrix<const float> piece) {
+      decoded.resize(piece.rows * piece.cols);
+      const RoundingKey key{.first_row = static_cast<std::uint32_t>(row)};
+      quantize_operand({piece, format, axis, key, &sums, amax}, {decoded.data(), piece.rows, piece.cols});
+    });
+  }
+  return sums;
+}
+
+// The rows of what_if() for all matrices of the tensor.
+std::vector<WhatIfRow> what_if_of(const TensorView& tensor) {
+  std::vector<WhatIfRow> all;
+  for (std::size_t m = 0; m < matrices_of(tensor).matrices; ++m) {
+    each_piece(tensor, m, kLargestBlock, [&](std::size_t, Matrix<const float> piece) {
+      std::vector<WhatIfRow> found = what_if(piece);
+      if (all.empty()) {
+        all = std::move(found);
+        return;
+      }
+      for (std::size_t i = 0; i < all.size(); ++i) all[i].sums.add(found[i].sums);
+    });
+  }
+  return all;
+}
+
+std::size_t blocks_of(std::size_t cols) {
+  return (cols + kBlock - 1) / kBlock;
 }
 
 std::vector<std::size_t> scales_shape(const TensorView& tensor) {
   if (tensor.shape.empty()) return {1};
   std::vector<std::size_t> shape = tensor.shape;
-  shape.back() = rows_of(tensor).blocks;
+  shape.back() = blocks_of(shape.back());
   return shape;
-}
-
-// Visits the tensor in pieces of whole rows, or of one row cut between blocks, of about kChunkElements at most.
-template <class Visit>
-void each_piece(const Rows& shape, Visit visit) {
-  if (shape.rows == 0) return;
-  const std::size_t cols = std::min(shape.cols, kChunkElements / kBlock * kBlock);
-  const std::size_t rows = std::max<std::size_t>(1, kChunkElements / cols);
-  if (cols == shape.cols) {
-    for (std::size_t r = 0; r < shape.rows; r += rows) visit(r * cols, std::min(rows, shape.rows - r), cols);
-    return;
-  }
-  for (std::size_t r = 0; r < shape.rows; ++r)
-    for (std::size_t c = 0; c < shape.cols; c += cols) visit(r * shape.cols + c, 1, std::min(cols, shape.cols - c));
 }
 
 // Reads the tensor once for each of its three outputs, which lie one after another in the file.
 void write_quantized(const TensorView& tensor, const OperandFormat& format, SafetensorsStream& out) {
-  const Rows shape = rows_of(tensor);
+  const std::size_t matrices = tensor.elements() > 0 ? matrices_of(tensor).matrices : 0;
   std::vector<std::uint8_t> codes, scales, all_scales;
   std::vector<float> decoded;
-  each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
-    const std::vector<float> values = tensor.floats(first, rows * cols);
-    codes.resize(rows * cols);
-    scales.resize(rows * ((cols + kBlock - 1) / kBlock));
-    quantize_rows(format, {values.data(), rows, cols, cols}, codes.data(), scales.data());
-    out.append(std::as_bytes(std::span(codes)));
-    all_scales.insert(all_scales.end(), scales.begin(), scales.end());
-  });
+  for (std::size_t m = 0; m < matrices; ++m)
+    each_piece(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
+      codes.resize(piece.rows * piece.cols);
+      scales.resize(piece.rows * blocks_of(piece.cols));
+      quantize_rows(format, piece, codes.data(), scales.data());
+      out.append(std::as_bytes(std::span(codes)));
+      all_scales.insert(all_scales.end(), scales.begin(), scales.end());
+    });
   out.append(std::as_bytes(std::span(all_scales)));
-  each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
-    const std::vector<float> values = tensor.floats(first, rows * cols);
-    decoded.resize(rows * cols);
-    quantize_operand({{values.data(), rows, cols, cols}, format, BlockAxis::row, {}}, {decoded.data(), rows, cols});
-    out.append(std::as_bytes(std::span(decoded)));
-  });
+  for (std::size_t m = 0; m < matrices; ++m)
+    each_piece(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
+      decoded.resize(piece.rows * piece.cols);
+      quantize_operand({piece, format, BlockAxis::row, {}}, {decoded.data(), piece.rows, piece.cols});
+      out.append(std::as_bytes(std::span(decoded)));
+    });
 }
 
 std::string shape_text(const TensorView& tensor) {
