@@ -4,8 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/numerics/matrix_units.h"
 
@@ -30,31 +32,19 @@ std::string own_path() {
   return error ? "/proc/self/exe" : path.string();
 }
 
-// A variable of the environment for the program that is started in place of this one.
-class VariableForRestart {
- public:
-  VariableForRestart(const char* name, const std::string& value) : name_(name) {
-    if (value.empty()) return;
-    set_ = true;
-    if (const char* before = std::getenv(name)) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~VariableForRestart() {
-    if (set_) before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_);
-  }
-  VariableForRestart(const VariableForRestart&) = delete;
-
- private:
-  const char* name_;
-  bool set_ = false;
-  std::optional<std::string> before_;
-};
-
 // Returns where it cannot be done. What is empty stays as it is.
 void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
-  const VariableForRestart core_type(kCoreType, core), matrix_units(kMatrixUnitsVariable, units),
-      restarted(mark, marked);
-  execv(own_path().c_str(), own_arguments);
+  std::map<std::string, std::string> variables;
+  for (char** each = environ; *each; ++each) {
+    const std::string text = *each;
+    variables.emplace(text.substr(0, text.find('=')), text);
+  }
+  for (const auto& [name, value] : {std::pair{kCoreType, core}, {kMatrixUnitsVariable, units}, {mark, marked}})
+    if (!value.empty()) variables[name] = std::string(name) + '=' + value;
+  std::vector<char*> environment;
+  for (auto& [name, text] : variables) environment.push_back(text.data());
+  environment.push_back(nullptr);
+  execve(own_path().c_str(), own_arguments, environment.data());
 }
 
 bool set_by_user(const char* variable) {

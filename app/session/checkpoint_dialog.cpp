@@ -100,19 +100,11 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
     emit chosen(texts());
     accept();
   });
-  connect(train, &QPushButton::clicked, this, [this] {
-    emit trainingWanted();
-    accept();
-  });
-  connect(tensors, &QPushButton::clicked, this, [this] {
-    emit tensorsWanted();
-    accept();
-  });
-  if (log)
-    connect(log, &QPushButton::clicked, this, [this] {
-      emit logWanted();
-      accept();
-    });
+  connect(train, &QPushButton::clicked, this, &CheckpointDialog::trainingWanted);
+  connect(tensors, &QPushButton::clicked, this, &CheckpointDialog::tensorsWanted);
+  if (log) connect(log, &QPushButton::clicked, this, &CheckpointDialog::logWanted);
+  for (const QPushButton* ends : {train, tensors, log})
+    if (ends) connect(ends, &QPushButton::clicked, this, &QDialog::accept);
   enableRun();
   describe();
 }

@@ -81,10 +81,8 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
     emit chosen(checked());
     accept();
   });
-  connect(text, &QPushButton::clicked, this, [this] {
-    emit textWanted();
-    accept();
-  });
+  connect(text, &QPushButton::clicked, this, &FolderRunsDialog::textWanted);
+  connect(text, &QPushButton::clicked, this, &QDialog::accept);
   showChecked();
 }
 

@@ -11,16 +11,16 @@ namespace moescope {
 
 struct FigureOfPieces {
   double mean = 0;
-  double interval = 0;  // 95 %, to both sides, of the mean over pieces; NaN: there is one piece
+  double interval = 0;  // to both sides, of the mean over pieces; NaN: there is one piece
 };
-// `each`: the figure of every piece, at least one.
-inline FigureOfPieces figure_of_pieces(std::span<const double> each) {
+// `each`: the figure of every piece, at least one. `inside`: probability of the interval.
+inline FigureOfPieces figure_of_pieces(std::span<const double> each, double inside = 0.95) {
   const auto n = static_cast<double>(each.size());
   double sum = 0, squares = 0;
   for (const double value : each) sum += value;
   for (const double value : each) squares += (value - sum / n) * (value - sum / n);
   if (each.size() < 2) return {sum / n, std::numeric_limits<double>::quiet_NaN()};
-  return {sum / n, student_95(n - 1) * std::sqrt(squares / (n - 1) / n)};
+  return {sum / n, student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n)};
 }
 
 }  // namespace moescope

@@ -49,6 +49,8 @@ int layer_of(const ParameterTensor& tensor) {
   return std::stoi(tensor.name.substr(tensor.name.find('.') + 1));
 }
 
+}  // namespace
+
 double squares_of(const float* values, const float* less, std::size_t count) {
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -57,8 +59,6 @@ double squares_of(const float* values, const float* less, std::size_t count) {
   }
   return sum;
 }
-
-}  // namespace
 
 ExpertSteps::ExpertSteps(const Learner<float>& learner, bool wanted) {
   if (!wanted || learner.ranks()) return;

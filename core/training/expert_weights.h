@@ -1,6 +1,7 @@
 // Statistics of each expert's weights: their norm, their SQNR in the run's number format, and what a step does to them.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "core/frame/frame.h"
@@ -11,6 +12,9 @@ namespace moescope {
 // Sets weight_norm_E and weight_sqnr_E of every layer, for w1, w2 and w3 of each expert together, quantized as in the
 // forward pass.
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers);
+
+// Sum of the squares of `values` minus `less` (nullptr: of `values`).
+double squares_of(const float* values, const float* less, std::size_t count);
 
 // What one update does to the experts' weights. Made before it; with `wanted` it keeps a copy of them. Over ranks, of
 // which each has its own experts' alone, there is nothing.

@@ -7,6 +7,7 @@
 
 #include "core/config/config_check.h"
 #include "core/model/learner.h"
+#include "core/training/expert_weights.h"
 #include "core/training/gradient_reference.h"
 
 namespace moescope {
@@ -78,15 +79,6 @@ class Passes {
   Transformer<float> model_;
 };
 
-double norm_of_difference(const float* a, const float* b, std::size_t n) {
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double d = static_cast<double>(a[i]) - (b ? static_cast<double>(b[i]) : 0.0);
-    sum += d * d;
-  }
-  return std::sqrt(sum);
-}
-
 void check(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
   const auto problems = validate(rounding_only(config, rounded));
   if (!problems.empty()) throw std::invalid_argument(problems.front().text());
@@ -137,9 +129,9 @@ std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& b
   Passes model(learner, batch);
   scan.loss = model.loss({});
   const std::vector<float> exact(model.gradients(), model.gradients() + model.size());
-  const double norm = norm_of_difference(exact.data(), nullptr, exact.size());
+  const double norm = std::sqrt(squares_of(exact.data(), nullptr, exact.size()));
   const auto error = [&] {
-    return norm > 0 ? norm_of_difference(model.gradients(), exact.data(), exact.size()) / norm : 0;
+    return norm > 0 ? std::sqrt(squares_of(model.gradients(), exact.data(), exact.size())) / norm : 0;
   };
   if (!go_on()) return std::nullopt;
   scan.all_loss_change = model.loss(operands) - scan.loss;

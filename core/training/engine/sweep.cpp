@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -12,8 +11,8 @@
 #include "core/comparison/verdict.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
+#include "core/frame/figure_of_pieces.h"
 #include "core/io/words.h"
-#include "core/numerics/statistics/student_t.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {
@@ -83,16 +82,10 @@ bool all_validate(std::span<const RunGroup> runs, std::int64_t steps) {
 }  // namespace
 
 SeedMean mean_over_seeds(std::vector<double> values, double inside) {
-  SeedMean found;
   std::erase_if(values, [](double value) { return std::isnan(value); });
-  const auto n = static_cast<double>(values.size());
-  if (values.empty()) return found;
-  found.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  if (values.size() < 2) return found;
-  double squares = 0;
-  for (const double value : values) squares += (value - found.mean) * (value - found.mean);
-  found.half = student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n);
-  return found;
+  if (values.empty()) return {};
+  const FigureOfPieces found = figure_of_pieces(values, inside);
+  return {found.mean, found.interval};
 }
 
 SweepAxis parse_sweep_axis(const std::string& text) {
