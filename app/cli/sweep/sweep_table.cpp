@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-std::string cell(double value) {
+std::string csv_figure(double value) {
   return std::isnan(value) ? "" : formatted("%.9g", value);
 }
 
@@ -89,8 +89,9 @@ std::string sweep_csv(const SweepResult& result) {
     for (const std::string& value : point.values) csv += '"' + value + "\",";  // no value of a grid has a quote
     csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
     for (const SweepColumn& column : kSweepColumns)
-      csv += ',' + cell((point.*column.figure).mean) + (column.half_key ? ',' + cell((point.*column.figure).half) : "");
-    for (const double loss : point.losses) csv += ',' + cell(loss);
+      csv += ',' + csv_figure((point.*column.figure).mean) +
+             (column.half_key ? ',' + csv_figure((point.*column.figure).half) : "");
+    for (const double loss : point.losses) csv += ',' + csv_figure(loss);
     csv += '\n';
   }
   return csv;
