@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/config/config_field.h"
+#include "core/model/agreement.h"
 #include "core/model/routing_flips.h"
 #include "core/training/router_roundings.h"
 
@@ -125,7 +126,7 @@ RunConfig in_fp32(RunConfig config) {
   return config;
 }
 
-Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& batch) {
+void GradientReference::compare(Learner<float>& learner, const Batch& batch, TelemetryFrame& frame) {
   config_ = in_fp32(learner.config);
   if (!model_ || model_->sequences() != batch.sequences || model_->length() != batch.length ||
       model_->top_k() != config_.router.top_k) {
@@ -137,19 +138,24 @@ Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& 
   run(learner, batch, learner.model().replayed());
   const auto frames = [&] { return frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients); };
   const auto exact = keep_routing(routing_of(*model_)), rounded = keep_routing(routing_of(learner.model()));
-  Fp32Comparison found{frames(), routing_flips(exact, rounded), router_roundings(learner, *model_),
-                       agreement(predictions(learner.model()), predictions(*model_), model_->padding()),
-                       flipped_in_any_layer(exact, rounded)};
-  if (found.flipped_in_any_layer > 0) {
+  frame.gradients = frames();
+  frame.rounding_flips = routing_flips(exact, rounded);
+  frame.router_roundings = router_roundings(learner, *model_);
+  const Agreement found = agreement(predictions(learner.model()), predictions(*model_), model_->padding());
+  frame.fp32_kl = static_cast<float>(found.kl);
+  frame.fp32_k1 = static_cast<float>(found.ratios.k1());
+  frame.fp32_k3 = static_cast<float>(found.ratios.k3());
+  frame.fp32_ratio_beyond_2 = static_cast<float>(found.ratios.ratio_beyond_2());
+  frame.fp32_any_layer_flipped = flipped_in_any_layer(exact, rounded);
+  if (frame.fp32_any_layer_flipped > 0) {
     const std::vector<std::vector<std::int32_t>> experts = experts_of(learner.model());
     run(learner, batch, &experts);
     model_->set_replayed(nullptr);
-    add_pinned(frames(), found.gradients);
+    add_pinned(frames(), frame.gradients);
   } else {
-    add_pinned(std::vector(found.gradients), found.gradients);
+    add_pinned(std::vector(frame.gradients), frame.gradients);
   }
   std::copy(kept_.begin(), kept_.end(), gradients);
-  return found;
 }
 
 void GradientReference::run(Learner<float>& learner, const Batch& batch,

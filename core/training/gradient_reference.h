@@ -5,25 +5,17 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/model/agreement.h"
 #include "core/model/learner.h"
 
 namespace moescope {
 
-struct Fp32Comparison {
-  std::vector<GradientFrame> gradients;
-  std::vector<FlipFrame> flips;
-  std::vector<RouterRoundingFrame> router_roundings;
-  Agreement agreement;
-  float flipped_in_any_layer = kNoValue;
-};
-
 class GradientReference {
  public:
-  // Call after forward and backward of `learner` on `batch`; leaves the learner unchanged to the bit. Runs another
-  // forward and backward pass in a second set of activations, which stays allocated for the lifetime of this object;
-  // and once more with the learner's experts if any token has others in FP32.
-  Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
+  // Call after forward and backward of `learner` on `batch`; leaves the learner unchanged to the bit. Sets gradients,
+  // rounding_flips, router_roundings and the figures fp32_* of the frame. Runs another forward and backward pass in a
+  // second set of activations, which stays allocated for the lifetime of this object; and once more with the learner's
+  // experts if any token has others in FP32.
+  void compare(Learner<float>& learner, const Batch& batch, TelemetryFrame& frame);
 
  private:
   void run(Learner<float>& learner, const Batch& batch, const std::vector<std::vector<std::int32_t>>* experts);

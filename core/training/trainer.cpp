@@ -184,15 +184,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   s.clock.enter(Phase::telemetry);
   if (is_due(frame.step, config.telemetry.gradient_every)) {
     if (!s.gradient_reference) s.gradient_reference.emplace();
-    Fp32Comparison found = s.gradient_reference->compare(s.learner, batch);
-    frame.gradients = std::move(found.gradients);
-    frame.rounding_flips = std::move(found.flips);
-    frame.router_roundings = std::move(found.router_roundings);
-    frame.fp32_kl = static_cast<float>(found.agreement.kl);
-    frame.fp32_k1 = static_cast<float>(found.agreement.ratios.k1());
-    frame.fp32_k3 = static_cast<float>(found.agreement.ratios.k3());
-    frame.fp32_ratio_beyond_2 = static_cast<float>(found.agreement.ratios.ratio_beyond_2());
-    frame.fp32_any_layer_flipped = found.flipped_in_any_layer;
+    s.gradient_reference->compare(s.learner, batch, frame);
   } else if (config.telemetry.gradient_every == 0) {
     s.gradient_reference.reset();
   }

@@ -128,7 +128,6 @@ class Engine {
   // Defined in engine_step.cpp: one step of all runs whose next step it is.
   void step_runs(std::int64_t step, const std::function<void(TelemetryFrame)>& publish);
   std::vector<Taken> train_side_by_side(std::span<Run* const> runs, const Batch& batch);
-  bool any_replays() const;
   void hand_routing_on();  // after the step of the first run, to the runs that replay its routing
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);

@@ -59,10 +59,6 @@ std::vector<Engine::Taken> Engine::train_side_by_side(std::span<Run* const> runs
   return taken;
 }
 
-bool Engine::any_replays() const {
-  return std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
-}
-
 void Engine::hand_routing_on() {
   replayed_.clear();
   for (const LayerRouting& layer : first().trainer.routing())
@@ -77,7 +73,8 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   for (Run& run : runs_)
     if (run.trainer.steps_taken() == step) due.push_back(&run);
   const std::size_t together = threads_per_job(static_cast<int>(due.size())) > 0 ? due.size() : 1;
-  const bool replay = any_replays() && due.front() == &first();
+  const bool replay = due.front() == &first() &&
+                      std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {
     // The first run goes alone if other runs replay its routing.
     count = replay && begin == 0 ? 1 : std::min(together, due.size() - begin);

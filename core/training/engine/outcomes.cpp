@@ -76,7 +76,7 @@ std::string differing_settings(const RunConfig& first, const RunConfig& config) 
                 [](const ConfigDifference& found) { return found.setting.key() + " = " + found.b; });
 }
 
-std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters) {
+std::vector<Outcome> outcomes(std::span<const JudgedRun> runs) {
   std::vector<Outcome> found;
   if (runs.empty()) return found;
   const JudgedRun& a = runs.front();
@@ -86,7 +86,7 @@ std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters) {
       twins.push_back({run.history, same_start(a.config, run.config)});
   const auto of_chance =
       std::ranges::count_if(runs, [&](const JudgedRun& run) { return is_noise_twin(a.config, run.config); });
-  const Judging judging{matters, static_cast<int>(std::ssize(runs) - 1 - of_chance)};
+  const Judging judging{kMatters, static_cast<int>(std::ssize(runs) - 1 - of_chance)};
   for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, judging));
   add_sqnr(runs, found);
   std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {

@@ -34,7 +34,7 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 
 // `runs`: run A first. Returns run A, then the others by loss gap, best first; runs without a gap follow in the given
 // order.
-std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters = kMatters);
+std::vector<Outcome> outcomes(std::span<const JudgedRun> runs);
 
 // "worse", "better", "good enough", "not told apart", "too early to tell"; "run A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
