@@ -37,22 +37,24 @@ struct FiguresOptions {
 };
 
 // A figure's newest value at or before a step.
-struct Reading {
-  std::int64_t step = -1;
-  float value = kNoValue;
+struct Scalar {
+  const MetricInfo* info;
+  int layer;          // kWholeRun: of the run, or the mean over layers
+  std::int64_t step;  // -1: a mean over steps of long ago
+  float value;
 };
 
-std::optional<Reading> newest(const History& history, Metric metric, int layer, std::int64_t at) {
+std::optional<Scalar> newest(const History& history, Metric metric, int layer, std::int64_t at) {
   if (is_missing(history.value_at(metric, layer, at))) return std::nullopt;
   for (StepRange range = history.last_steps(kLook, at); !range.empty();
        range = history.last_steps(kLook, range.first - 1)) {
     const std::vector<std::int64_t> steps = history.steps_in(range);
     const std::vector<float> values = history.values_at(metric, layer, steps);
     for (std::size_t i = steps.size(); i-- > 0;)
-      if (!is_missing(values[i])) return Reading{steps[i], values[i]};
+      if (!is_missing(values[i])) return Scalar{&metric_info(metric), layer, steps[i], values[i]};
   }
   // Old values are kept as means of several steps, which value_at() returns.
-  return Reading{-1, history.value_at(metric, layer, at)};
+  return Scalar{&metric_info(metric), layer, -1, history.value_at(metric, layer, at)};
 }
 
 Json number(float value) {  // formatted as in JSON lines (jsonl.h)
@@ -80,12 +82,6 @@ class Wanted {
   const std::vector<std::string>& keys_;
 };
 
-struct Scalar {
-  const MetricInfo* info;
-  int layer;  // kWholeRun: of the run, or the mean over layers
-  Reading reading;
-};
-
 std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wanted& wanted) {
   std::vector<int> layers = {kWholeRun};
   for (int layer = 0; layer < history.info().n_layers; ++layer) layers.push_back(layer);
@@ -94,8 +90,7 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wante
     const auto metric = static_cast<Metric>(m);
     if (!wanted.has(metric_info(metric))) continue;
     for (const int layer : layers)
-      if (const auto reading = newest(history, metric, layer, at))
-        found.push_back({&metric_info(metric), layer, *reading});
+      if (const auto scalar = newest(history, metric, layer, at)) found.push_back(*scalar);
   }
   return found;
 }
@@ -116,8 +111,8 @@ Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
                          {"values", Json::array()}});
     last = scalar.info;
     Json value = {{"layer", scalar.layer == kWholeRun ? Json(nullptr) : Json(scalar.layer)},
-                  {"step", scalar.reading.step < 0 ? Json(nullptr) : Json(scalar.reading.step)},
-                  {"value", number(scalar.reading.value)}};
+                  {"step", scalar.step < 0 ? Json(nullptr) : Json(scalar.step)},
+                  {"value", number(scalar.value)}};
     figures.back()["values"].push_back(std::move(value));
   }
   return figures;
@@ -142,8 +137,8 @@ std::string table(const std::vector<Scalar>& scalars) {
   std::string text;
   for (const Scalar& scalar : scalars) {
     const std::string layer = scalar.layer == kWholeRun ? "run" : "layer " + std::to_string(scalar.layer);
-    text += formatted("%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(), scalar.reading.value,
-                      scalar.info->unit, static_cast<long long>(scalar.reading.step));
+    text += formatted("%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(), scalar.value,
+                      scalar.info->unit, static_cast<long long>(scalar.step));
   }
   return text;
 }

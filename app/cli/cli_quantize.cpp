@@ -268,17 +268,13 @@ Json to_json(const QuantSums& sums) {
 struct AxisFigures {
   BlockAxis axis;
   QuantSums sums;
-};
-struct RecipeFigures {
-  Recipe recipe;
-  BlockAxis axis;
-  QuantSums sums;
+  Recipe recipe = {};  // of --what-if
 };
 struct TensorReport {
   const TensorView* tensor;
-  std::vector<AxisFigures> figures;    // figures of the requested format, by axis
-  std::vector<RecipeFigures> recipes;  // figures of the recipes of --what-if
-  std::vector<WhatIfRow> what_if;      // rows in the order of what_if.h
+  std::vector<AxisFigures> figures;  // figures of the requested format, by axis
+  std::vector<AxisFigures> recipes;  // figures of the recipes of --what-if
+  std::vector<WhatIfRow> what_if;    // rows in the order of what_if.h
 };
 
 TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options) {
@@ -290,7 +286,7 @@ TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options)
     for (const RecipeInfo& info : recipes())
       if (info.recipe != Recipe::fp32)
         report.recipes.push_back(
-            {info.recipe, axis, figures_of(tensor, recipe_format_of(info.recipe, operand_of(options)), axis)});
+            {axis, figures_of(tensor, recipe_format_of(info.recipe, operand_of(options)), axis), info.recipe});
   report.what_if = what_if_of(tensor);
   return report;
 }
@@ -305,7 +301,7 @@ Json to_json(const TensorReport& report) {
     json[list].push_back(std::move(row));
   };
   for (const AxisFigures& each : report.figures) add("figures", {{"axis", axis_name(each.axis)}}, each.sums);
-  for (const RecipeFigures& each : report.recipes)
+  for (const AxisFigures& each : report.recipes)
     add("recipes", {{"recipe", recipe_info(each.recipe).name}, {"axis", axis_name(each.axis)}}, each.sums);
   for (const WhatIfRow& each : report.what_if)
     add("what_if",
@@ -340,7 +336,7 @@ void print_heading(int width, const char* what) {
 void print_what_if(const TensorReport& report, OperandRole operand) {
   std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
   print_heading(26, "recipe");
-  for (const RecipeFigures& each : report.recipes)
+  for (const AxisFigures& each : report.recipes)
     print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis),
               recipe_format_of(each.recipe, operand), each.sums);
   std::printf("\n%s, every element format, scale rule, block size and axis: SQNR dB / underflow %% / clipped %%\n",

@@ -8,19 +8,60 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "core/config/config_field.h"
+#include "core/frame/frame.h"
 #include "core/frame/operand_place.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/capture.h"
-#include "core/training/engine/change_log.h"
 #include "core/training/engine/checkpoint_ring.h"
 #include "core/training/engine/engine.h"
 #include "core/training/engine/live_status.h"
 
 namespace moescope {
+
+// A live change and the step before which it takes effect.
+struct PinnedChange {
+  std::uint64_t id = 0;  // from 1, rises in the order of acceptance
+  std::int64_t step = kNotYet;
+  LiveChange change;
+  Marker marker;  // without run and step
+
+  static constexpr std::int64_t kNotYet = -1;  // accepted during a step; takes effect after it
+};
+
+// Selects the changes that a run inherits when it joins later.
+struct Inheritance {
+  int run = 0;               // inherits the changes of this run
+  std::uint64_t after = 0;   // id of the last change that its first settings contain
+  std::set<Setting> except;  // settings in which it differs on purpose
+};
+
+// The accepted live changes in their order, each with the step before which it took effect. A run that joins later
+// inherits those of another run; going back to a checkpoint undoes later ones.
+class ChangeLog {
+ public:
+  const PinnedChange& add(LiveChange change, Marker marker);
+  void set_step(std::uint64_t id, std::int64_t step);  // does nothing if the change was undone
+  std::vector<PinnedChange> inherited(const Inheritance& inheritance) const;
+
+  // The checkpoint of `step` contains the changes up to the id `last`; 0: no changes.
+  void note_checkpoint(std::int64_t step, std::uint64_t last) { last_before_[step] = last; }
+  void forget_checkpoints_after(std::int64_t step) {
+    last_before_.erase(last_before_.upper_bound(step), last_before_.end());
+  }
+  std::uint64_t last_before(std::int64_t step) const;
+  void undo_after(std::int64_t step);  // undoes changes after that checkpoint, and forgets later checkpoints
+
+ private:
+  std::vector<PinnedChange> changes_;
+  std::uint64_t last_id_ = 0;
+  std::map<std::int64_t, std::uint64_t> last_before_;  // by step of the checkpoint
+};
 
 // Requests by the callers of LiveRuns, which the training thread serves between two steps. A request is checked when it
 // is made; until it is served, its run may have been removed.
