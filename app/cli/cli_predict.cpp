@@ -383,14 +383,10 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
   print_published(p.hypothesis);
 }
 
-void check_step_options(const Command& command, const PredictOptions& options) {
+void predict_step(const Command& command, const PredictOptions& options) {
   if (!options.names_file())
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "goes with a recording as --routing (grouped is node-limited by rule)");
-}
-
-void predict_step(const Command& command, const PredictOptions& options) {
-  check_step_options(command, options);
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const Asked asked = asked_by(options);
   const StepParameters parameters = fit_to_published(hypothesis);

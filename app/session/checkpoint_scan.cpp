@@ -54,10 +54,8 @@ CheckpointScan::CheckpointScan(const History& run, Measure measure) : measure_(s
     const std::filesystem::path tokens = std::filesystem::path(folder) / "tokenizer.json";
     std::optional<Tokenizer> tokenizer;
     if (std::filesystem::exists(tokens)) tokenizer.emplace(tokens.string());
-    this->measure({.model = std::make_unique<CheckpointModel>(folder),
-                   .texts = read_all(sources, tokenizer ? &*tokenizer : nullptr),
-                   .length = sources.length},
-                  stop);
+    CheckpointModel model(folder);
+    this->measure(model, read_all(sources, tokenizer ? &*tokenizer : nullptr), sources.length, stop);
   });
 }
 
@@ -67,8 +65,6 @@ CheckpointScan::CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> ste
     measureRun(plan, steps, stop);
   });
 }
-
-CheckpointScan::~CheckpointScan() = default;
 
 void CheckpointScan::start(std::function<void(const std::stop_token&)> work) {
   thread_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
@@ -94,10 +90,8 @@ void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std
         const QTemporaryDir folder;
         const RunConfig& config = engine.find(0)->config();
         exportInto(folder, *engine.find(0));
-        measure({.model = std::make_unique<CheckpointModel>(folder.filePath("model").toStdString()),
-                 .texts = heldOutTexts(config),
-                 .length = config.data.seq},
-                stop);
+        CheckpointModel model(folder.filePath("model").toStdString());
+        measure(model, heldOutTexts(config), config.data.seq, stop);
         of_ = 0;
         return ++wanted != steps.end();
       },
@@ -105,9 +99,10 @@ void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std
   if (wanted != steps.end()) throw std::runtime_error("the copy did not reach the step");
 }
 
-void CheckpointScan::measure(const Source& source, const std::stop_token& stop) {
-  const int pieces = std::clamp(static_cast<int>(source.texts.size()), kLeastPieces, kMostPieces);
-  measure_(*source.model, source.texts, {.length = source.length, .pieces = pieces}, [&](int done, int of) {
+void CheckpointScan::measure(CheckpointModel& model, const std::vector<LabelledText>& texts, Index length,
+                             const std::stop_token& stop) {
+  const int pieces = std::clamp(static_cast<int>(texts.size()), kLeastPieces, kMostPieces);
+  measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int of) {
     done_ = done, of_ = of;
     return !stop.stop_requested();
   });

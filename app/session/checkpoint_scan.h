@@ -23,11 +23,11 @@ class CheckpointScan {
   // Called in the thread, once for each step. May throw std::exception.
   using Measure = std::function<void(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                      const ComparedTexts& which, const Progress& progress)>;
-  // Both start at once. Of a checkpoint; throws std::runtime_error: the recording does not name the texts.
+  // Both start at once; the destructor stops after the current pass or step. Of a checkpoint; throws
+  // std::runtime_error: the recording does not name the texts.
   CheckpointScan(const History& run, Measure measure);
   // Of a run, of which a copy trains up to the last of the rising steps; the plan is that of the first.
   CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
-  ~CheckpointScan();  // stops after the current pass or step
 
   bool over() const { return over_; }
   int passes() const { return of_; }                     // 0: the model is being read, or the copy trains
@@ -37,14 +37,9 @@ class CheckpointScan {
   const std::string& error() const { return error_; }  // once it is over; empty: none
 
  private:
-  // The model and its texts, in pieces of `length` tokens.
-  struct Source {
-    std::unique_ptr<CheckpointModel> model;
-    std::vector<LabelledText> texts;
-    Index length = 0;
-  };
   void measureRun(const RecomputePlan& plan, const std::vector<std::int64_t>& steps, const std::stop_token& stop);
-  void measure(const Source& source, const std::stop_token& stop);
+  void measure(CheckpointModel& model, const std::vector<LabelledText>& texts, Index length,
+               const std::stop_token& stop);  // `length`: tokens of a piece
   void start(std::function<void(const std::stop_token&)> work);
 
   Measure measure_;

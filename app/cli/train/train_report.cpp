@@ -1,6 +1,7 @@
 #include "app/cli/train/train_report.h"
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -164,9 +165,7 @@ void LastSteps::add(const TelemetryFrame& frame) {
 }
 
 double LastSteps::mean_loss() const {
-  double sum = 0;
-  for (const float loss : losses) sum += loss;
-  return sum / static_cast<double>(losses.size());
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
 void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
@@ -204,8 +203,6 @@ TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob j
   introduce();
   if (writes() && o_.serve > 0) serve();
 }
-
-TrainReport::~TrainReport() = default;
 
 void TrainReport::introduce() {
   if (!job_.group.empty()) std::fprintf(text_, "\n%s\n", job_.group.c_str());
@@ -319,7 +316,7 @@ void TrainReport::say(const std::string& warning) {
 void TrainReport::summarize() {
   const std::int64_t taken = engine_.next_step();
   if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", signal_text(stop_signal()));
-  if (lost_its_loss())
+  if (engine_.trouble() && !engine_.trouble()->within_step)
     std::fprintf(text_, "Stopped: the loss is NaN or infinite at step %lld.\n", static_cast<long long>(taken - 1));
   print_line(text_, "steps", std::to_string(taken));
   summarize_steps();

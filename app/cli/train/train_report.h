@@ -52,10 +52,9 @@ class TrainReport : public EngineObserver {
  public:
   // `options` and `engine` must outlive the report. Prints what trains, and serves its frames if --serve is given.
   TrainReport(const TrainOptions& options, Engine& engine, TrainJob job);
-  ~TrainReport() override;
 
-  bool
-  wants_step();  // whether to take a step; the same on all ranks, since the others would wait for a rank that ended
+  // Whether to take a step; the same on all ranks, since the others would wait for a rank that ended.
+  bool wants_step();
   void frame(const TelemetryFrame& frame) override;
   void twin_lost(const Trouble& trouble) override;
   void after_step(Engine& engine) override;
@@ -63,7 +62,6 @@ class TrainReport : public EngineObserver {
 
  private:
   bool writes() const { return !job_.ranks || job_.ranks->rank() == 0; }
-  bool lost_its_loss() const { return engine_.trouble() && !engine_.trouble()->within_step; }
   const RunConfig& config() const { return engine_.first().trainer.config(); }
   void introduce();
   void serve();

@@ -85,8 +85,6 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
 Recomputation::Recomputation(RecomputePlan plan)
     : plan_(std::move(plan)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-Recomputation::~Recomputation() = default;
-
 void Recomputation::work(const std::stop_token& stop) {
   try {
     bool begun = false;
@@ -110,8 +108,6 @@ void Recomputation::work(const std::stop_token& stop) {
 
 RecomputedScan::RecomputedScan(RecomputePlan plan)
     : plan_(std::move(plan)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
-
-RecomputedScan::~RecomputedScan() = default;
 
 void RecomputedScan::work(const std::stop_token& stop) {
   try {

@@ -41,8 +41,7 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
 
 class Recomputation {
  public:
-  explicit Recomputation(RecomputePlan plan);  // starts at once
-  ~Recomputation();                            // stops after the current step
+  explicit Recomputation(RecomputePlan plan);  // starts at once; the destructor stops it after the current step
 
   std::int64_t first_step() const { return first_step_; }  // valid when ready
   std::int64_t next_step() const { return next_step_; }
@@ -63,8 +62,8 @@ class Recomputation {
 // A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken.
 class RecomputedScan {
  public:
-  explicit RecomputedScan(RecomputePlan plan);  // starts at once; ignores plan.place
-  ~RecomputedScan();                            // stops after the current step or pass
+  // Starts at once; ignores plan.place. The destructor stops it after the current step or pass.
+  explicit RecomputedScan(RecomputePlan plan);
 
   const RecomputePlan& plan() const { return plan_; }
   std::int64_t next_step() const { return next_step_; }  // next step of the copy

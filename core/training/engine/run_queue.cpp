@@ -109,10 +109,6 @@ bool RunQueue::train(const GoOn& go_on, const ObserverOf& observer_of) {
   return std::ranges::all_of(groups_, &RunGroup::finished);
 }
 
-void RunQueue::cancel() {
-  cancelled_ = true;
-}
-
 void RunQueue::work(const GoOn& go_on, const ObserverOf& observer_of) {
   while (const std::optional<std::size_t> place = take()) {
     try {

@@ -56,8 +56,8 @@ class RunQueue {
   // Trains the groups that have not finished, from their first steps, and replaces their recordings. Returns true if
   // all groups have finished. If one fails, the others end and status().error gives the reason.
   bool train(const GoOn& go_on = {}, const ObserverOf& observer_of = {});
-  void start();   // train() in its own thread; does nothing if it is running or done
-  void cancel();  // after the current step; finished groups are kept
+  void start();                         // train() in its own thread; does nothing if it is running or done
+  void cancel() { cancelled_ = true; }  // after the current step; finished groups are kept
 
   QueueStatus status() const;
   std::int64_t steps() const { return steps_; }
