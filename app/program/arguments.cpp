@@ -30,8 +30,8 @@ QStringList workspaceNames() {
 }
 
 QString presetList() {
-  return QString::fromStdString(joined(preset_names()) +
-                                "; several runs side by side: " + joined(comparison_preset_names()));
+  return QString::fromStdString(joined(preset_names(), ", ") +
+                                "; several runs side by side: " + joined(comparison_preset_names(), ", "));
 }
 
 QString description() {
@@ -63,7 +63,7 @@ void addOptions(QCommandLineParser& parser) {
        "Show a training that runs with --serve PORT; MOESCOPE_TOKEN holds its token, or the window asks for it.",
        "HOST:PORT"});
   parser.addOption({"lesson",
-                    "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names())) +
+                    "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names(), ", ")) +
                         ", its number, or a lesson file. With --screenshot: its first step, after its run.",
                     "NAME"});
   parser.addOption(

@@ -34,16 +34,6 @@ std::string joined(const Items& items, const char* between, TextOf text_of = {})
 }
 // "step 40" or "steps 40 to 90".
 std::string steps_in_words(std::int64_t first, std::int64_t last);
-// Joins the texts of all parts: "a, b, c". `text` is a function or a member of a part.
-template <class Parts, class Text = std::identity>
-std::string joined(const Parts& parts, const char* separator = ", ", Text text = {}) {
-  std::string all;
-  for (const auto& part : parts) {
-    if (!all.empty()) all += separator;
-    all += std::invoke(text, part);
-  }
-  return all;
-}
 // "1 expert", "12 experts".
 std::string counted(std::int64_t n, const char* one, const char* many);
 // Levenshtein distance: insertions, deletions and replacements that turn one word into the other.

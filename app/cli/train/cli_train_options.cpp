@@ -10,10 +10,10 @@ namespace moescope {
 
 void add_train_options(Command& sub, TrainOptions& o) {
   sub.last_counts();
-  const Option preset =
-      sub.option("--preset", o.preset,
-                 "Start from a preset: " + joined(preset_names()) +
-                     " (default: small); or from a comparison of several runs: " + joined(comparison_preset_names()));
+  const Option preset = sub.option(
+      "--preset", o.preset,
+      "Start from a preset: " + joined(preset_names(), ", ") +
+          " (default: small); or from a comparison of several runs: " + joined(comparison_preset_names(), ", "));
   sub.option("--config", o.config,
              "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
              "twins, as --compare makes them")
