@@ -14,12 +14,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -114,20 +112,13 @@ class Engine {
   std::string save_checkpoint(const std::string& folder);
 
  private:
-  // The frame of a run's step, or its exception.
-  struct Taken {
-    Run* run;
-    TelemetryFrame frame = {};
-    std::exception_ptr error = {};
-  };
   void take_step(EngineObserver& observer);
   void note_first_non_finite(Run& run, std::int64_t step);
   void lose(int run, std::int64_t step, EngineObserver& observer);
   void write_checkpoint_of_runs(const std::string& folder);
 
-  // Defined in engine_step.cpp: one step of all runs whose next step it is.
+  // One step of all runs whose next step it is: batch, routing to replay, flips, validation.
   void step_runs(std::int64_t step, const std::function<void(TelemetryFrame)>& publish);
-  std::vector<Taken> train_side_by_side(std::span<Run* const> runs, const Batch& batch);
   void hand_routing_on();  // after the step of the first run, to the runs that replay its routing
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
