@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cassert>
 #include <charconv>
-#include <cstring>
 #include <span>
 #include <stdexcept>
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
-#include <utility>
 
 #include "core/config/config_field.h"
 
