@@ -84,27 +84,14 @@ std::int64_t last_step_at_least(const History& history, Metric metric, int layer
   return -1;
 }
 
-const std::vector<LayerWindow>& WindowTrack::upto(const History& history, int layer, std::int64_t step) {
-  if (&history != history_ || history.truncations() != truncations_ || layer != layer_ ||
-      history.steps().first != first_) {
-    points_.clear();
-    stride_ = 1;
-  }
-  history_ = &history, truncations_ = history.truncations(), layer_ = layer, first_ = history.steps().first;
-  const auto point_at = [&](std::size_t i) { return first_ + static_cast<std::int64_t>(i) * stride_; };
-  const std::int64_t last = std::min(step, history.steps().last);
-  while ((last - first_) / stride_ >= static_cast<std::int64_t>(kPoints)) {
-    stride_ *= 2;
-    for (std::size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];
-    points_.resize((points_.size() + 1) / 2);
-  }
-  while (point_at(points_.size()) <= last) {
-    points_.push_back(layer_window(history, layer, point_at(points_.size())));
-    points_.back().utilisation.clear();
-  }
-  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(0, (last - first_) / stride_ + 1));
-  shown_.assign(points_.begin(), points_.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, points_.size())));
-  return shown_;
+std::vector<LayerWindow> window_track(const History& history, int layer, std::int64_t step) {
+  const StepRange steps = history.steps();
+  const std::int64_t last = std::min(step, steps.last);
+  std::int64_t stride = 1;
+  while ((last - steps.first) / stride >= kTrackPoints) stride *= 2;
+  std::vector<LayerWindow> points;
+  for (std::int64_t at = steps.first; at <= last; at += stride) points.push_back(layer_window(history, layer, at));
+  return points;
 }
 
 }  // namespace moescope

@@ -38,21 +38,9 @@ LayerWindow layer_window(const History& history, int layer, std::int64_t step);
 // Returns the last step at which the figure was at or above `limit`; -1 if there is no such step.
 std::int64_t last_step_at_least(const History& history, Metric metric, int layer, float limit);
 
-// Figures of one layer over the run at no more than kPoints evenly spaced windows, for a small curve. Only new windows
-// are computed.
-class WindowTrack {
- public:
-  static constexpr std::size_t kPoints = 96;
-  // Returns the points up to `step`. Another history or layer starts again from the beginning of the run.
-  const std::vector<LayerWindow>& upto(const History& history, int layer, std::int64_t step);
-
- private:
-  const History* history_ = nullptr;  // compared only, never dereferenced
-  std::uint64_t truncations_ = 0;
-  int layer_ = -1;
-  std::int64_t first_ = 0, stride_ = 1;
-  // Without utilisation; window i ends at first_ + i * stride_; layer -1: no load.
-  std::vector<LayerWindow> points_, shown_;
-};
+// Returns the figures of one layer from the beginning of the run to `step` at no more than kTrackPoints evenly spaced
+// windows, for a small curve; layer -1: no load.
+inline constexpr std::int64_t kTrackPoints = 96;
+std::vector<LayerWindow> window_track(const History& history, int layer, std::int64_t step);
 
 }  // namespace moescope

@@ -214,7 +214,7 @@ void VerdictTiles::fill() {
 std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure) {
   layers_[tile] = layer;
   std::vector<double> values;
-  for (const LayerWindow& point : tracks_[tile].upto(history, layer, step()))
+  for (const LayerWindow& point : window_track(history, layer, step()))
     values.push_back(point.layer < 0 ? static_cast<double>(kNoValue) : point.*figure);
   return values;
 }

@@ -74,7 +74,6 @@ class VerdictTiles : public QWidget {
   Selection* selection_;
   FindingsWatch* watch_;
   std::array<VerdictTile*, 4> tiles_;
-  std::array<WindowTrack, 3> tracks_;
   std::array<int, 4> layers_{-1, -1, -1, -1};  // layer of each tile's figure
   bool dirty_ = true;
 };

@@ -138,20 +138,19 @@ TEST(RouterWindow, ATrackGrowsWithTheRunAndKeepsItsPlaces) {
   MadeUp run;
   MadeUp::Shares full = MadeUp::even();
   full[3] = 4;
-  WindowTrack track;
   for (int i = 0; i < 5; ++i) {
     run.steps(130, i < 2 ? full : MadeUp::even(), MadeUp::even());
-    const auto& points = track.upto(*run.history(), 1, INT64_MAX);
-    EXPECT_LE(points.size(), WindowTrack::kPoints);
-    EXPECT_GT(points.size(), WindowTrack::kPoints / 2);
+    const auto points = window_track(*run.history(), 1, INT64_MAX);
+    EXPECT_LE(std::ssize(points), kTrackPoints);
+    EXPECT_GT(std::ssize(points), kTrackPoints / 2);
     EXPECT_GT(points.front().max_vio, 2);
     const std::int64_t last = run.history()->steps().last;
     const auto stride = last / static_cast<std::int64_t>(points.size() - 1);
     EXPECT_EQ(points[10].max_vio, layer_window(*run.history(), 1, 10 * stride).max_vio);
   }
-  EXPECT_LT(track.upto(*run.history(), 1, INT64_MAX).back().max_vio, 0.5);
-  EXPECT_GT(track.upto(*run.history(), 1, 200).back().max_vio, 2);
-  EXPECT_LT(track.upto(*run.history(), 2, INT64_MAX).front().max_vio, 0.5);
+  EXPECT_LT(window_track(*run.history(), 1, INT64_MAX).back().max_vio, 0.5);
+  EXPECT_GT(window_track(*run.history(), 1, 200).back().max_vio, 2);
+  EXPECT_LT(window_track(*run.history(), 2, INT64_MAX).front().max_vio, 0.5);
 }
 
 TEST(RouterWindow, TheLastStepAboveALimitIsFoundToTheStep) {
