@@ -6,19 +6,16 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "core/history/frame_archive.h"
-#include "core/history/frame_pack.h"
 #include "core/history/kept_frames.h"
 #include "core/history/load_rows.h"
 #include "core/history/scalar_columns.h"
-#include "core/history/smoothed_columns.h"
 
 namespace moescope {
 
 namespace {
-
-using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
 std::size_t bins_of(std::span<const std::int64_t> edges) {
   return edges.empty() ? 0 : edges.size() - 1;
@@ -33,11 +30,8 @@ struct History::State {
   const std::size_t array_budget;  // for `load` and `frames` together
   mutable std::mutex mutex;
   std::atomic<std::uint64_t> sequence{0}, truncations{0};
-  // Locked by readers, before `mutex`, so that the writer never waits for the computation of an average.
-  std::mutex smoothed_mutex;
-  SmoothedColumns smoothed;
 
-  // `mutex` protects the members below; the one writer may read them without it.
+  // `mutex` protects the members below.
   ScalarColumns scalars;
   LoadRows load;
   FrameArchive frames;
@@ -50,12 +44,11 @@ struct History::State {
   void truncate(std::int64_t step);
   std::size_t array_bytes() const { return load.bytes() + frames.bytes(); }
   bool thin_largest();
-  // Returns the newest kept frame of each bin, to be unpacked without the lock; nullptr for a bin without frames.
+  // Return the newest kept frame at or before `step`, and of each bin, to be unpacked without the lock; nullptr if
+  // there is none.
+  KeptFrames::Entry kept_at(FramePart part, std::int64_t step) const;
   std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
   bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
-  LoadRows::View load_view(int layer, std::span<const std::int64_t> edges) const;
-  int experts() const;
-  FramePtr frame_with(FramePart part, std::int64_t step);
 };
 
 void History::State::truncate(std::int64_t step) {
@@ -86,71 +79,37 @@ void History::State::append(Marker marker) {
   markers.push_back(std::move(marker));
 }
 
-// For the writer only: rebuilds rows without holding the lock.
 bool History::State::thin_largest() {
-  KeptFrames& larger = frames.largest();
-  if (load.bytes() >= larger.bytes()) {
-    if (auto thinned = load.thinned()) {
-      const std::lock_guard lock(mutex);
-      load.replace(std::move(*thinned));
-      return true;
-    }
-  }
+  KeptFrames& largest = frames.largest();
+  return (load.bytes() >= largest.bytes() && load.thin()) || largest.thin();
+}
+
+KeptFrames::Entry History::State::kept_at(FramePart part, std::int64_t step) const {
   const std::lock_guard lock(mutex);
-  return larger.thin();
+  const KeptFrames::Entry* entry = frames.kept(part).find(step);
+  return entry ? *entry : KeptFrames::Entry{};
 }
 
 std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FramePart part,
                                                                           std::span<const std::int64_t> edges) const {
   std::vector<std::shared_ptr<const PackedFrame>> newest(bins_of(edges));
-  const std::lock_guard lock(mutex);
-  for (std::size_t b = 0; b < newest.size(); ++b) {
-    const auto* entry = frames.kept(part).find(edges[b + 1] - 1);
-    if (entry && entry->step >= edges[b]) newest[b] = entry->packed;
-  }
+  for (std::size_t b = 0; b < newest.size(); ++b)
+    if (const auto entry = kept_at(part, edges[b + 1] - 1); entry.packed && entry.step >= edges[b])
+      newest[b] = entry.packed;
   return newest;
 }
 
 // Searches the frames of `first` to `last`, newest first; false if none has a bias.
 bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
-  for (std::int64_t step = last;;) {
-    std::shared_ptr<const PackedFrame> packed;
-    {
-      const std::lock_guard lock(mutex);
-      const KeptFrames::Entry* entry = frames.kept(FramePart::routers).find(step);
-      if (!entry || entry->step < first) return false;
-      step = entry->step - 1;
-      packed = entry->packed;
-    }
-    auto router = unpack_router(*packed, layer);
+  for (;;) {
+    const KeptFrames::Entry entry = kept_at(FramePart::routers, last);
+    if (!entry.packed || entry.step < first) return false;
+    last = entry.step - 1;
+    auto router = unpack_router(*entry.packed, layer);
     if (!router || router->expert_bias.empty()) continue;
     bias = std::move(router->expert_bias);
     return true;
   }
-}
-
-LoadRows::View History::State::load_view(int layer, std::span<const std::int64_t> edges) const {
-  assert(!edges.empty());
-  const std::lock_guard lock(mutex);
-  return load.view(layer, edges);
-}
-
-int History::State::experts() const {
-  const std::lock_guard lock(mutex);
-  return load.n_experts();
-}
-
-// Unpacks without holding the lock.
-FramePtr History::State::frame_with(FramePart part, std::int64_t step) {
-  std::unique_lock lock(mutex);
-  const FrameArchive::Found found = frames.find(part, step);
-  if (found.frame || found.packed.empty()) return found.frame;
-  const std::uint64_t seen = sequence;
-  lock.unlock();
-  FramePtr frame = FrameArchive::unpack(found.packed);
-  lock.lock();
-  if (sequence == seen) frames.remember(part, frame);
-  return frame;
 }
 
 History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
@@ -176,15 +135,13 @@ void History::append(FramePtr frame) {
 void History::append(std::shared_ptr<Packed> packed) {
   if (state_->array_budget == 0) packed->parts = {};
   const FramePtr& frame = packed->frame;
-  {
-    const std::lock_guard lock(state_->mutex);
-    const StepRange steps = state_->scalars.steps();
-    if (!steps.empty() && frame->step <= steps.last) state_->truncate(frame->step);
-    state_->scalars.append(*frame);
-    if (packed->has_load()) state_->load.append(frame->step, frame->routers);
-    state_->frames.append(frame, std::move(packed->parts));
-    ++state_->sequence;
-  }
+  const std::lock_guard lock(state_->mutex);
+  const StepRange steps = state_->scalars.steps();
+  if (!steps.empty() && frame->step <= steps.last) state_->truncate(frame->step);
+  state_->scalars.append(*frame);
+  if (packed->has_load()) state_->load.append(frame->step, frame->routers);
+  state_->frames.append(frame, std::move(packed->parts));
+  ++state_->sequence;
   while (state_->array_bytes() > state_->array_budget && state_->thin_largest()) {
   }
 }
@@ -261,55 +218,37 @@ std::vector<Marker> History::markers() const {
   return markers;
 }
 
-std::shared_ptr<const TelemetryFrame> History::frame_at(std::int64_t step) const {
-  return state_->frame_with(FramePart::routers, step);
-}
-
-std::shared_ptr<const TelemetryFrame> History::quant_frame_at(std::int64_t step) const {
-  return state_->frame_with(FramePart::quants, step);
-}
-
-std::shared_ptr<const TelemetryFrame> History::flip_frame_at(std::int64_t step) const {
-  return state_->frame_with(FramePart::flips, step);
-}
-
-std::shared_ptr<const TelemetryFrame> History::gradient_frame_at(std::int64_t step) const {
-  return state_->frame_with(FramePart::gradients, step);
-}
-
-std::shared_ptr<const TelemetryFrame> History::specialisation_frame_at(std::int64_t step) const {
-  return state_->frame_with(FramePart::specialisation, step);
+// Unpacks without holding the lock.
+History::FramePtr History::frame_with(FramePart part, std::int64_t step) const {
+  std::unique_lock lock(state_->mutex);
+  const FrameArchive::Found found = state_->frames.find(part, step);
+  if (found.frame || found.packed.empty()) return found.frame;
+  const std::uint64_t seen = state_->sequence;
+  lock.unlock();
+  FramePtr frame = FrameArchive::unpack(found.packed);
+  lock.lock();
+  if (state_->sequence == seen) state_->frames.remember(part, frame);
+  return frame;
 }
 
 std::optional<SpecialisationFrame> History::specialisation_of(int layer, std::int64_t step) const {
-  std::shared_ptr<const PackedFrame> packed;
-  {
-    const std::lock_guard lock(state_->mutex);
-    const KeptFrames::Entry* entry = state_->frames.kept(FramePart::specialisation).find(step);
-    if (!entry) return std::nullopt;
-    packed = entry->packed;
-  }
-  return unpack_specialisation(*packed, layer);
+  const auto entry = state_->kept_at(FramePart::specialisation, step);
+  return entry.packed ? unpack_specialisation(*entry.packed, layer) : std::nullopt;
 }
 
-std::shared_ptr<const TelemetryFrame> History::specialisation_layer_at(int layer, std::int64_t step) const {
-  std::shared_ptr<const PackedFrame> packed;
-  auto frame = std::make_shared<TelemetryFrame>();
-  {
-    const std::lock_guard lock(state_->mutex);
-    const KeptFrames::Entry* entry = state_->frames.kept(FramePart::specialisation).find(step);
-    if (!entry) return nullptr;
-    packed = entry->packed;
-    frame->step = entry->step;
-  }
-  auto special = unpack_specialisation(*packed, layer);
+History::FramePtr History::specialisation_layer_at(int layer, std::int64_t step) const {
+  const auto entry = state_->kept_at(FramePart::specialisation, step);
+  if (!entry.packed) return nullptr;
+  auto special = unpack_specialisation(*entry.packed, layer);
   if (!special) return specialisation_frame_at(step);
+  auto frame = std::make_shared<TelemetryFrame>();
+  frame->step = entry.step;
   frame->specialisation.push_back(std::move(*special));
   return frame;
 }
 
 std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
-  const FramePtr frame = state_->frame_with(text_part(kind), step);
+  const FramePtr frame = frame_with(text_part(kind), step);
   if (!frame) return nullptr;
   step = frame->step;
   return {frame, find_text(*frame, kind)};
@@ -326,11 +265,9 @@ float History::value_at(Metric metric, int layer, std::int64_t step) const {
 }
 
 std::vector<float> History::values(Metric metric, int layer, StepRange range) const {
-  std::vector<float> out(static_cast<std::size_t>(range.size()), kNoValue);
-  if (range.empty()) return out;
-  const std::lock_guard lock(state_->mutex);
-  state_->scalars.values(metric, layer, range, out);
-  return out;
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(range.size()));
+  std::iota(steps.begin(), steps.end(), range.first);
+  return values_at(metric, layer, steps);
 }
 
 std::vector<float> History::values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const {
@@ -340,19 +277,9 @@ std::vector<float> History::values_at(Metric metric, int layer, std::span<const 
   return out;
 }
 
-std::vector<float> History::values_in(Metric metric, int layer, StepRange range) const {
-  return values_at(metric, layer, steps_in(range));
-}
-
 bool History::has_layer(int layer, StepRange steps) const {
   const std::lock_guard lock(state_->mutex);
   return state_->scalars.has_rows(layer, steps);
-}
-
-std::vector<PyramidBin> History::series(Metric metric, int layer, StepRange range, int bins) const {
-  assert(bins > 0);
-  if (range.empty()) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));
-  return series(metric, layer, slice_edges(range, bins));
 }
 
 std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<const std::int64_t> edges) const {
@@ -363,50 +290,20 @@ std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<cons
   return out;
 }
 
-std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const {
-  assert(bins > 0);
-  if (range.empty()) return std::vector<float>(static_cast<std::size_t>(bins), kNoValue);
-  return smoothed(metric, layer, slice_edges(range, bins), factor);
-}
-
-std::vector<float> History::smoothed(Metric metric, int layer, std::span<const std::int64_t> steps,
+std::vector<float> History::smoothed(Metric metric, int layer, std::span<const std::int64_t> edges,
                                      double factor) const {
   assert(factor > 0 && factor < 1);
-  std::vector<float> out(bins_of(steps), kNoValue);
+  std::vector<float> out(bins_of(edges), kNoValue);
   if (out.empty()) return out;
-  const std::lock_guard smoothed_lock(state_->smoothed_mutex);
-  SmoothedColumn& kept = state_->smoothed.of(metric, layer, factor);
-  SmoothedColumn older{metric, layer, factor};  // used if the kept rows begin too late
-  SmoothedColumn* averages = &kept;
-  std::vector<std::size_t> edges(steps.size());  // row numbers
-  std::vector<float> values;
-  {
-    const std::lock_guard lock(state_->mutex);
-    const ScalarColumns& scalars = state_->scalars;
-    if (!scalars.has(metric, layer)) return out;
-    if (kept.truncations != state_->truncations) kept = {metric, layer, factor, state_->truncations, kept.used};
-    for (std::size_t i = 0; i < edges.size(); ++i) edges[i] = scalars.row_of(steps[i]);
-    if (edges.front() < kept.first_row) {
-      older.first_row = older.first_needed(edges.front());
-      averages = &older;
-    }
-    values = scalars.rows(metric, layer, averages->end_row(), edges.back());
-  }
-  for (const float value : values) averages->add(value);
-  for (std::size_t b = 0; b < out.size(); ++b) out[b] = averages->newest(edges[b], edges[b + 1]);
-  kept.forget_old();
+  const std::lock_guard lock(state_->mutex);
+  state_->scalars.smoothed(metric, layer, edges, factor, out);
   return out;
-}
-
-std::vector<float> History::utilisation(int layer, StepRange range, int bins, Summary summary) const {
-  assert(bins > 0);
-  return utilisation(layer, slice_edges(range, bins), summary);
 }
 
 std::vector<float> History::utilisation(int layer, std::span<const std::int64_t> edges, Summary summary) const {
   if (edges.empty()) return {};
-  const LoadRows::View view = state_->load_view(layer, edges);
-  return summary == Summary::mean ? view.draw_mean() : view.draw_farthest();
+  const std::lock_guard lock(state_->mutex);
+  return summary == Summary::mean ? state_->load.means(layer, edges) : state_->load.farthest(layer, edges);
 }
 
 std::vector<float> History::assignments(std::span<const std::int64_t> edges) const {
@@ -415,24 +312,18 @@ std::vector<float> History::assignments(std::span<const std::int64_t> edges) con
   return state_->load.assignments(edges);
 }
 
-std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
-  assert(bins > 0);
-  return expert_utilisation(layer, expert, slice_edges(range, bins));
-}
-
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const {
   if (expert < 0 || edges.empty()) return std::vector<PyramidBin>(bins_of(edges));
-  return state_->load_view(layer, edges).draw_expert(static_cast<std::size_t>(expert));
-}
-
-std::vector<float> History::expert_bias(int layer, StepRange range, int bins) const {
-  assert(bins > 0);
-  return expert_bias(layer, slice_edges(range, bins));
+  const std::lock_guard lock(state_->mutex);
+  return state_->load.of_expert(layer, static_cast<std::size_t>(expert), edges);
 }
 
 std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t> edges) const {
   const auto newest = state_->newest_of(FramePart::routers, edges);
-  const auto experts = static_cast<std::size_t>(state_->experts());
+  const auto experts = [&] {
+    const std::lock_guard lock(state_->mutex);
+    return static_cast<std::size_t>(state_->load.n_experts());
+  }();
   std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
   std::vector<float> known;  // last known bias, if a log has it on some steps only
   std::int64_t known_at = edges.empty() ? 0 : edges.front() - 1;
@@ -451,7 +342,6 @@ std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t>
 }
 
 std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, StepRange range, int bins) const {
-  assert(bins > 0);
   std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
   const auto newest = state_->newest_of(FramePart::quants, slice_edges(range, bins));
   for (std::size_t b = 0; b < newest.size(); ++b) {

@@ -1,12 +1,12 @@
 // The history of one run in memory. Every panel draws from it, whether the run is live, paused, replayed or imported.
 //
-// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only while they
-// copy what they draw, so the writer waits microseconds; the trainer never touches this class. Scalars keep every step
-// in a min/max/mean pyramid up to a budget (6 bytes a step for a metric of a layer); beyond it the oldest single values
-// are reduced to min, max and mean of every 16, then of every 256. Arrays keep whole frames up to a byte budget; beyond
-// it every second frame of the older half is dropped, and kept_every() grows. The densest part of that half is thinned
-// first, so that a long run stays evenly covered. Utilisation is kept separately as 16-bit counts; thinning merges two
-// rows into one that holds the value farthest from 1 and the mean (load_rows.h).
+// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock while they read
+// figures, for a few milliseconds at most, and unpack frames without it; the trainer never touches this class. Scalars
+// keep every step in a min/max/mean pyramid up to a budget (6 bytes a step for a metric of a layer); beyond it the
+// oldest single values are reduced to min, max and mean of every 16, then of every 256. Arrays keep whole frames up to
+// a byte budget; beyond it every second frame of the older half is dropped, and kept_every() grows. The densest part of
+// that half is thinned first, so that a long run stays evenly covered. Utilisation is kept separately as 16-bit counts;
+// thinning merges two rows into one that holds the value farthest from 1 and the mean (load_rows.h).
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 #include "core/frame/figures.h"
 #include "core/frame/frame.h"
 #include "core/frame/operand_place.h"
+#include "core/history/frame_pack.h"
 #include "core/history/pyramid.h"
 #include "core/history/settings_track.h"
 #include "core/history/step_range.h"
@@ -29,16 +30,18 @@ enum class Summary { farthest, mean };  // how the steps of one pixel are summar
 
 class History {
  public:
+  using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
   // An array budget of 0 keeps no arrays.
   explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20,
                    std::size_t scalar_budget_bytes = std::size_t{256} << 20);
   ~History();
 
   // Steps must rise; appending an earlier step replaces it and later ones.
-  void append(std::shared_ptr<const TelemetryFrame> frame);
+  void append(FramePtr frame);
   // append() in two calls: pack() may run in any thread.
   struct Packed;
-  static std::shared_ptr<Packed> pack(std::shared_ptr<const TelemetryFrame> frame);
+  static std::shared_ptr<Packed> pack(FramePtr frame);
   void append(std::shared_ptr<Packed> packed);
   void append(Marker marker);
   void forget_from(std::int64_t step);  // rewinds: forgets frames at or after `step` and later markers
@@ -58,20 +61,17 @@ class History {
   std::shared_ptr<const RunSettings> settings_at_start() const;  // before any change
   SettingsTrack settings() const;
 
-  // Returns the newest frame at or before `step` that has arrays (routers); nullptr if there is no such frame.
-  std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;
-  // Returns the newest frame at or before `step` that has quantization statistics; nullptr if there is no such frame.
-  std::shared_ptr<const TelemetryFrame> quant_frame_at(std::int64_t step) const;
-  // Return the newest frame at or before `step` that has flips, or gradients; nullptr if there is no such frame.
-  std::shared_ptr<const TelemetryFrame> flip_frame_at(std::int64_t step) const;
-  std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
-  // Returns the newest frame at or before `step` that has specialisation; nullptr if there is no such frame. Other
-  // arrays of the frame may be missing.
-  std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
+  // Return the newest frame at or before `step` that has arrays (routers), quantization statistics, flips, gradients or
+  // specialisation; nullptr if there is no such frame. A frame with specialisation may lack other arrays.
+  FramePtr frame_at(std::int64_t step) const { return frame_with(FramePart::routers, step); }
+  FramePtr quant_frame_at(std::int64_t step) const { return frame_with(FramePart::quants, step); }
+  FramePtr flip_frame_at(std::int64_t step) const { return frame_with(FramePart::flips, step); }
+  FramePtr gradient_frame_at(std::int64_t step) const { return frame_with(FramePart::gradients, step); }
+  FramePtr specialisation_frame_at(std::int64_t step) const { return frame_with(FramePart::specialisation, step); }
   // Returns one layer of that frame without unpacking the others; nullopt if the frame does not have the layer.
   std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
   // Returns that frame with only this layer; with all layers if this one is missing.
-  std::shared_ptr<const TelemetryFrame> specialisation_layer_at(int layer, std::int64_t step) const;
+  FramePtr specialisation_layer_at(int layer, std::int64_t step) const;
   // Returns the newest text of `kind` at or before `step` and sets `step` to its step; nullptr if there is no such
   // text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
@@ -85,31 +85,45 @@ class History {
   // Returns the values of these rising steps, [steps.size()]; kNoValue if the run does not have the step or no value.
   std::vector<float> values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const;
   // Returns the values of the steps that steps_in(range) lists.
-  std::vector<float> values_in(Metric metric, int layer, StepRange range) const;
+  std::vector<float> values_in(Metric metric, int layer, StepRange range) const {
+    return values_at(metric, layer, steps_in(range));
+  }
   bool has_layer(int layer, StepRange steps) const;  // true if a frame of `steps` has the layer
-  // Returns min, max, mean and count of the steps in each of `bins` equal slices of `range`.
-  std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
-  // Returns min, max, mean and count by bin; bin b holds the steps [edges[b], edges[b + 1]).
+
+  // The functions below return values by bin: bin b holds the steps [edges[b], edges[b + 1]), or is the b-th of `bins`
+  // equal slices of `range`.
+
+  // Returns min, max, mean and count of the steps.
   std::vector<PyramidBin> series(Metric metric, int layer, std::span<const std::int64_t> edges) const;
+  std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const {
+    return series(metric, layer, slice_edges(range, bins));
+  }
   // Returns an exponential moving average (bias-corrected, factor 0..1 exclusive) over every step, read at the last
-  // step of each bin; NaN for an empty bin. The average is kept, so that the next call computes only new steps.
-  std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
+  // step of each bin; NaN for an empty bin.
   std::vector<float> smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor) const;
+  std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const {
+    return smoothed(metric, layer, slice_edges(range, bins), factor);
+  }
 
   // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major. Each bin shows the value
   // farthest from 1 (in log2) of its steps, or their mean; NaN for an empty bin.
-  std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const;
   std::vector<float> utilisation(int layer, std::span<const std::int64_t> edges,
                                  Summary summary = Summary::farthest) const;
+  std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const {
+    return utilisation(layer, slice_edges(range, bins), summary);
+  }
   // Utilisation of one expert; min and max reach from the mean to the value farthest from 1.
-  std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const;
-  // Assignments to the experts of one layer, T K, of the newest step in the bin [edges[b], edges[b + 1]); kNoValue if
-  // no step of the bin has a load.
+  std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const {
+    return expert_utilisation(layer, expert, slice_edges(range, bins));
+  }
+  // Assignments to the experts of one layer, T K, of the newest step in the bin; kNoValue if no step has a load.
   std::vector<float> assignments(std::span<const std::int64_t> edges) const;
   // expert_bias of one MoE layer in the newest kept frame of each bin, bins x E; NaN for a bin without frames.
-  std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
   std::vector<float> expert_bias(int layer, std::span<const std::int64_t> edges) const;
+  std::vector<float> expert_bias(int layer, StepRange range, int bins) const {
+    return expert_bias(layer, slice_edges(range, bins));
+  }
   // Number of blocks for each E8M0 byte of one operand in the newest kept frame of each bin, bins x 256; all zero for a
   // bin without frames.
   std::vector<std::uint32_t> scale_waterfall(const OperandPlace& place, StepRange range, int bins) const;
@@ -119,6 +133,8 @@ class History {
   std::size_t scalar_bytes() const;
 
  private:
+  FramePtr frame_with(FramePart part, std::int64_t step) const;
+
   struct State;
   RunInfo info_;
   std::unique_ptr<State> state_;

@@ -4,14 +4,12 @@
 // Each layer has its own rows, one for each step whose frame has the layer. A row that thinning merged from several
 // steps holds two values for each expert: the value farthest from 1 (in log2), and the mean.
 //
-// Not thread-safe: History locks it. A View is taken under the lock and drawn without it; rows of a View never change.
+// Not thread-safe: History locks it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +23,18 @@ class LoadRows {
   explicit LoadRows(int n_experts) : n_experts_(n_experts) {}            // 0: taken from the first row
   void append(std::int64_t step, std::span<const RouterFrame> routers);  // steps must rise
   void truncate(std::int64_t step);                                      // forgets rows at and after `step`
+  // Halves the number of rows in the least thinned part of the older half of the layer that takes the most memory;
+  // false if no rows are left to merge.
+  bool thin();
   std::size_t bytes() const { return bytes_; }
   int n_experts() const { return n_experts_; }
+
+  // Implement History::utilisation, History::expert_utilisation and History::assignments. Bin b holds the steps
+  // [edges[b], edges[b + 1]).
+  std::vector<float> farthest(int layer, std::span<const std::int64_t> edges) const;
+  std::vector<float> means(int layer, std::span<const std::int64_t> edges) const;
+  std::vector<PyramidBin> of_expert(int layer, std::size_t expert, std::span<const std::int64_t> edges) const;
+  std::vector<float> assignments(std::span<const std::int64_t> edges) const;
 
   struct Row {
     std::int64_t step;
@@ -35,53 +43,22 @@ class LoadRows {
     float assignments;      // T K of the first of these steps
   };
   struct Chunk {
-    Chunk(std::size_t capacity, std::size_t n_experts, int merges);
-    std::shared_ptr<Chunk> copy(std::size_t new_capacity, std::size_t n) const;  // copies the first n rows
+    std::vector<Row> rows;
+    std::vector<std::uint16_t> codes;  // [rows, n_experts], farthest from 1
+    std::vector<std::uint16_t> means;  // [rows, n_experts]; empty: each mean equals its code
+    int merges = 0;                    // how often its rows were merged with their neighbours
+    const std::uint16_t* mean_codes() const { return means.empty() ? codes.data() : means.data(); }
     std::size_t bytes() const;
-    const std::uint16_t* mean_codes() const { return means ? means.get() : codes.get(); }
-    std::size_t capacity, n_experts;
-    int merges;  // how often its rows were merged with their neighbours
-    std::unique_ptr<Row[]> rows;
-    std::unique_ptr<std::uint16_t[]> codes;  // [capacity, n_experts], farthest from 1
-    std::unique_ptr<std::uint16_t[]> means;  // [capacity, n_experts]; nullptr: each mean equals its code
   };
-  struct ChunkRef {
-    std::shared_ptr<Chunk> chunk;
-    std::size_t rows;  // number of rows that are filled
-    std::int64_t first_step() const { return chunk->rows[0].step; }
-    std::int64_t last_step() const { return chunk->rows[rows - 1].step; }
-  };
-
-  // Halves the number of rows in the least thinned part of the older half of the layer that takes the most memory;
-  // nullopt if no rows are left to merge.
-  struct Thinned {
-    int layer;
-    std::size_t first, count;  // chunks that `chunk` replaces
-    ChunkRef chunk;
-  };
-  std::optional<Thinned> thinned() const;
-  void replace(Thinned thinned);
-
-  struct View {
-    std::size_t n_experts;
-    std::span<const std::int64_t> edges;  // bin b holds the steps [edges[b], edges[b + 1])
-    std::vector<ChunkRef> chunks;         // chunks that overlap with the edges
-    // Implement History::utilisation and History::expert_utilisation.
-    std::vector<float> draw_farthest() const;
-    std::vector<float> draw_mean() const;
-    std::vector<PyramidBin> draw_expert(std::size_t expert) const;
-  };
-  View view(int layer, std::span<const std::int64_t> edges) const;  // `edges` must outlive the View
-  // Implements History::assignments.
-  std::vector<float> assignments(std::span<const std::int64_t> edges) const;
 
  private:
   struct Layer {
-    std::vector<ChunkRef> chunks;
+    std::vector<Chunk> chunks;
     std::size_t bytes = 0;
   };
-  ChunkRef& chunk_for_next_row(Layer& layer);
+  Chunk& chunk_for_next_row(Layer& layer);
   void count_bytes(Layer& layer);
+  std::span<const Chunk> chunks_of(int layer) const;
 
   std::map<int, Layer> layers_;
   int n_experts_;

@@ -83,8 +83,8 @@ void Pyramid::truncate(std::size_t size) {
     values_.resize(size - forgotten(0));
   } else {
     const std::size_t base = size / kFanOut * kFanOut;
-    std::vector<float> made(size - base);
-    copy(base, size, made.data());
+    std::vector<float> made;
+    for (std::size_t i = base; i < size; ++i) made.push_back((*this)[i]);
     values_ = std::move(made);
     forgotten_[0] = base;
   }
@@ -134,15 +134,6 @@ float Pyramid::operator[](std::size_t index) const {
   return bin.non_finite ? std::numeric_limits<float>::quiet_NaN() : kNoValue;
 }
 
-void Pyramid::copy(std::size_t first, std::size_t last, float* values) const {
-  if (is_blank()) {
-    std::fill_n(values, last - first, kNoValue);
-    return;
-  }
-  for (; first < last && first < forgotten(0); ++first) *values++ = (*this)[first];
-  if (first < last) std::copy_n(values_.data() + (first - forgotten(0)), last - first, values);
-}
-
 PyramidBin Pyramid::slice_at(std::size_t level, std::size_t first, std::size_t last) const {
   PyramidBin bin;
   if (first < forgotten(level) && first < last) {
@@ -151,14 +142,7 @@ PyramidBin Pyramid::slice_at(std::size_t level, std::size_t first, std::size_t l
     first = split;
   }
   const auto add = [&](std::size_t begin, std::size_t end) {
-    const std::size_t base = forgotten(level);
-    for (std::size_t i = begin; i < end; ++i) {
-      if (level == 0) {
-        bin.add(values_[i - base]);
-      } else {
-        bin.add(levels_[level - 1][i - base]);
-      }
-    }
+    for (std::size_t i = begin; i < end; ++i) bin.add(entry(level, i));
   };
   const std::size_t up_first = (first + kFanOut - 1) / kFanOut;
   const std::size_t up_last = last / kFanOut;

@@ -30,8 +30,6 @@ class Pyramid {
   void truncate(std::size_t size);  // forgets the values from index `size` on
   std::size_t size() const { return size_; }
   float operator[](std::size_t index) const;  // mean of the bin if the value was dropped
-  // Copies the values [first, last), as operator[] returns them.
-  void copy(std::size_t first, std::size_t last, float* values) const;
   // Returns the bin of [first, last), last <= size(), in O(log(last - first)).
   PyramidBin slice(std::size_t first, std::size_t last) const;
   // Returns the index of the newest value before `end` that is not missing; kNone if there is no such value.

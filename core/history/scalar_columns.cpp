@@ -1,7 +1,7 @@
 #include "core/history/scalar_columns.h"
 
-#include <cassert>
 #include <cmath>
+#include <functional>
 
 #include "core/frame/router_stats.h"
 #include "core/frame/volume_stats.h"
@@ -27,11 +27,15 @@ class Mean {
   float last_ = kNoValue;
 };
 
-// Derived figures of a layer, or of the whole run.
+// Figures derived from arrays, in the order of Metric, beginning after the router figures.
+using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
+
+// Derived figures of a layer, or of the whole run; `router` has the other figures of the layer.
 struct Derived {
   Mean flip_rate, sqnr_db, ranks_per_token, nodes_per_token, rank_overload, rounding_flip_rate;
   std::array<Mean, kNumRouterRoundings> changed;  // by RouterRounding
   const GradientFrame* gradient = nullptr;
+  const RouterFrame* router = nullptr;
 
   DerivedValues values() const {
     return {flip_rate.get(),
@@ -52,55 +56,8 @@ struct Derived {
   float changed_by(RouterRounding rounding) const { return changed[static_cast<std::size_t>(rounding)].get(); }
 };
 
-// Derived figures by layer. Rows of a frame mostly have the order of the layers, so the next layer is tried first.
-class DerivedByLayer {
- public:
-  explicit DerivedByLayer(std::span<const int> layers) : layers_(layers), derived_(layers.size() + 1) {}
-  Derived& whole_run() { return derived_.back(); }
-  Derived* of(int layer) {
-    if (next_ < layers_.size() && layers_[next_] != layer && ++next_ == layers_.size()) next_ = 0;
-    if (next_ >= layers_.size() || layers_[next_] != layer)
-      next_ = static_cast<std::size_t>(std::ranges::lower_bound(layers_, layer) - layers_.begin());
-    return next_ < layers_.size() && layers_[next_] == layer ? &derived_[next_] : nullptr;
-  }
-  void add(int layer, Mean Derived::*mean, float value) {
-    (whole_run().*mean).add(value);
-    if (Derived* derived = of(layer)) (derived->*mean).add(value);
-  }
-  void add(const RouterRoundingFrame& row) {
-    const auto rounding = static_cast<std::size_t>(row.rounding);
-    whole_run().changed[rounding].add(row.changed);
-    if (Derived* derived = of(row.layer)) derived->changed[rounding].add(row.changed);
-  }
-  std::vector<DerivedValues> values() const {
-    std::vector<DerivedValues> values;
-    for (const Derived& derived : derived_) values.push_back(derived.values());
-    return values;
-  }
-
- private:
-  std::span<const int> layers_;
-  std::vector<Derived> derived_;
-  std::size_t next_ = 0;
-};
-
 constexpr std::size_t kRowsBetweenChecks = 256;  // rows between two checks of the memory
 static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFigures.size()));
-
-// Returns the layers that a frame has, rising.
-std::vector<int> layers_of(const TelemetryFrame& frame) {
-  std::vector<int> layers;
-  for (const RouterFrame& router : frame.routers) layers.push_back(router.layer);
-  for (const FlipFrame& flip : frame.flips) layers.push_back(flip.layer);
-  for (const FlipFrame& flip : frame.rounding_flips) layers.push_back(flip.layer);
-  for (const RouterRoundingFrame& rounding : frame.router_roundings) layers.push_back(rounding.layer);
-  for (const QuantFrame& quant : frame.quants) layers.push_back(quant.layer);
-  for (const GradientFrame& gradient : frame.gradients) layers.push_back(gradient.layer);
-  std::erase(layers, kWholeRun);
-  std::ranges::sort(layers);
-  layers.erase(std::ranges::unique(layers).begin(), layers.end());
-  return layers;
-}
 
 // Returns the mean over the layers that have a value; NaN if a layer's value is not finite.
 float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFrame::*member) {
@@ -114,29 +71,37 @@ float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFram
   return present ? static_cast<float>(sum / present) : kNoValue;
 }
 
-// Returns the derived figures of each of `layers`, which must rise; the last entry is for the whole run.
-std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span<const int> layers,
-                                          std::int64_t tokens) {
-  DerivedByLayer derived(layers);
-  for (const FlipFrame& flip : frame.flips) derived.add(flip.layer, &Derived::flip_rate, flip.flip_rate);
-  for (const FlipFrame& flip : frame.rounding_flips)
-    derived.add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
-  for (const RouterRoundingFrame& rounding : frame.router_roundings) derived.add(rounding);
+// Returns the derived figures of each layer that a frame has; those of the whole run are under kWholeRun.
+std::map<int, Derived> derived_figures(const TelemetryFrame& frame, std::int64_t tokens) {
+  std::map<int, Derived> derived;
+  Derived& whole = derived[kWholeRun];
+  const auto add = [&](int layer, auto mean, float value) {
+    std::invoke(mean, whole).add(value);
+    if (layer != kWholeRun) std::invoke(mean, derived[layer]).add(value);
+  };
+  for (const FlipFrame& flip : frame.flips) add(flip.layer, &Derived::flip_rate, flip.flip_rate);
+  for (const FlipFrame& flip : frame.rounding_flips) add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
+  for (const RouterRoundingFrame& row : frame.router_roundings) {
+    const auto changed = [&](Derived& of) -> Mean& { return of.changed[static_cast<std::size_t>(row.rounding)]; };
+    add(row.layer, changed, row.changed);
+  }
   for (const QuantFrame& quant : frame.quants) {
+    derived[quant.layer];
     if (quant.gemm_class() == GemmClass::payload) continue;  // a round trip over the wire, not an operand
-    derived.add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);
+    add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);
   }
   for (const GradientFrame& gradient : frame.gradients) {
-    if (gradient.group != GradientGroup::all) continue;
-    Derived* of = gradient.layer == kWholeRun ? &derived.whole_run() : derived.of(gradient.layer);
-    if (of && !of->gradient) of->gradient = &gradient;
+    Derived& of = derived[gradient.layer];
+    if (gradient.group == GradientGroup::all && !of.gradient) of.gradient = &gradient;
   }
   for (const RouterFrame& router : frame.routers) {
-    derived.add(router.layer, &Derived::ranks_per_token, ranks_per_token(router.volume, tokens));
-    derived.add(router.layer, &Derived::nodes_per_token, nodes_per_token(router.volume, tokens));
-    derived.add(router.layer, &Derived::rank_overload, rank_overload(router.volume));
+    Derived& of = derived[router.layer];
+    if (!of.router) of.router = &router;
+    add(router.layer, &Derived::ranks_per_token, ranks_per_token(router.volume, tokens));
+    add(router.layer, &Derived::nodes_per_token, nodes_per_token(router.volume, tokens));
+    add(router.layer, &Derived::rank_overload, rank_overload(router.volume));
   }
-  return derived.values();
+  return derived;
 }
 
 // Sum of all phases; kNoValue: not timed.
@@ -188,25 +153,17 @@ void ScalarColumns::append_layer_metrics(const TelemetryFrame& frame) {
   for (int i = 0; i < kNumRouterMetrics; ++i) {
     whole_[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
   }
-  const std::vector<int> layers = layers_of(frame);
-  const std::vector<DerivedValues> derived = derived_values(frame, layers, tokens_per_step_);
-  int of_run = kFirstRouterMetric + kNumRouterMetrics;
-  for (const float value : derived.back()) whole_[of_run++].append(value);
-  std::map<int, const RouterFrame*> routers;
-  for (const RouterFrame& router : frame.routers) routers.try_emplace(router.layer, &router);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto router = routers.find(layers[i]);
-    append_layer(layers[i], router == routers.end() ? nullptr : router->second, derived[i]);
+  for (const auto& [layer, derived] : derived_figures(frame, tokens_per_step_)) {
+    Pyramid* column = &whole_[kFirstRouterMetric + kNumRouterMetrics];
+    if (layer != kWholeRun) {
+      LayerColumns& columns = layers_[layer];
+      columns.rows.push_back(static_cast<std::int64_t>(steps_.size()));
+      column = columns.scalars.data();
+      for (const auto& figure : kRouterFigures)
+        column++->append(derived.router ? derived.router->*figure.member : kNoValue);
+    }
+    for (const float value : derived.values()) column++->append(value);
   }
-}
-
-void ScalarColumns::append_layer(int layer, const RouterFrame* router, const DerivedValues& derived) {
-  LayerColumns& columns = layers_[layer];
-  columns.rows.push_back(static_cast<std::int64_t>(steps_.size()));
-  for (int i = 0; i < kNumRouterMetrics; ++i)
-    columns.scalars[i].append(router ? router->*kRouterFigures[i].member : kNoValue);
-  int of_layer = kNumRouterMetrics;
-  for (const float value : derived) columns.scalars[of_layer++].append(value);
 }
 
 void ScalarColumns::truncate(std::int64_t step) {
@@ -252,15 +209,6 @@ float ScalarColumns::value_at(Metric metric, int layer, std::int64_t step) const
   return newest == Pyramid::kNone ? kNoValue : (*found->values)[newest];
 }
 
-void ScalarColumns::values(Metric metric, int layer, StepRange range, std::span<float> values) const {
-  const auto found = column(metric, layer);
-  if (!found) return;
-  const std::size_t end = found->first_at(steps_.row_of(range.last + 1));
-  for (std::size_t i = found->first_at(steps_.row_of(range.first)); i < end; ++i) {
-    values[static_cast<std::size_t>(steps_[found->row(i)] - range.first)] = (*found->values)[i];
-  }
-}
-
 void ScalarColumns::values_at(Metric metric, int layer, std::span<const std::int64_t> steps,
                               std::span<float> values) const {
   const auto found = column(metric, layer);
@@ -287,23 +235,35 @@ void ScalarColumns::series(Metric metric, int layer, std::span<const std::int64_
   }
 }
 
+// Begins so early that the rows before weigh less than 1e-12.
+void ScalarColumns::smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor,
+                             std::span<float> bins) const {
+  const auto found = column(metric, layer);
+  if (!found) return;
+  const auto reach = static_cast<std::size_t>(std::ceil(std::log(1e-12) / std::log(factor)));
+  const std::size_t first = found->first_at(steps_.row_of(edges.front()));
+  double sum = 0, weight = 0;
+  std::size_t i = first - std::min(first, reach);
+  // Adds the values before `end`; returns true if one of them is finite.
+  const auto add_until = [&](std::size_t end) {
+    bool any = false;
+    for (; i < end; ++i) {
+      const float value = (*found->values)[i];
+      if (!std::isfinite(value)) continue;
+      sum = factor * sum + (1 - factor) * static_cast<double>(value);
+      weight = factor * weight + (1 - factor);
+      any = true;
+    }
+    return any;
+  };
+  add_until(first);
+  for (std::size_t b = 0; b < bins.size(); ++b)
+    if (add_until(found->first_at(steps_.row_of(edges[b + 1])))) bins[b] = static_cast<float>(sum / weight);
+}
+
 bool ScalarColumns::has_rows(int layer, StepRange steps) const {
   const auto found = column(Metric::max_vio, layer);
   return found && found->first_at(steps_.row_of(steps.first)) < found->first_at(steps_.row_of(steps.last + 1));
-}
-
-std::vector<float> ScalarColumns::rows(Metric metric, int layer, std::size_t first, std::size_t last) const {
-  assert(has(metric, layer));
-  if (first >= last) return {};
-  std::vector<float> values(last - first, kNoValue);
-  const Column found = *column(metric, layer);
-  const std::size_t begin = found.first_at(first), end = found.first_at(last);
-  if (end - begin == last - first) {
-    found.values->copy(begin, end, values.data());
-  } else {
-    for (std::size_t i = begin; i < end; ++i) values[found.row(i) - first] = (*found.values)[i];
-  }
-  return values;
 }
 
 }  // namespace moescope

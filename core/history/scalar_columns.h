@@ -29,9 +29,6 @@ inline constexpr int kNumRouterMetrics = static_cast<int>(kRouterFigures.size())
 inline constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;
 static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
 
-// Figures derived from arrays, in the order of Metric, beginning after the router figures.
-using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
-
 class ScalarColumns {
  public:
   // Layers that `info` does not list are added when a frame has them.
@@ -45,18 +42,16 @@ class ScalarColumns {
   // These functions implement the functions of History with these names. They fill a span, because memory is not
   // allocated under History's lock. If the layer or the metric has no column, the span is unchanged.
   float value_at(Metric metric, int layer, std::int64_t step) const;
-  void values(Metric metric, int layer, StepRange range, std::span<float> values) const;  // [range.size()]
   void values_at(Metric metric, int layer, std::span<const std::int64_t> steps, std::span<float> values) const;
   void series(Metric metric, int layer, std::span<const std::int64_t> edges, std::span<PyramidBin> bins) const;
+  void smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor,
+                std::span<float> bins) const;
 
   std::size_t size() const { return steps_.size(); }                           // rows
   std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // first row at or after `step`
   std::int64_t step_of(std::size_t row) const { return steps_[row]; }
-  bool has(Metric metric, int layer) const { return column(metric, layer).has_value(); }
   // Returns true if a frame of these steps has the layer.
   bool has_rows(int layer, StepRange steps) const;
-  // Returns rows [first, last) of an existing column; kNoValue for a row without a value.
-  std::vector<float> rows(Metric metric, int layer, std::size_t first, std::size_t last) const;
 
  private:
   struct LayerColumns {
@@ -76,7 +71,6 @@ class ScalarColumns {
 
   std::optional<Column> column(Metric metric, int layer) const;
   void append_layer_metrics(const TelemetryFrame& frame);
-  void append_layer(int layer, const RouterFrame* router, const DerivedValues& derived);
   void append_percentiles(const std::vector<RouterFrame>& routers, Metric first, float RouterFrame::*member);
   bool forget_older_half();
 

@@ -1,6 +1,7 @@
 // A range of steps, and its division into the bins of a plot.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -23,6 +24,7 @@ inline std::int64_t slice_begin(StepRange range, int bins, int bin) {
 
 // Returns the edges of all slices, [bins + 1]: slice b holds the steps [edges[b], edges[b + 1]).
 inline std::vector<std::int64_t> slice_edges(StepRange range, int bins) {
+  assert(bins > 0);
   std::vector<std::int64_t> edges(static_cast<std::size_t>(bins) + 1);
   for (int b = 0; b <= bins; ++b) edges[b] = slice_begin(range, bins, b);
   return edges;
