@@ -16,6 +16,16 @@ using namespace moescope;
 
 namespace {
 
+// Reads the bytes as a file.
+void require_read(Imported (*import)(const std::string&, const ImportOptions&), std::string_view bytes) {
+  try {
+    const Imported imported = import(as_file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), {});
+    for (const BadLine& line : imported.bad.first()) require(!line.why.empty(), "what is bad has a reason");
+  } catch (const std::runtime_error& refused) {
+    require(*refused.what() != 0, "says why it is refused");
+  }
+}
+
 void require_log_probs(std::string_view bytes) {
   try {
     const LogProbs found = log_probs_in(bytes);
@@ -30,24 +40,16 @@ void require_log_probs(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  BadLines bad;
   require_log_probs(bytes);
-  try {
-    read_event_bytes(bytes, bad);
-    read_trace_bytes(bytes, bad);
-    read_routed_bytes(bytes, bad);
-    read_te_statistics_bytes(bytes, bad);
-    std::string framed;
-    for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
-      const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
-      const std::size_t length = std::min(rest.size() - 2, wanted);
-      framed += framed_record(rest.substr(2, length));
-      rest.remove_prefix(2 + length);
-    }
-    read_event_bytes(framed, bad);
-  } catch (const std::runtime_error& error) {
-    require(std::string(error.what()).find("more than can be shown") != std::string::npos, "only too much is refused");
+  for (const auto import : {import_events, import_trace, import_routed_experts, import_te_statistics})
+    require_read(import, bytes);
+  std::string framed;
+  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
+    const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
+    const std::size_t length = std::min(rest.size() - 2, wanted);
+    framed += framed_record(rest.substr(2, length));
+    rest.remove_prefix(2 + length);
   }
-  for (const BadLine& line : bad.first()) require(!line.why.empty(), "what is bad has a reason");
+  require_read(import_events, framed);
   return 0;
 }

@@ -12,7 +12,6 @@ using namespace moescope;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  BadLines bad;
   std::vector<std::string> records;
   for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
     const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
@@ -21,12 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const std::string& file : {std::string(bytes), wandb_file(records)}) {
     try {
-      read_wandb_bytes(file, bad);
-    } catch (const std::runtime_error& error) {
-      require(std::string(error.what()).find("more than can be shown") != std::string::npos,
-              "only too much is refused");
+      const Imported imported = import_wandb(as_file(reinterpret_cast<const std::uint8_t*>(file.data()), file.size()));
+      for (const BadLine& line : imported.bad.first()) require(!line.why.empty(), "what is bad has a reason");
+    } catch (const std::runtime_error& refused) {
+      require(*refused.what() != 0, "says why it is refused");
     }
   }
-  for (const BadLine& line : bad.first()) require(!line.why.empty(), "what is bad has a reason");
   return 0;
 }

@@ -391,13 +391,4 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   return imported;
 }
 
-bool read_event_bytes(std::string_view bytes, BadLines& bad) {
-  Run run(TagMap::built_in(), "events");
-  run.read_file(bytes, "", bad, {});
-  if (!run.tagged().understood()) return false;
-  Imported imported;
-  run.tagged().build({}, {}, imported);
-  return true;
-}
-
 }  // namespace moescope

@@ -40,7 +40,4 @@ namespace moescope {
 // std::runtime_error if the path cannot be read, or has no tag that the mapping knows (lists its tags).
 Imported import_events(const std::string& path, const ImportOptions& options = {});
 
-// Reads the bytes of one event file, for the fuzzer; returns true if any value was read.
-bool read_event_bytes(std::string_view bytes, BadLines& bad);
-
 }  // namespace moescope

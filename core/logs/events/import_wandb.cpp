@@ -509,26 +509,4 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
   return imported;
 }
 
-bool read_wandb_bytes(std::string_view bytes, BadLines& bad) {
-  if (!begins_like_wandb(bytes)) return false;
-  WandbHead head;
-  BadLines again("record");
-  HeadReader heads(TagMap::built_in(), head);
-  read_wandb(bytes, again, [&](const wandb::Record& record, std::size_t, std::size_t) {
-    heads.take(record);
-    return true;
-  });
-  WandbRows rows(TagMap::built_in(), "run.wandb", head);
-  read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t) {
-    rows.tagged().has_read(size);
-    rows.take(record);
-    return true;
-  });
-  if (!rows.tagged().understood()) return false;
-  Imported imported;
-  rows.tagged().build({}, {}, imported);
-  settings_of(head);
-  return true;
-}
-
 }  // namespace moescope

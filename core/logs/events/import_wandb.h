@@ -50,7 +50,4 @@ std::vector<std::string> wandb_parts(const std::string& file);
 bool is_wandb_folder(const std::string& folder);   // folder of a run, or of runs
 bool holds_wandb_runs(const std::string& folder);  // also looks two folders further down
 
-// Reads the bytes of a file, for the fuzzer; returns true if any value was read.
-bool read_wandb_bytes(std::string_view bytes, BadLines& bad);
-
 }  // namespace moescope

@@ -332,15 +332,4 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
   return imported;
 }
 
-bool read_te_statistics_bytes(std::string_view bytes, BadLines& bad) {
-  Statistics statistics;
-  take_lines(
-      bytes, [&](std::string_view line) { statistics.read_line(line); }, bad);
-  statistics.end_rank();
-  if (!statistics.understood()) return false;
-  Imported imported;
-  statistics.add_to(imported, {}, {});
-  return true;
-}
-
 }  // namespace moescope

@@ -29,7 +29,4 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
 bool is_te_statistics_name(std::string_view file_name);  // nvdlfw_inspect_globalrank-0.log
 bool is_te_statistics_folder(const std::filesystem::path& folder);
 
-// Reads the lines of a file, for the fuzzer; returns true if any value was read.
-bool read_te_statistics_bytes(std::string_view bytes, BadLines& bad);
-
 }  // namespace moescope

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "core/io/input_file.h"
-#include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 
 namespace moescope {
@@ -11,15 +10,6 @@ namespace moescope {
 namespace {
 
 constexpr std::uint64_t kBytesBetweenReports = 1 << 18;
-
-void take_line(std::string_view line, std::int64_t number, const TakeLine& take, BadLines& bad) {
-  if (line.empty()) return;
-  try {
-    take(line);
-  } catch (const Unreadable& unreadable) {
-    bad.add(number, unreadable.what());
-  }
-}
 
 }  // namespace
 
@@ -37,17 +27,16 @@ bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t lon
         reported = before;
         if (!options.progress(static_cast<double>(before) / static_cast<double>(all))) return false;
       }
-      if (line.size() > longest)
-        imported.bad.add(imported.lines, "longer than " + std::to_string(longest) + " bytes");
-      else
-        take_line(line, imported.lines, take, imported.bad);
+      if (line.empty()) continue;
+      try {
+        if (line.size() > longest) throw Unreadable("longer than " + std::to_string(longest) + " bytes");
+        take(line);
+      } catch (const Unreadable& unreadable) {
+        imported.bad.add(imported.lines, unreadable.what());
+      }
     }
   }
   return true;
-}
-
-void take_lines(std::string_view bytes, const TakeLine& take, BadLines& bad) {
-  for (std::int64_t number = 1; !bytes.empty(); ++number) take_line(take_until(bytes, '\n'), number, take, bad);
 }
 
 }  // namespace moescope

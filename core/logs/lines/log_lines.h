@@ -18,7 +18,4 @@ using TakeLine = std::function<void(std::string_view line)>;  // throws Unreadab
 bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t longest, const TakeLine& take,
                 const ImportOptions& options, Imported& imported);
 
-// Reads the lines of a file in memory.
-void take_lines(std::string_view bytes, const TakeLine& take, BadLines& bad);
-
 }  // namespace moescope

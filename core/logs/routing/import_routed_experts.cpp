@@ -376,17 +376,4 @@ bool begins_like_routed_experts(std::string_view file_name, std::string_view byt
   }
 }
 
-bool read_routed_bytes(std::string_view bytes, BadLines& bad) {
-  Imported imported;
-  Responses responses;
-  take_text(bytes, responses, imported);
-  for (const BadLine& line : imported.bad.first()) bad.add(line.number, line.why);
-  if (responses.empty()) return false;
-  try {
-    return responses.build({}, {}, imported.routes) != nullptr;
-  } catch (const std::runtime_error&) {
-    return false;
-  }
-}
-
 }  // namespace moescope

@@ -31,7 +31,4 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
 // a file of tensors with "routed_experts" in its name.
 bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes);
 
-// Reads a JSON text, for the fuzzer; returns true if any value was read.
-bool read_routed_bytes(std::string_view bytes, BadLines& bad);
-
 }  // namespace moescope

@@ -168,11 +168,4 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   return imported;
 }
 
-bool read_trace_bytes(std::string_view bytes, BadLines& bad) {
-  Trace trace;
-  take_lines(
-      bytes, [&](std::string_view line) { trace.read_line(line); }, bad);
-  return !trace.tokens().empty() && trace.tokens().build({}, {}) != nullptr;
-}
-
 }  // namespace moescope

@@ -24,7 +24,4 @@ Imported import_trace(const std::string& path, const ImportOptions& options = {}
 bool is_trace_name(std::string_view file_name);  // router_trace_rank0.jsonl
 bool begins_like_trace(std::string_view bytes);  // first bytes of a file
 
-// Reads the lines of a file, for the fuzzer; returns true if any value was read.
-bool read_trace_bytes(std::string_view bytes, BadLines& bad);
-
 }  // namespace moescope

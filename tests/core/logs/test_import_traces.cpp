@@ -194,16 +194,18 @@ TEST(ImportTrace, AThousandTimesTheBytesOfTheFileAreRefused) {
 }
 
 TEST(ImportTrace, LinesThatCannotBeReadAreCounted) {
-  BadLines bad;
-  EXPECT_TRUE(
-      read_trace_bytes("{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
-                       "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0]]}\n"
-                       "{\"step\":1,\"layer\":0,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
-                       "{\"step\":1,\"layer\":0,\"topk\":2,\"top_indices\":[[0,70000]]}\n",
-                       bad));
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("moescope_lines_" + std::to_string(::getpid()))).string();
+  std::ofstream(path) << "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
+                         "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0]]}\n"
+                         "{\"step\":1,\"layer\":0,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
+                         "{\"step\":1,\"layer\":0,\"topk\":2,\"top_indices\":[[0,70000]]}\n";
+  const BadLines bad = import_trace(path).bad;
   EXPECT_EQ(bad.count(), 3) << bad.text();
   EXPECT_NE(bad.text().find("no topk"), std::string::npos) << bad.text();
-  EXPECT_FALSE(read_trace_bytes("{\"step\":1}\n", bad));
+  std::ofstream(path) << "{\"step\":1}\n";
+  EXPECT_THROW(import_trace(path), std::runtime_error);
+  std::filesystem::remove(path);
 }
 
 }  // namespace
