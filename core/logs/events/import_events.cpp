@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <stdexcept>
 
 #include "core/io/input_file.h"
@@ -18,6 +18,7 @@
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/folder_walk.h"
 #include "core/logs/run_choice.h"
+#include "core/tensors/tensor_file.h"
 #include "tensorboard.pb.h"
 
 namespace moescope {
@@ -34,50 +35,27 @@ constexpr int kSessionStart = 1;
 constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
     "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
 
-enum DataType {
-  kFloat = 1,
-  kDouble = 2,
-  kInt32 = 3,
-  kUint8 = 4,
-  kInt16 = 5,
-  kInt8 = 6,
-  kInt64 = 9,
-  kBool = 10,
-  kBfloat16 = 14,
-  kUint16 = 17,
-  kHalf = 19,
-  kUint32 = 22,
-  kUint64 = 23
+// TensorFlow's numbers of types.
+struct TensorType {
+  int number;
+  DType dtype;
 };
+constexpr std::array<TensorType, 12> kTensorTypes = {{{1, DType::f32},
+                                                      {2, DType::f64},
+                                                      {3, DType::i32},
+                                                      {4, DType::u8},
+                                                      {5, DType::i16},
+                                                      {6, DType::i8},
+                                                      {9, DType::i64},
+                                                      {14, DType::bf16},
+                                                      {17, DType::u16},
+                                                      {19, DType::f16},
+                                                      {22, DType::u32},
+                                                      {23, DType::u64}}};
 
-float from_half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const float sign = bits >> 15 ? -1.0f : 1.0f;
-  if (exponent == 31) return mantissa ? std::nanf("") : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
-}
-
-float from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
-
-template <class T, class Convert>
-std::vector<double> from_bytes(const std::string& bytes, Convert convert) {
-  std::vector<double> values(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    values[i] = static_cast<double>(convert(value));
-  }
-  return values;
-}
-
-template <class List, class Convert>
-std::vector<double> from_list(const List& list, Convert convert) {
-  std::vector<double> values;
-  for (const auto& value : list) values.push_back(static_cast<double>(convert(value)));
-  return values;
+std::vector<double> doubles_in(std::span<const std::byte> bytes, DType dtype) {
+  const std::size_t size = dtype_bits(dtype) / 8, count = bytes.size() / size;
+  return TensorView{"tensor", dtype, {count}, bytes.first(count * size)}.doubles();
 }
 
 std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
@@ -96,51 +74,30 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
 
 // Returns as many values as the shape says.
 std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
-  const std::string& bytes = tensor.tensor_content();
-  const auto same = [](auto value) { return value; };
-  const auto half = [](auto bits) { return from_half(static_cast<std::uint16_t>(bits)); };
-  const auto bfloat16 = [](auto bits) { return from_bfloat16(static_cast<std::uint16_t>(bits)); };
-  const bool raw = !bytes.empty();
+  const auto type = std::ranges::find(kTensorTypes, tensor.dtype(), &TensorType::number);
+  if (type == kTensorTypes.end())
+    throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which is not read");
+  const bool raw = !tensor.tensor_content().empty();
   std::vector<double> values;
-  switch (tensor.dtype()) {
-    case kFloat:
-      values = raw ? from_bytes<float>(bytes, same) : from_list(tensor.float_val(), same);
-      break;
-    case kDouble:
-      values = raw ? from_bytes<double>(bytes, same) : from_list(tensor.double_val(), same);
-      break;
-    case kInt32:
-      values = raw ? from_bytes<std::int32_t>(bytes, same) : from_list(tensor.int_val(), same);
-      break;
-    case kUint8:
-      values = raw ? from_bytes<std::uint8_t>(bytes, same) : from_list(tensor.int_val(), same);
-      break;
-    case kInt8:
-      values = raw ? from_bytes<std::int8_t>(bytes, same) : from_list(tensor.int_val(), same);
-      break;
-    case kInt16:
-      values = raw ? from_bytes<std::int16_t>(bytes, same) : from_list(tensor.int_val(), same);
-      break;
-    case kUint16:
-      values = raw ? from_bytes<std::uint16_t>(bytes, same) : from_list(tensor.int_val(), same);
-      break;
-    case kUint64:
-      values = raw ? from_bytes<std::uint64_t>(bytes, same) : from_list(tensor.uint64_val(), same);
-      break;
-    case kInt64:
-      values = raw ? from_bytes<std::int64_t>(bytes, same) : from_list(tensor.int64_val(), same);
-      break;
-    case kUint32:
-      values = raw ? from_bytes<std::uint32_t>(bytes, same) : from_list(tensor.uint32_val(), same);
-      break;
-    case kHalf:
-      values = raw ? from_bytes<std::uint16_t>(bytes, half) : from_list(tensor.half_val(), half);
-      break;
-    case kBfloat16:
-      values = raw ? from_bytes<std::uint16_t>(bytes, bfloat16) : from_list(tensor.half_val(), bfloat16);
-      break;
-    default:
-      throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which is not read");
+  const auto take = [&](const auto& list) { values.assign(list.begin(), list.end()); };
+  if (raw) {
+    values = doubles_in(std::as_bytes(std::span(tensor.tensor_content())), type->dtype);
+  } else if (type->dtype == DType::f16 || type->dtype == DType::bf16) {
+    std::vector<std::uint16_t> bits;
+    for (const std::int32_t each : tensor.half_val()) bits.push_back(static_cast<std::uint16_t>(each));
+    values = doubles_in(std::as_bytes(std::span(bits)), type->dtype);
+  } else if (type->dtype == DType::f32) {
+    take(tensor.float_val());
+  } else if (type->dtype == DType::f64) {
+    take(tensor.double_val());
+  } else if (type->dtype == DType::i64) {
+    take(tensor.int64_val());
+  } else if (type->dtype == DType::u64) {
+    take(tensor.uint64_val());
+  } else if (type->dtype == DType::u32) {
+    take(tensor.uint32_val());
+  } else {
+    take(tensor.int_val());
   }
   if (values.empty() && elements > 0) throw Unreadable("tensor: has no values");
   if (raw ? values.size() != elements : values.size() > elements) throw Unreadable("tensor: does not fill its shape");
@@ -365,9 +322,8 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   Progress progress(by_folder, options);
   std::set<std::string> unknown;
   for (const auto& [folder, files] : by_folder) {
-    RunInfo info;
-    info.name = name_of(folder);
-    if (!is_wanted(options, info.name)) continue;
+    const std::string name = name_of(folder);
+    if (!is_wanted(options, name)) continue;
     const TagMap tags = tags_for(options, folder);
     Run run(tags, folder.string());
     for (const fs::path& file : files) {
@@ -381,14 +337,9 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     unknown.insert(run.tagged().unknown().begin(), run.tagged().unknown().end());
     if (!run.tagged().understood()) continue;
     if (imported.runs.size() == options.most_runs) throw TooManyRuns(path, names, options.most_runs);
-    info.run = options.run + static_cast<int>(imported.runs.size());
-    info.source = path;
-    imported.runs.push_back(run.tagged().build(std::move(info), options, imported));
+    run.tagged().add_to(imported, name, path, options, nlohmann::json());
   }
-  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
-  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
-  if (options.progress) options.progress(1);
-  return imported;
+  return finished(std::move(imported), path, unknown, options);
 }
 
 }  // namespace moescope

@@ -30,34 +30,11 @@ struct LoggedValue {
   double value = 0, wall_s = 0;
 };
 
-// Collects the values and settings of a run from either store.
-class MlflowRun {
- public:
-  MlflowRun(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
-
-  KnownTag* find(const std::string& key) { return tagged_.find(key); }
-  void has_read(std::uint64_t bytes) { tagged_.has_read(bytes); }
-  void take(KnownTag& tag, const LoggedValue& value) {  // throws Unreadable
-    if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
-    tagged_.take(value.step, value.wall_s, tag, {}, {value.value});
-  }
-  void set(const std::string& key, const std::string& value) { settings_[key] = value; }
-  bool understood() const { return tagged_.understood(); }
-  const std::set<std::string>& unknown() const { return tagged_.unknown(); }
-
-  void add_to(Imported& imported, RunInfo info, const ImportOptions& options) {
-    info.run = options.run + static_cast<int>(imported.runs.size());
-    if (info.name.size() > kLongestImportedName) info.name.resize(kLongestImportedName);
-    const auto history = tagged_.build(std::move(info), options, imported);
-    if (!settings_.empty())
-      add_settings(*history, options, settings_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
-    imported.runs.push_back(history);
-  }
-
- private:
-  TaggedRun tagged_;
-  nlohmann::json settings_ = nlohmann::json::object();
-};
+// Throws Unreadable.
+void take_value(TaggedRun& run, KnownTag& tag, const LoggedValue& value) {
+  if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
+  run.take(value.step, value.wall_s, tag, {}, {value.value});
+}
 
 template <class Number>
 Number number_of(std::string_view text, const char* what) {
@@ -122,7 +99,7 @@ struct FolderValue {
 // Merges the files of all keys by time, because each key has its own file.
 class FolderValues {
  public:
-  FolderValues(MlflowRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
+  FolderValues(TaggedRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
 
   void read(const std::string& key, const fs::path& path) {
     KnownTag* tag = run_->find(key);
@@ -145,7 +122,7 @@ class FolderValues {
                              [](const FolderValue& each) { return std::pair(each.value.wall_s, each.line); });
     for (const FolderValue& each : values_) {
       try {
-        run_->take(*tags_[each.tag], each.value);
+        take_value(*run_, *tags_[each.tag], each.value);
       } catch (const Unreadable& unreadable) {
         report(each.tag, each.line, unreadable.what());
       }
@@ -156,7 +133,7 @@ class FolderValues {
   void report(std::size_t tag, std::int64_t line, const char* why) {
     imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + why);
   }
-  MlflowRun* run_;
+  TaggedRun* run_;
   Imported* imported_;
   std::vector<KnownTag*> tags_;
   std::vector<FolderValue> values_;
@@ -164,7 +141,7 @@ class FolderValues {
 
 Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
   Imported imported;
-  MlflowRun run(tags, folder.string());
+  TaggedRun run(tags, folder.string());
   FolderValues values(run, imported);
   const auto metrics = keys_in(folder / "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
@@ -173,14 +150,12 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
   }
   values.give();
   if (!run.understood()) throw std::runtime_error(no_known_tags(folder.string(), run.unknown(), imported.bad));
-  for (const auto& [key, path] : keys_in(folder / "params")) run.set(key, text_of(path));
-  RunInfo info;
-  info.name = name_of(folder);
-  info.source = folder.string();
-  check_choice(folder.string(), {info.name}, options);
-  run.add_to(imported, std::move(info), options);
-  if (!run.unknown().empty()) imported.remarks.push_back(not_shown_text(run.unknown()));
-  return imported;
+  nlohmann::json settings = nlohmann::json::object();
+  for (const auto& [key, path] : keys_in(folder / "params")) settings[key] = text_of(path);
+  const std::string name = name_of(folder);
+  check_choice(folder.string(), {name}, options);
+  run.add_to(imported, name, folder.string(), options, settings);
+  return finished(std::move(imported), folder.string(), run.unknown(), options);
 }
 
 struct DatabaseRun {
@@ -211,7 +186,7 @@ bool has_known_key(Connection& database, const TagMap& tags, const std::string& 
 }
 
 // Reads the metrics in the order of logging.
-void read_metrics(Connection& database, const std::string& id, MlflowRun& run, Imported& imported) {
+void read_metrics(Connection& database, const std::string& id, TaggedRun& run, Imported& imported) {
   Statement rows(
       database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");
   rows.bind(id);
@@ -230,20 +205,22 @@ void read_metrics(Connection& database, const std::string& id, MlflowRun& run, I
       if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
       if (is_nan) value.value = std::nan("");
       if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
-      run.take(*tag, value);
+      take_value(run, *tag, value);
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, printable(key) + ": " + unreadable.what());
     }
   }
 }
 
-void read_params(Connection& database, const std::string& id, MlflowRun& run) {
+nlohmann::json params_of(Connection& database, const std::string& id) {
+  nlohmann::json settings = nlohmann::json::object();
   Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
   params.bind(id);
   while (params.next()) {
     const std::string key = params.get_text("a key");
-    run.set(key, params.get_text("a value", kMaxParamBytes));
+    settings[key] = params.get_text("a value", kMaxParamBytes);
   }
+  return settings;
 }
 
 Imported read_database(Connection& database, const TagMap& tags, const ImportOptions& options) {
@@ -263,18 +240,12 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
   check_choice(path, names, chosen);
   for (const auto& [id, name] : runs) {
     if (!is_wanted(chosen, name)) continue;
-    MlflowRun run(tags, path);
+    TaggedRun run(tags, path);
     read_metrics(database, id, run, imported);
-    if (!run.understood()) continue;
-    read_params(database, id, run);
-    RunInfo info;
-    info.name = name;
-    info.source = path;
-    run.add_to(imported, std::move(info), options);
+    if (run.understood()) run.add_to(imported, name, path, options, params_of(database, id));
   }
-  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, {}, imported.bad));
-  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
-  return imported;
+  if (imported.runs.empty()) unknown.clear();  // the runs that were chosen have only known keys
+  return finished(std::move(imported), path, unknown, options);
 }
 
 Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
@@ -304,10 +275,7 @@ bool is_mlflow_run(const fs::path& folder) {
 
 Imported import_mlflow(const std::string& path, const ImportOptions& options) {
   const TagMap tags = options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags);
-  Imported imported =
-      fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
-  if (options.progress && !imported.runs.empty()) options.progress(1);
-  return imported;
+  return fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
 }
 
 }  // namespace moescope

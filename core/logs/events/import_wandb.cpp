@@ -144,7 +144,7 @@ class HistoryValues {
       const std::string key = key_of(item);
       try {
         if (item.value_json().starts_with('{'))
-          add_keys(key, *lines_.parse("{\"value\":" + item.value_json() + "}").find("value"), 0, row);
+          add_keys(key, value_of(item.value_json()), 0, row);
         else
           row[key] = item.value_json();
       } catch (const Unreadable&) {
@@ -154,24 +154,27 @@ class HistoryValues {
     return row;
   }
   Values parsed(const std::string& json, const TagMatch& match) {
-    const JsonValue value = *lines_.parse("{\"value\":" + json + "}").find("value");
+    const JsonValue value = value_of(json);
     if (value.is_object()) return loads_of_object(fields_of(value, "value"), match);
     Values values;
     add(value, 0, values);
     if (values.values.empty()) throw Unreadable("an empty list");
     return values;
   }
-  double number(const std::string& json) { return number_in(*lines_.parse("{\"value\":" + json + "}").find("value")); }
+  double number(const std::string& json) { return number_in(value_of(json)); }
   // Returns nullopt if the value is not a whole number from 0 on.
   std::optional<std::int64_t> step(const std::string& json) {
     try {
-      return to_count(*lines_.parse("{\"value\":" + json + "}").find("value"), "_step", kMaxStep);
+      return to_count(value_of(json), "_step", kMaxStep);
     } catch (const Unreadable&) {
       return std::nullopt;
     }
   }
 
  private:
+  // Valid until the next call.
+  JsonValue value_of(const std::string& json) { return *lines_.parse("{\"value\":" + json + "}").find("value"); }
+
   JsonLines lines_;
 };
 
@@ -314,7 +317,7 @@ void WandbRows::take(const wandb::History& history) {
   if (!problem.empty()) throw Unreadable("history: " + problem);
 }
 
-std::string settings_of(const WandbHead& head) {
+nlohmann::json settings_of(const WandbHead& head) {
   nlohmann::json settings = nlohmann::json::object();
   for (const auto& [key, text] : head.config) {
     if (key.starts_with("_wandb")) continue;  // settings of the library
@@ -324,7 +327,7 @@ std::string settings_of(const WandbHead& head) {
       settings[key] = text;
     }
   }
-  return settings.empty() ? std::string() : settings.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return settings;
 }
 
 std::string wandb_bytes(const std::string& path) {
@@ -396,19 +399,14 @@ class WandbRun {
     });
   }
   std::string name() const {
-    std::string name = !head_.name.empty() ? head_.name : fs::path(files_.front()).stem().string();
-    if (name.size() > kLongestImportedName) name.resize(kLongestImportedName);
-    return name;
+    const std::string name = !head_.name.empty() ? head_.name : fs::path(files_.front()).stem().string();
+    return name.substr(0, kLongestImportedName);
   }
   const std::string& run_id() const { return head_.run_id; }
-  const std::string& path() const { return files_.front(); }
   std::int64_t records() const { return records_; }
   TaggedRun& tagged() { return rows_->tagged(); }
-
-  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, Imported& imported) {
-    const auto history = tagged().build(std::move(info), options, imported);
-    if (const std::string settings = settings_of(head_); !settings.empty()) add_settings(*history, options, settings);
-    return history;
+  void add_to(Imported& imported, const std::string& name, const ImportOptions& options) {
+    tagged().add_to(imported, name, files_.front(), options, settings_of(head_));
   }
 
  private:
@@ -496,17 +494,9 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
     if (!runs[i].read_rows(imported.bad, [&](double of_run) { return share(of_run, i); })) return {};
     imported.lines += runs[i].records();
     unknown.insert(runs[i].tagged().unknown().begin(), runs[i].tagged().unknown().end());
-    if (!runs[i].tagged().understood()) continue;
-    RunInfo info;
-    info.run = options.run + static_cast<int>(imported.runs.size());
-    info.name = names[i];
-    info.source = runs[i].path();
-    imported.runs.push_back(runs[i].build(std::move(info), options, imported));
+    if (runs[i].tagged().understood()) runs[i].add_to(imported, names[i], options);
   }
-  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
-  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
-  if (options.progress) options.progress(1);
-  return imported;
+  return finished(std::move(imported), path, unknown, options);
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -309,13 +310,17 @@ TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start,
   return frame;
 }
 
-std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& options, Imported& imported) {
+void TaggedRun::add_to(Imported& imported, const std::string& name, const std::string& source,
+                       const ImportOptions& options, const nlohmann::json& settings) {
   const std::size_t experts = n_experts();
   const std::map<int, int> layers = layers_of_model();
   if (layers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
     throw std::runtime_error(source_ + ": " + std::to_string(layers.size()) + " layers of " + std::to_string(experts) +
                              " experts are more than can be shown");
-  info.moe_layers.clear();
+  RunInfo info;
+  info.run = options.run + static_cast<int>(imported.runs.size());
+  info.name = name.substr(0, kLongestImportedName);
+  info.source = source;
   for (const auto& [number, layer] : layers) info.moe_layers.push_back(layer);
   std::ranges::sort(info.moe_layers);
   info.n_layers = layers.empty() ? 0 : info.moe_layers.back() + 1;
@@ -336,11 +341,10 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
     imported.remarks.push_back(marker.text);
     run.add(std::move(marker));
   }
-  return run.history();
-}
-
-void add_settings(History& history, const ImportOptions& options, const std::string& json) {
-  append_marker(history, options, {history.info().run, history.steps().first, kSettingsMarker, json});
+  if (!settings.empty())
+    run.add(Marker{0, run.history()->steps().first, kSettingsMarker,
+                   settings.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
+  imported.runs.push_back(run.history());
 }
 
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
@@ -357,6 +361,14 @@ std::string no_known_tags(const std::string& path, const std::set<std::string>& 
     message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, defines what tags mean";
   }
   return message;
+}
+
+Imported finished(Imported imported, const std::string& path, const std::set<std::string>& unknown,
+                  const ImportOptions& options) {
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
+  if (options.progress) options.progress(1);
+  return imported;
 }
 
 }  // namespace moescope

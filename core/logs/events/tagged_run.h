@@ -8,7 +8,7 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,9 +45,10 @@ class TaggedRun {
   void note(std::string text);         // adds a remark about the run
   bool understood() const { return !steps_.empty(); }
   const std::set<std::string>& unknown() const { return unknown_; }
-  // Adds remarks and unusable values to `imported`. Throws std::runtime_error if there are more layers and experts than
-  // can be shown.
-  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, Imported& imported);
+  // Adds the run and its remarks to `imported`. `settings`: those in the log, an object, which become a marker at the
+  // first step. Throws std::runtime_error if there are more layers and experts than can be shown.
+  void add_to(Imported& imported, const std::string& name, const std::string& source, const ImportOptions& options,
+              const nlohmann::json& settings);
 
  private:
   // The values of one layer at one step; NaN: not in the file.
@@ -98,10 +99,10 @@ class TaggedRun {
 // True if the rule is for one number, not for values by expert.
 bool is_figure(const TagMatch& match);
 
-// Adds the settings in the log, a JSON object, as a marker at the first step of the run.
-void add_settings(History& history, const ImportOptions& options, const std::string& json);
-
 // Returns the error for a file without known tags: "PATH: none of its tags is known: ...".
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad);
+// Ends the reading of a file. Throws std::runtime_error with no_known_tags() if it has no run.
+Imported finished(Imported imported, const std::string& path, const std::set<std::string>& unknown,
+                  const ImportOptions& options);
 
 }  // namespace moescope
