@@ -246,7 +246,7 @@ void ScanActions::keep(const char* kind, std::int64_t step, const std::string& d
   try {
     const auto recorded = session_->recordedRun(place_);
     if (!recorded) return;
-    write_data(recorded->file, {recorded->run, step, kind, data});
+    write_marker(recorded->file, {recorded->run, step, kind, data});
     // Only the opener wrote to the history before, and History is thread-safe.
     std::const_pointer_cast<History>(history)->append(Marker{history->info().run, step, kind, data});
   } catch (const std::exception& refused) {

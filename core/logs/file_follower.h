@@ -6,10 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/logs/file_stamp.h"
 #include "core/logs/follower.h"
 
 namespace moescope {
@@ -21,21 +24,30 @@ class FileFollower : public Follower {
   // `run`: number of the first run. Files with more than `most_runs` runs are refused with a problem(). `only`: see
   // ImportOptions.
   FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
-  ~FileFollower() override;
-
-  const std::string& path() const override;
   // New histories after each reading.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
   std::string amount() const override;
-  int restarts() const override { return 0; }
   std::string problem() const override;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
-  std::jthread thread_;  // last member, because the thread uses the state
+  void check_file();
+  void read_file();
+
+  ImportOptions options_;
+  std::size_t most_runs_;
+
+  mutable std::mutex mutex_;  // protects the members that other threads read
+  std::vector<std::shared_ptr<History>> histories_;
+  BadLines bad_;
+  std::vector<std::string> remarks_;
+  std::string problem_;
+
+  // Members below are used by the follower's thread only.
+  std::optional<FileStamp> read_;
+  std::chrono::steady_clock::time_point next_{};
+  std::jthread thread_;  // last member, because the thread uses the others
 };
 
 // Returns a LogFollower, which reads only new lines, for JSON lines and for a file that does not exist yet; else a

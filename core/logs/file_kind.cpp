@@ -60,18 +60,14 @@ bool is_recording(std::string_view bytes, const std::string& suffix) {
 bool holds_event_files(const fs::path& folder) {
   bool found = false;
   each_file_below(folder, 4, [&](const fs::path& file) {
-    found = file.filename().string().find("tfevents") != std::string::npos;
+    found = is_event_file(file);
     return !found;
   });
   return found;
 }
 
 bool holds_traces(const fs::path& folder) {
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error))
-    if (is_trace_name(entry->path().filename().string())) return true;
-  return false;
+  return !files_in(folder, is_trace_name).empty();
 }
 
 // Looks further into a response, because its text may precede its routing.
@@ -206,7 +202,7 @@ FileKind file_kind(const std::string& path) {
   if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
-  if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
+  if (is_event_file(path)) return FileKind::event_file;
   if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path)))
     return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;

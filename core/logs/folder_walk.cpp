@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <system_error>
-#include <vector>
 
 namespace moescope {
 
@@ -56,6 +55,16 @@ class FolderWalk {
 
 void each_file_below(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
   FolderWalk(folder, deepest, take).walk(folder, 0);
+}
+
+std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view)) {
+  std::vector<fs::path> files;
+  each_file_below(folder, 0, [&](const fs::path& file) {
+    if (is_wanted(file.filename().string())) files.push_back(file);
+    return true;
+  });
+  std::ranges::sort(files);
+  return files;
 }
 
 }  // namespace moescope

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <string_view>
+#include <vector>
 
 namespace moescope {
 
@@ -11,5 +13,7 @@ namespace moescope {
 // entered once, so that loops of links end. Skips what cannot be read.
 void each_file_below(const std::filesystem::path& folder, int deepest,
                      const std::function<bool(const std::filesystem::path&)>& take);
+// Returns the folder's own files whose names are wanted, sorted.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, bool (*is_wanted)(std::string_view));
 
 }  // namespace moescope

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/history/history.h"
@@ -18,16 +19,20 @@ namespace moescope {
 // thread.
 class Follower {
  public:
+  explicit Follower(std::string path) : path_(std::move(path)) {}
   virtual ~Follower() = default;
 
-  virtual const std::string& path() const = 0;
+  const std::string& path() const { return path_; }
   // Empty before the first step. New histories may replace them; replaced histories keep their steps.
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
   virtual std::vector<std::string> remarks() const = 0;  // see Imported::remarks
   virtual std::string amount() const = 0;                // amount read: "412 lines", "up to step 102"
-  virtual int restarts() const = 0;                      // how often the file started again
+  virtual int restarts() const { return 0; }             // how often the file started again
   virtual std::string problem() const = 0;  // why the file cannot be read at present ("no such file"); else empty
+
+ private:
+  std::string path_;
 };
 
 // Calls look() repeatedly until `stop`.

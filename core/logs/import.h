@@ -74,7 +74,7 @@ struct ImportOptions {
   std::function<void(const Marker&)> on_marker;
   // Another program is writing the file: an unfinished last line is left for the next reading.
   bool growing = false;
-  bool glance = false;  // load only a sample of large recordings, for a quick first view (RecordingReader::glance)
+  bool glance = false;  // load only a sample of large recordings, for a quick first view (RecordingReader::load)
   // Experts of run A's tokens, for flips and overlap if this file also has the experts of every token.
   std::shared_ptr<const RoutedRows> routes = nullptr;
   RoutedShape routed;

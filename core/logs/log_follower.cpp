@@ -29,7 +29,12 @@ struct FileId {
 }  // namespace
 
 struct LogFollower::State {
-  std::string path;
+  State(const std::string& path, int run) : path(path) {
+    options.run = run;
+    reader = std::make_unique<LogReader>(path, options);
+  }
+
+  const std::string& path;
   ImportOptions options;
 
   mutable std::mutex mutex;  // protects the members that other threads read
@@ -143,13 +148,10 @@ void LogFollower::State::check_file() {
   reader->finish_step();
 }
 
-LogFollower::LogFollower(std::string path, ByHand) : state_(std::make_unique<State>()) {
-  state_->path = std::move(path);
-  state_->reader = std::make_unique<LogReader>(state_->path, state_->options);
-}
+LogFollower::LogFollower(std::string path, ByHand, int run)
+    : Follower(std::move(path)), state_(std::make_unique<State>(Follower::path(), run)) {}
 
-LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand()) {
-  state_->options.run = run;
+LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand(), run) {
   thread_ = std::jthread([state = state_.get()](const std::stop_token& stop) {
     state->stop = stop;
     look_every(kEvery, stop, [state] { state->check_file(); });
@@ -162,9 +164,6 @@ void LogFollower::look() {
   state_->check_file();
 }
 
-const std::string& LogFollower::path() const {
-  return state_->path;
-}
 std::vector<std::shared_ptr<History>> LogFollower::histories() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->histories();

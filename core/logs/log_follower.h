@@ -23,10 +23,9 @@ class LogFollower : public Follower {
 
   // Tag of a follower without a thread, which reads the file only when look() is called.
   struct ByHand {};
-  LogFollower(std::string path, ByHand);
+  LogFollower(std::string path, ByHand, int run = 0);
   void look();
 
-  const std::string& path() const override;
   // The histories grow while the file grows. If the file was truncated or replaced, new histories replace them, and the
   // earlier ones keep their steps. Empty before the first step.
   std::vector<std::shared_ptr<History>> histories() const override;

@@ -47,8 +47,7 @@ Imported open_recording(const std::string& path, const ImportOptions& options, s
     };
     const bool glance = options.glance && reader->is_large(runs[i].run);
     const int as_run = options.run + static_cast<int>(i);
-    auto history = glance ? reader->glance(runs[i].run, progress, options.array_budget_bytes, as_run)
-                          : reader->load(runs[i].run, progress, options.array_budget_bytes, as_run);
+    auto history = reader->load(runs[i].run, progress, options.array_budget_bytes, as_run, glance);
     imported.glanced |= glance;
     if (!history) return {};
     imported.runs.push_back(std::move(history));

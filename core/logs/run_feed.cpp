@@ -487,8 +487,8 @@ void AttachedRuns::State::take_line(std::string_view line) {
   if (line.empty()) return;
   if (line.starts_with(kEnd)) fail(std::string(line.substr(kEnd.size(), 400)));
   log.read_line(line);
-  if (log.bad_lines() > 0)
-    fail("sends something that is not a training (" + log.first_bad_lines().front().why +
+  if (log.bad().count() > 0)
+    fail("sends something that is not a training (" + log.bad().first().front().why +
          "); the steps received so far stay on the screen");
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/routing/import_trace.h"
@@ -24,10 +25,6 @@ bool named_like_run(const fs::path& path) {
                                                          ".csv",      ".tsv",   ".log",    ".out"};
   if (path.filename() == "trainer_state.json") return true;
   return std::ranges::find(kSuffixes, path.extension().string()) != kSuffixes.end();
-}
-
-bool named_like_events(const fs::path& path) {
-  return path.filename().string().find("tfevents") != std::string::npos;
 }
 
 std::optional<RunFile> look_at(const fs::path& path) {
@@ -99,7 +96,7 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
       entry.disable_recursion_pending();
     }
     if (!entry->is_regular_file(gone)) continue;
-    if (named_like_events(path))
+    if (is_event_file(path))
       add_part(path.parent_path().string(), path, FileKind::event_file, runs);
     else if (is_trace_name(path.filename().string()))
       add_part(path.parent_path().string(), path, FileKind::router_trace, runs);

@@ -13,15 +13,12 @@ class Connection;
 
 std::string note_at(const History& history, std::int64_t step);  // empty if the step has no note
 
-// Writes a note into a recording, even while another program writes to it; note.run is the run's number in the file.
-// Throws std::runtime_error with the path if the file cannot be written or is not a recording.
-void write_note(const std::string& recording, const Marker& note);
+// Writes a note, or data of a run (is_data_marker()), into a recording in place of that of the same kind and step, even
+// while another program writes to it; marker.run is the run's number in the file. Throws std::runtime_error with the
+// path if the file cannot be written or is not a recording.
+void write_marker(const std::string& recording, const Marker& marker);
 
-// Writes data of a run (is_data_marker()) into a recording in place of the data of the same kind and step; otherwise as
-// write_note().
-void write_data(const std::string& recording, const Marker& data);
-
-// Writes a note over a connection that is open for writing.
-void replace_note(Connection& connection, const Marker& note);
+// Writes such a marker over a connection that is open for writing.
+void replace_marker(Connection& connection, const Marker& marker);
 
 }  // namespace moescope

@@ -53,15 +53,14 @@ class RecordingReader {
   const std::string& missing() const;
   // Fills a history of `run`. `progress` is called with 0..1 and returns false to cancel; load() then returns nullptr.
   // `as_run`: number of the run beside runs of other files; -1: its number in the recording. Throws std::runtime_error
-  // that names the row if the file is damaged.
+  // that names the row if the file is damaged. `glance`: only kGlanceRows evenly spaced steps have layers and arrays;
+  // all steps have their scalars.
   std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
-                                std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
-  // True if load() of that run would take long; glance() takes less than a second.
-  bool is_large(int run) const;
-  // Like load(), but only kGlanceRows evenly spaced steps have layers and arrays. All steps have their scalars.
+                                std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1,
+                                bool glance = false) const;
   static constexpr std::int64_t kGlanceRows = 30000;
-  std::shared_ptr<History> glance(int run, const std::function<bool(double)>& progress = {},
-                                  std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
+  // True if load() of that run would take long; a glance takes less than a second.
+  bool is_large(int run) const;
   // Appends what was written since then to the histories of load(); returns the number of steps and markers. Fast if
   // there is nothing new. Must not run in two threads at once. Throws std::runtime_error like load().
   std::size_t load_new() const;
@@ -72,8 +71,6 @@ class RecordingReader {
 
  private:
   struct Database;
-  std::shared_ptr<History> load_every(int run, std::int64_t every, const std::function<bool(double)>& progress,
-                                      std::size_t array_budget_bytes, int as_run) const;
   std::unique_ptr<Database> db_;
 };
 

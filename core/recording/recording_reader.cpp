@@ -239,7 +239,7 @@ struct RecordingReader::Database {
     if (info == runs.end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
     return *info;
   }
-  std::int64_t rows_of(int run) const;
+  std::int64_t rows_of(const RunInfo& info) const;
   // Reads one state of the file; returns nullptr if cancelled.
   std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
                                      std::size_t array_budget_bytes, int as_run);
@@ -259,7 +259,7 @@ struct RecordingReader::Database {
 // Returns nullptr if one thread is enough, or if only one thread can read the file.
 std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
   const auto threads = std::min(usable_processors(), kMaxThreads);
-  if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
+  if (threads < 2 || of.last_frame > 0 || rows_of(of.info) < kFewRows || !reader.seeks()) return nullptr;
   std::vector<std::unique_ptr<Connection>> connections(threads);
   for (auto& connection : connections) {
     connection = file.another_connection();
@@ -325,11 +325,9 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
 
 // Returns the number of layers in all frames of a run. Frames are counted by their ids, which have gaps only after a
 // rewind.
-std::int64_t RecordingReader::Database::rows_of(int run) const {
-  const auto info = std::find_if(runs.begin(), runs.end(), [run](const RunInfo& r) { return r.run == run; });
-  if (info == runs.end()) return 0;
+std::int64_t RecordingReader::Database::rows_of(const RunInfo& info) const {
   const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
-  const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info->moe_layers.size()));
+  const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info.moe_layers.size()));
   return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
 }
 
@@ -345,19 +343,8 @@ const std::vector<RunInfo>& RecordingReader::runs() const {
   return db_->runs;
 }
 
-std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
-                                               std::size_t array_budget_bytes, int as_run) const {
-  return load_every(run, 1, progress, array_budget_bytes, as_run);
-}
-
 bool RecordingReader::is_large(int run) const {
-  return db_->rows_of(run) > 3 * kGlanceRows;
-}
-
-std::shared_ptr<History> RecordingReader::glance(int run, const std::function<bool(double)>& progress,
-                                                 std::size_t array_budget_bytes, int as_run) const {
-  const std::int64_t every = std::max<std::int64_t>(1, db_->rows_of(run) / kGlanceRows);
-  return load_every(run, every, progress, array_budget_bytes, as_run);
+  return db_->rows_of(db_->run_of(run)) > 3 * kGlanceRows;
 }
 
 std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t every,
@@ -373,10 +360,10 @@ std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& inf
   return one.history;
 }
 
-std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every,
-                                                     const std::function<bool(double)>& progress,
-                                                     std::size_t array_budget_bytes, int as_run) const {
+std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
+                                               std::size_t array_budget_bytes, int as_run, bool glance) const {
   const RunInfo& info = db_->run_of(run);
+  const std::int64_t every = glance ? std::max<std::int64_t>(1, db_->rows_of(info) / kGlanceRows) : 1;
   const auto load = [&] { return db_->load_once(info, every, progress, array_budget_bytes, as_run); };
   std::shared_ptr<History> history;
   try {

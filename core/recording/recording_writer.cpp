@@ -500,7 +500,7 @@ bool RecordingWriter::Database::has_note(const Marker& note) {
 
 void RecordingWriter::write(const Marker& marker) {
   if (marker.kind == kNoteKind && (db_->has_note(marker) || marker.text.empty()))
-    return replace_note(db_->connection, marker);
+    return replace_marker(db_->connection, marker);
   db_->insert_marker.bind_all(marker.run, marker.step, marker.kind, marker.text, marker.key, marker.value).run();
 }
 

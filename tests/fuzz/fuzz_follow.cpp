@@ -36,7 +36,7 @@ void require_same(const LogFollower& follower, const std::string& file) {
   LineSplitter lines;
   lines.add(file, reader);
   require(follower.lines() == reader.lines(), "the lines of the file as it is now");
-  require(follower.bad().count() == reader.bad_lines(), "its bad lines");
+  require(follower.bad().count() == reader.bad().count(), "its bad lines");
   const auto followed = follower.histories(), read = reader.histories();
   require(followed.size() == read.size(), "its runs");
   for (std::size_t i = 0; i < read.size(); ++i) {

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lines.add(text.substr(size / 2), reader);
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
-  require(reader.bad_lines() <= reader.lines(), "no more bad lines than lines");
+  require(reader.bad().count() <= reader.lines(), "no more bad lines than lines");
   LogReader again("again.jsonl");
   for (const auto& history : reader.histories()) {
     again.read_line(to_json_line(history->info()));
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     history->utilisation(frame->routers.front().layer, history->steps(), 4);
   }
   again.finish_step();
-  if (again.bad_lines() > 0) std::fprintf(stderr, "%s", again.bad().text().c_str());
-  require(again.bad_lines() == 0, "what was read can be written and read again");
+  if (again.bad().count() > 0) std::fprintf(stderr, "%s", again.bad().text().c_str());
+  require(again.bad().count() == 0, "what was read can be written and read again");
   return 0;
 }

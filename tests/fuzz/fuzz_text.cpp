@@ -2,8 +2,8 @@
 // trainer_state.json. Any bytes are read to their end, in little memory and time; what is no step is passed over, and
 // what was read has its steps in order. How to run: CONTRIBUTING.md.
 #include <algorithm>
+#include <stdexcept>
 
-#include "core/io/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/python_dict.h"
 #include "core/logs/lines/text_log.h"
@@ -35,11 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
   require_orderly(reader.histories());
-  for (const BadLine& bad : reader.first_bad_lines()) require(!bad.why.empty(), "what is bad has a reason");
+  for (const BadLine& bad : reader.bad().first()) require(!bad.why.empty(), "what is bad has a reason");
   if (const auto dict = read_python_dict(text)) require(dict->size <= size && dict->json.starts_with('{'), "a dict");
   try {
-    require_orderly(read_trainer_state(text, "fuzzed.json").runs);
-  } catch (const Unreadable& refused) {
+    require_orderly(import_trainer_state(as_file(data, size)).runs);
+  } catch (const std::runtime_error& refused) {
     require(*refused.what() != 0, "says why it is refused");
   }
   return 0;

@@ -243,10 +243,6 @@ void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
   tagged_.take(event.step(), event.wall_time(), *tag, std::move(found.shape), std::move(found.values));
 }
 
-bool is_event_file(const fs::path& path) {
-  return path.filename().string().find("tfevents") != std::string::npos;
-}
-
 // Returns the event files of each folder; a folder is a run.
 std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   std::map<fs::path, std::vector<fs::path>> found;
@@ -303,6 +299,10 @@ TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
 }
 
 }  // namespace
+
+bool is_event_file(const fs::path& path) {
+  return path.filename().string().find("tfevents") != std::string::npos;
+}
 
 Imported import_events(const std::string& path, const ImportOptions& options) {
   const auto by_folder = event_files(path);

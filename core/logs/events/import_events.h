@@ -30,6 +30,7 @@
 //                                    no: names for the screen; the plugin determines the class
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "core/logs/import.h"
@@ -39,5 +40,7 @@ namespace moescope {
 // The mapping is options.tags, else moescope-tags.toml in the folder of the events, else the built-in mapping. Throws
 // std::runtime_error if the path cannot be read, or has no tag that the mapping knows (lists its tags).
 Imported import_events(const std::string& path, const ImportOptions& options = {});
+
+bool is_event_file(const std::filesystem::path& path);  // judged by the name
 
 }  // namespace moescope

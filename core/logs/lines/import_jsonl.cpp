@@ -62,10 +62,8 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
   if (lines.holds_part()) lines.finish(reader);
-  reader.finish_step();
+  Imported imported = reader.finish();
   if (!reader.run_names().empty()) check_choice(path, reader.run_names(), options);
-  Imported imported{reader.histories(), reader.lines(), reader.bad()};
-  imported.remarks = reader.remarks();
   if (imported.runs.empty()) throw std::runtime_error(path + ": holds no training step" + reader.bad().first_reason());
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
     throw std::runtime_error(path + ": " + refusal);

@@ -13,6 +13,7 @@
 
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
+#include "core/logs/folder_walk.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 
@@ -281,12 +282,7 @@ void Statistics::add_to(Imported& imported, const RunInfo& given, const ImportOp
 std::vector<fs::path> statistics_files(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
   const fs::path inside = path / kStatisticsFolder;
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::is_directory(inside) ? inside : path))
-    if (entry.is_regular_file() && is_te_statistics_name(entry.path().filename().string()))
-      files.push_back(entry.path());
-  std::ranges::sort(files);
-  return files;
+  return files_in(fs::is_directory(inside) ? inside : path, is_te_statistics_name);
 }
 
 }  // namespace

@@ -116,16 +116,15 @@ struct LogReader::State {
     SplitStep split;
   };
 
-  State(std::string source, const ImportOptions* options)
+  State(std::string source, ImportOptions given)
       : source(std::move(source)),
-        options(options),
-        names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()),
+        options(std::move(given)),
+        names(options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags)),
         router_names(names.tags()),
         text(&names.tags()) {}
 
-  ImportOptions own_options;
   std::string source;
-  const ImportOptions* options;
+  const ImportOptions options;
   std::deque<Run> runs;            // in the order of their first lines
   std::optional<int> unnamed_run;  // number of the run whose lines have no name
   std::vector<std::string> remarks;
@@ -206,7 +205,7 @@ std::string LogReader::State::name_of(const Run& run, const RunInfo& info) const
 }
 
 bool LogReader::State::is_chosen(const Run& run) const {
-  return is_wanted(*options, name_of(run, run.stated));
+  return is_wanted(options, name_of(run, run.stated));
 }
 
 // Returns the index of the run among those that are read, in the order of their first lines.
@@ -243,8 +242,8 @@ void LogReader::State::open(Run& run, RunInfo info, std::int64_t first_step) {
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
   info.name = name_of(run, info);
   info.source = source;
-  info.run = options->run + place_of(run);
-  run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
+  info.run = options.run + place_of(run);
+  run.imported = std::make_unique<ImportedRun>(std::move(info), options);
   if (text.log())
     run.imported->add(Marker{0, first_step, "event", std::string("Read as ") + text_log_name(*text.log())});
   if (run.settings && !run.settings->empty()) run.imported->add(Marker{0, first_step, kSettingsMarker, *run.settings});
@@ -460,17 +459,14 @@ void LogReader::State::parse_line(JsonLines& parser) {
   // Reads as many runs as can be shown. The names of all runs are known only at the end.
   if (!run.is_read)
     run.is_read =
-        is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options->most_runs, kMostRunsRead);
+        is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options.most_runs, kMostRunsRead);
   if (!*run.is_read) return;
   if (!run.split.empty() && run.split.is_other_step(json, names)) read_split(run);
   if (!run.split.take(json, line, lines, names)) step(run, json);
 }
 
-LogReader::LogReader(std::string source, const ImportOptions& options)
-    : state_(std::make_unique<State>(std::move(source), &options)) {}
-LogReader::LogReader(std::string source) : state_(std::make_unique<State>(std::move(source), nullptr)) {
-  state_->options = &state_->own_options;
-}
+LogReader::LogReader(std::string source, ImportOptions options)
+    : state_(std::make_unique<State>(std::move(source), std::move(options))) {}
 LogReader::~LogReader() = default;
 LogReader::LogReader(LogReader&&) noexcept = default;
 
@@ -541,6 +537,13 @@ void LogReader::finish_step() {
     state_->add_held_steps(run);
     state_->add_part(run);
   }
+}
+
+Imported LogReader::finish() {
+  finish_step();
+  Imported imported{histories(), lines(), bad()};
+  imported.remarks = remarks();
+  return imported;
 }
 
 std::vector<std::string> LogReader::run_names() const {

@@ -13,9 +13,8 @@ namespace moescope {
 
 class LogReader {
  public:
-  // `source`: value of RunInfo::source, the file. `options` must outlive the reader; its progress is not used here.
-  LogReader(std::string source, const ImportOptions& options);
-  explicit LogReader(std::string source);
+  // `source`: value of RunInfo::source, the file. The progress of `options` is not used here.
+  explicit LogReader(std::string source, ImportOptions options = {});
   ~LogReader();
   LogReader(LogReader&&) noexcept;
 
@@ -25,12 +24,11 @@ class LogReader {
   // the number of layers. More lines may follow.
   void finish_step();
   std::shared_ptr<History> history() const;  // first run; nullptr before its first step
+  Imported finish();                         // completes the current step and returns what was read
   std::vector<std::shared_ptr<History>> histories() const;
   std::vector<std::string> run_names() const;  // all runs with steps, including those that were not read
   std::int64_t lines() const;
   std::int64_t steps() const;  // summed over all runs
-  std::int64_t bad_lines() const { return bad().count(); }
-  const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
   const BadLines& bad() const;
   // Returns the reason to refuse the log after its last line: no name is known, or most steps were dropped although the
   // training did not restart; empty if the log is accepted.

@@ -6,12 +6,28 @@
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
+#include "core/logs/lines/log_reader.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{32} << 20;
+
+// Throws Unreadable if the bytes are not JSON or have no log_history.
+Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
+  JsonLines parser;
+  const bool is_list = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size())).starts_with('[');
+  const std::string wrapped = is_list ? "{\"log_history\":" + std::string(bytes) + '}' : std::string();
+  const JsonFields state = parser.parse(is_list ? std::string_view(wrapped) : bytes);
+  const JsonValue* history = member(state, {"log_history"});
+  if (!history) throw Unreadable("no log_history");
+  LogReader reader(path, options);
+  for (const JsonValue entry : list_of(*history, "log_history", 0, "")) reader.read_line(simdjson::minify(entry));
+  Imported imported = reader.finish();
+  if (const std::string refusal = reader.refusal(); !refusal.empty()) throw Unreadable(refusal);
+  return imported;
+}
 
 }  // namespace
 
@@ -24,22 +40,6 @@ bool begins_like_trainer_state(std::string_view bytes) {
   const bool has_values =
       object.find("loss\"") != std::string_view::npos || object.find("tokens_per_expert\"") != std::string_view::npos;
   return has_values && object.find("step\"") != std::string_view::npos;
-}
-
-Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
-  JsonLines parser;
-  const bool is_list = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size())).starts_with('[');
-  const std::string wrapped = is_list ? "{\"log_history\":" + std::string(bytes) + '}' : std::string();
-  const JsonFields state = parser.parse(is_list ? std::string_view(wrapped) : bytes);
-  const JsonValue* history = member(state, {"log_history"});
-  if (!history) throw Unreadable("no log_history");
-  LogReader reader(path, options);
-  for (const JsonValue entry : list_of(*history, "log_history", 0, "")) reader.read_line(simdjson::minify(entry));
-  reader.finish_step();
-  Imported imported{reader.histories(), reader.lines(), reader.bad()};
-  imported.remarks = reader.remarks();
-  if (const std::string refusal = reader.refusal(); !refusal.empty()) throw Unreadable(refusal);
-  return imported;
 }
 
 Imported import_trainer_state(const std::string& path, const ImportOptions& options) {

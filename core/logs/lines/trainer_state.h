@@ -14,7 +14,5 @@ bool begins_like_trainer_state(std::string_view bytes);
 
 // Throws std::runtime_error if the file cannot be read or has no step.
 Imported import_trainer_state(const std::string& path, const ImportOptions& options = {});
-// Reads the bytes of such a file. Throws Unreadable if they are not JSON or have no log_history.
-Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options = {});
 
 }  // namespace moescope

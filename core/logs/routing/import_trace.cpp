@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/io/json_line.h"
+#include "core/logs/folder_walk.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"
@@ -115,12 +116,7 @@ void Trace::read_line(std::string_view line) {
 }
 
 std::vector<fs::path> trace_files(const fs::path& path) {
-  if (!fs::is_directory(path)) return {path};
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(path))
-    if (entry.is_regular_file() && is_trace_name(entry.path().filename().string())) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
+  return fs::is_directory(path) ? files_in(path, is_trace_name) : std::vector{path};
 }
 
 }  // namespace

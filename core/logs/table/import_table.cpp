@@ -179,14 +179,14 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
         !options.progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(lines_.size())))
       return;
   }
-  reader.finish_step();
+  Imported figures = reader.finish();
   // The reader counts the lines that it was given; translates them into lines of the table.
-  for (const BadLine& bad : reader.first_bad_lines())
+  for (const BadLine& bad : figures.bad.first())
     imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
-  for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
+  for (std::int64_t more = imported.bad.count(); more < figures.bad.count(); ++more) imported.bad.add(0, {});
   if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
-  imported.runs = reader.histories();
-  imported.remarks = reader.remarks();
+  imported.runs = std::move(figures.runs);
+  imported.remarks = std::move(figures.remarks);
   const bool is_named_by_file = form_.value >= 0 && form_.name < 0;
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
     throw std::runtime_error(path_ + ": " + refusal +

@@ -367,7 +367,7 @@ TEST(LogSettings, ASettingsLineMayHaveAConfigOfItsOwn) {
   reader.read_line(R"({"run": "a", "config": {"qb": "1"}, "precision": "bf16"})");
   reader.read_line(R"({"step": 0, "loss": 2, "tokens_per_expert": [[1, 2], [2, 1]]})");
   reader.finish_step();
-  EXPECT_EQ(reader.bad_lines(), 0);
+  EXPECT_EQ(reader.bad().count(), 0);
   ASSERT_TRUE(reader.history());
   EXPECT_TRUE(reader.history()->info().config_toml.empty());
   EXPECT_EQ(reader.history()->settings_at_start()->log().at("precision"), "bf16");

@@ -257,7 +257,7 @@ TEST_F(HostileFiles, TablesOfARecordingAreTables) {
 TEST_F(HostileFiles, NotesFireNoTrigger) {
   const std::string armed = recording();
   change(armed, "CREATE TRIGGER t AFTER INSERT ON marker BEGIN DELETE FROM frame; END");
-  write_note(armed, {0, 2, kNoteKind, "mine"});
+  write_marker(armed, {0, 2, kNoteKind, "mine"});
   const auto history = RecordingReader(armed).load(0);
   EXPECT_EQ(history->steps().last, 4);
   EXPECT_EQ(note_at(*history, 2), "mine");
@@ -318,7 +318,7 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
       {"x.moescope", [](const std::string& p) { RecordingReader{p}; }},
       {"n.moescope",
        [](const std::string& p) {
-         write_note(p, {0, 0, kNoteKind, "x"});
+         write_marker(p, {0, 0, kNoteKind, "x"});
        }},
       {"x.safetensors", [](const std::string& p) { SafetensorsFile{p}; }},
       {"x.jsonl", [](const std::string& p) { import_jsonl(p, {}); }},
@@ -381,7 +381,7 @@ TEST_F(HostileFiles, WhatOthersWriteIntoAClosedRecordingIsSeen) {
   const RecordingReader reader(closed);
   const auto history = reader.load(0);
   EXPECT_EQ(reader.load_new(), 0u);
-  write_note(closed, {0, 3, kNoteKind, "from elsewhere"});
+  write_marker(closed, {0, 3, kNoteKind, "from elsewhere"});
   EXPECT_EQ(reader.load_new(), 1u);
   EXPECT_EQ(note_at(*history, 3), "from elsewhere");
   change(closed, "INSERT INTO frame (id, run, step) VALUES (1000, 0, 5)");
@@ -424,7 +424,7 @@ TEST_F(HostileFiles, ARecordingWithoutItsLogSaysSo) {
 TEST_F(HostileFiles, ANoteInAKilledRecordingTakesInItsLog) {
   const std::string killed = path("killed.moescope");
   const Killed last = record_and_be_killed(killed, 0.5);
-  write_note(killed, {0, 0, kNoteKind, "x"});
+  write_marker(killed, {0, 0, kNoteKind, "x"});
   EXPECT_FALSE(fs::exists(killed + "-wal"));
   const RecordingReader reader(killed);
   EXPECT_EQ(reader.missing(), "");

@@ -33,7 +33,7 @@ TEST(ImportJsonl, ReadsSettingsAndSteps) {
             R"("expert_bias":[[0,0,0,0.1],[0,0,-0.1,0]],"aux":[1.0,1.5],"score_entropy":[1.2,1.3],"margin":[0.1,0.2],)"
             R"("domain_expert_layer":2,"domain_expert":{"text":[1,2,3,4]}})",
             R"({"step":1,"loss":5.0,"tokens_per_expert":[[8,4,4,4],[10,10,0,0]]})"});
-  EXPECT_EQ(reader.bad_lines(), 0);
+  EXPECT_EQ(reader.bad().count(), 0);
   EXPECT_EQ(reader.steps(), 2);
   const auto history = reader.history();
   ASSERT_TRUE(history);
@@ -85,7 +85,7 @@ TEST(ImportJsonl, WithoutSettingsWhatTheStepsTellIsEnough) {
 TEST(ImportJsonl, NonNumbersAsPythonWritesThemAreValues) {
   const LogReader reader = read({R"({"step":0,"loss":NaN,"grad_norm":Infinity,"note":"a \"NaN\" in words, -Infinity"})",
                                  R"({"step":1,"loss":null})"});
-  EXPECT_EQ(reader.bad_lines(), 0) << reader.first_bad_lines()[0].why;
+  EXPECT_EQ(reader.bad().count(), 0) << reader.bad().first()[0].why;
   const float loss = reader.history()->values(Metric::ce_loss, kWholeRun, {0, 0}).front();
   EXPECT_TRUE(std::isnan(loss));
   EXPECT_FALSE(is_missing(loss));
@@ -115,12 +115,12 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
   EXPECT_EQ(reader.steps(), 2);
   EXPECT_EQ(reader.lines(), 18);
   std::vector<std::int64_t> numbers;
-  for (const BadLine& bad : reader.first_bad_lines()) {
+  for (const BadLine& bad : reader.bad().first()) {
     numbers.push_back(bad.number);
     EXPECT_FALSE(bad.why.empty());
   }
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}));
-  EXPECT_EQ(reader.bad_lines(), std::ssize(numbers));
+  EXPECT_EQ(reader.bad().count(), std::ssize(numbers));
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 2}));
 }
 
@@ -128,14 +128,14 @@ TEST(ImportJsonl, ARemarkAfterTheStepsIsNoBadLine) {
   const LogReader reader = read({kSettings, R"({"step":0,"loss":5})", R"({"end":true,"seconds":83.4})",
                                  R"({"step":1,"loss":4})", R"({"end":true,"loss":4})"});
   EXPECT_EQ(reader.steps(), 2);
-  ASSERT_EQ(reader.bad_lines(), 1);
-  EXPECT_EQ(reader.first_bad_lines().front().number, 5);
+  ASSERT_EQ(reader.bad().count(), 1);
+  EXPECT_EQ(reader.bad().first().front().number, 5);
 }
 
 TEST(ImportJsonl, HugeClaimsAreRefused) {
   const LogReader reader =
       read({R"({"layers":1e300})", R"({"step":1e30})", R"({"step":0,"tokens_per_expert":[[4294967296]]})"});
-  EXPECT_EQ(reader.bad_lines(), 3);
+  EXPECT_EQ(reader.bad().count(), 3);
   EXPECT_EQ(reader.steps(), 0);
 }
 
@@ -181,7 +181,7 @@ TEST(ImportJsonl, WhatTheProgramWritesItReadsBack) {
       written.push_back(std::move(frame));
     }
   }
-  EXPECT_EQ(reader.bad_lines(), 0) << (reader.bad_lines() ? reader.first_bad_lines()[0].why : "");
+  EXPECT_EQ(reader.bad().count(), 0) << (reader.bad().count() ? reader.bad().first()[0].why : "");
   const auto histories = reader.histories();
   ASSERT_EQ(histories.size(), 2u);
   for (int run = 0; run < 2; ++run) {
@@ -211,7 +211,7 @@ TEST(ImportJsonl, ALineMayBeOneLayer) {
   reader.read_line(R"({"step":1,"layer":3,"tokens_per_expert":[4,0]})");  // no such layer in the first step
   reader.read_line(R"({"step":2,"layer":1,"tokens_per_expert":[4,0,0]})");
   reader.finish_step();
-  EXPECT_EQ(reader.bad_lines(), 2) << reader.bad().text();
+  EXPECT_EQ(reader.bad().count(), 2) << reader.bad().text();
   const auto history = reader.history();
   ASSERT_TRUE(history);
   EXPECT_EQ(history->info().moe_layers, (std::vector<int>{1, 2}));
@@ -232,7 +232,7 @@ TEST(ImportJsonl, ALineMayBeOneLayer) {
 TEST(ImportJsonl, TheFirstLoadMayComeLate) {
   const LogReader reader = read({R"({"step":0,"loss":5})", R"({"step":1,"loss":4})",
                                  R"({"step":2,"loss":3,"tokens_per_expert":[[1,2],[2,1]]})", R"({"step":3,"loss":2})"});
-  EXPECT_EQ(reader.bad_lines(), 0);
+  EXPECT_EQ(reader.bad().count(), 0);
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 3}));
   EXPECT_EQ(reader.history()->info().n_experts, 2);
   EXPECT_FLOAT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 0), 5);
@@ -271,13 +271,13 @@ TEST(ImportJsonl, DomainsAreThereWithoutBytesAndPairs) {
 TEST(ImportJsonl, LongLinesAndDeepNestingAreRefused) {
   LogReader reader("deep.jsonl");
   reader.read_line("{\"step\":0,\"a\":" + std::string(1'000'000, '['));
-  EXPECT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.bad().count(), 1);
   LineSplitter lines;
   const std::string piece(std::size_t{1} << 20, ' ');
   for (std::size_t i = 0; i <= LineSplitter::kLongestLine >> 20; ++i) lines.add(piece, reader);
   lines.add("\n{\"step\":1,\"loss\":2}\n", reader);
   reader.finish_step();
-  EXPECT_EQ(reader.bad_lines(), 2);
+  EXPECT_EQ(reader.bad().count(), 2);
   EXPECT_EQ(reader.steps(), 1);
 }
 

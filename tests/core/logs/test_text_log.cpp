@@ -90,7 +90,7 @@ TEST(TextLog, TorchTitanInColoursWithValidationAndOlderNames) {
   EXPECT_EQ(values(*run, Metric::ce_loss, {1}), (std::vector<float>{12.2683f}));
   EXPECT_EQ(values(*run, Metric::val_loss, {1}), (std::vector<float>{9.5f}));
   EXPECT_EQ(values(*run, Metric::tokens_per_s, {1}), (std::vector<float>{1234567})) << "of the training";
-  EXPECT_EQ(reader.bad_lines(), 0);
+  EXPECT_EQ(reader.bad().count(), 0);
   const LogReader older =
       read_text("2024-06-01 - INFO - step: 10  loss: 10.9  memory: 17.1GiB(18.0%)  wps: 1,111  mfu: 12.3%\n");
   ASSERT_TRUE(older.history());
@@ -155,7 +155,7 @@ TEST(TextLog, DictsOfTheTrainerAmongProgressBars) {
   EXPECT_TRUE(std::isnan(values(*run, Metric::grad_norm, {2}).front()));
   EXPECT_EQ(values(*run, Metric::lr, {2}), (std::vector<float>{9e-6f}));
   EXPECT_TRUE(has_remark(reader.remarks(), "have no step"));
-  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
 }
 
 TEST(TextLog, ADictOfASmallerEpochGoesBack) {
@@ -290,7 +290,7 @@ TEST(TextLog, HostileLinesTakeNoTime) {
     std::string line = "step: 1 ";
     while (line.size() < (std::size_t{256} << 10)) line += piece;
     const LogReader reader = read_text(line + "\n" + line.substr(0, 60000) + "\n");
-    EXPECT_LE(reader.bad_lines(), 2);
+    EXPECT_LE(reader.bad().count(), 2);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
@@ -309,7 +309,7 @@ TEST(TextLog, ALineOfSeveralObjectsIsOneBadLine) {
   LogReader reader("here.log");
   reader.read_line(R"({"step":0,"loss":4}{"step":-1,"loss":3}{"step":-2,"loss":2})");
   reader.finish_step();
-  EXPECT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 0}));
 }
 
@@ -412,7 +412,7 @@ TEST(TextLog, ObjectsOnSeveralLines) {
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   LogReader cut = read_text("{\n  \"step\": 1,\n{\"step\": 2, \"loss\": 8}\n");
   EXPECT_EQ(values(*cut.history(), Metric::ce_loss, {2}), std::vector<float>{8}) << "a bracket that is not closed";
-  EXPECT_EQ(cut.bad_lines(), 1);
+  EXPECT_EQ(cut.bad().count(), 1);
 }
 
 TEST(TextLog, TrainerStateWithMuchBeforeItsHistory) {

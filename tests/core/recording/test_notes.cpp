@@ -49,11 +49,11 @@ std::vector<std::pair<std::int64_t, std::string>> notes_in(const std::string& pa
 
 TEST_F(Notes, DataOfARunReplacesThatOfTheSameKindAndStep) {
   record(path("data.moescope"), 5);
-  write_note(path("data.moescope"), {0, 2, kNoteKind, "stays"});
-  write_data(path("data.moescope"), {0, 4, kOperandsMarker, "first"});
-  write_data(path("data.moescope"), {0, 4, kExpertsMarker, "another kind"});
-  write_data(path("data.moescope"), {0, 4, kOperandsMarker, "second"});
-  write_data(path("data.moescope"), {0, 2, kExpertsMarker, "another step"});
+  write_marker(path("data.moescope"), {0, 2, kNoteKind, "stays"});
+  write_marker(path("data.moescope"), {0, 4, kOperandsMarker, "first"});
+  write_marker(path("data.moescope"), {0, 4, kExpertsMarker, "another kind"});
+  write_marker(path("data.moescope"), {0, 4, kOperandsMarker, "second"});
+  write_marker(path("data.moescope"), {0, 2, kExpertsMarker, "another step"});
   std::vector<std::string> texts;
   const auto history = RecordingReader(path("data.moescope")).load(0);
   for (const Marker& marker : history->markers()) texts.push_back(marker.text);
@@ -65,11 +65,11 @@ using Found = std::vector<std::pair<std::int64_t, std::string>>;
 
 TEST_F(Notes, AreWrittenEditedAndDeletedInARecording) {
   record(path("r.moescope"), 6);
-  write_note(path("r.moescope"), {0, 4, kNoteKind, "late"});
-  write_note(path("r.moescope"), {0, 1, kNoteKind, "it isn't; 'quoted'"});
-  write_note(path("r.moescope"), {0, 4, kNoteKind, "later"});
+  write_marker(path("r.moescope"), {0, 4, kNoteKind, "late"});
+  write_marker(path("r.moescope"), {0, 1, kNoteKind, "it isn't; 'quoted'"});
+  write_marker(path("r.moescope"), {0, 4, kNoteKind, "later"});
   EXPECT_EQ(notes_in(path("r.moescope")), (Found{{1, "it isn't; 'quoted'"}, {4, "later"}}));
-  write_note(path("r.moescope"), {0, 1, kNoteKind, ""});
+  write_marker(path("r.moescope"), {0, 1, kNoteKind, ""});
   EXPECT_EQ(notes_in(path("r.moescope")), (Found{{4, "later"}}));
 }
 
@@ -79,8 +79,8 @@ TEST_F(Notes, LeaveOtherMarkersAlone) {
     Connection file(path("r.moescope"), SQLITE_OPEN_READWRITE);
     file.execute("INSERT INTO marker (run, step, kind, text) VALUES (0, 4, 'change', 'optimizer.lr 1 -> 2')");
   }
-  write_note(path("r.moescope"), {0, 4, kNoteKind, "why"});
-  write_note(path("r.moescope"), {0, 4, kNoteKind, ""});
+  write_marker(path("r.moescope"), {0, 4, kNoteKind, "why"});
+  write_marker(path("r.moescope"), {0, 4, kNoteKind, ""});
   const auto markers = RecordingReader(path("r.moescope")).load(0)->markers();
   ASSERT_EQ(markers.size(), 1u);
   EXPECT_EQ(markers[0].kind, "change");
@@ -88,8 +88,8 @@ TEST_F(Notes, LeaveOtherMarkersAlone) {
 
 TEST_F(Notes, AreRefusedByWhatIsNoRecording) {
   std::ofstream(path("log.jsonl")) << "{}\n";
-  EXPECT_THROW(write_note(path("log.jsonl"), {0, 0, kNoteKind, "x"}), std::runtime_error);
-  EXPECT_THROW(write_note(path("absent"), {0, 0, kNoteKind, "x"}), std::runtime_error);
+  EXPECT_THROW(write_marker(path("log.jsonl"), {0, 0, kNoteKind, "x"}), std::runtime_error);
+  EXPECT_THROW(write_marker(path("absent"), {0, 0, kNoteKind, "x"}), std::runtime_error);
   EXPECT_FALSE(fs::exists(path("absent")));
 }
 
@@ -115,7 +115,7 @@ TEST_F(Notes, CanBePinnedWhileAnotherConnectionRecords) {
   for (int step = 0; step < 5; ++step) {
     const auto frame = std::make_shared<const TelemetryFrame>(sample_frame(step, {}, rng));
     writer.write(std::span(&frame, 1));
-    write_note(path("r.moescope"), {0, step, kNoteKind, "n" + std::to_string(step)});
+    write_marker(path("r.moescope"), {0, step, kNoteKind, "n" + std::to_string(step)});
   }
   EXPECT_EQ(notes_in(path("r.moescope")).size(), 5u);
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps().size(), 5);

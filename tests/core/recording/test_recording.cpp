@@ -624,7 +624,7 @@ TEST(Recording, AGlanceHasTheFiguresOfEveryStepAndArraysOfSome) {
   }
   const RecordingReader reader(path);
   EXPECT_TRUE(reader.is_large(0));
-  const auto glance = reader.glance(0), whole = reader.load(0);
+  const auto glance = reader.load(0, {}, std::size_t{512} << 20, -1, true), whole = reader.load(0);
   EXPECT_EQ(glance->steps(), whole->steps());
   EXPECT_EQ(glance->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
             whole->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}));
