@@ -49,12 +49,8 @@ std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
 // The application_id in SQLite's header identifies the program; a file without a complete header is identified by its
 // name.
 bool is_recording(std::string_view bytes, const std::string& suffix) {
-  constexpr std::size_t kIdAt = 68;
   if (suffix == ".moescope") return true;
-  if (bytes.size() < kIdAt + 4) return suffix != ".db";
-  std::uint32_t id = 0;
-  for (const char c : bytes.substr(kIdAt, 4)) id = id << 8 | static_cast<unsigned char>(c);
-  return id == static_cast<std::uint32_t>(kApplicationId);
+  return bytes.size() < kApplicationIdEnds ? suffix != ".db" : has_application_id(bytes);
 }
 
 bool holds_event_files(const fs::path& folder) {

@@ -95,6 +95,10 @@ std::string BadLines::summary() const {
          " " + std::to_string(first.number) + ": " + first.why;
 }
 
+std::string BadLines::also() const {
+  return count_ == 0 ? "" : "; " + summary();
+}
+
 std::string BadLines::first_reason() const {
   return first_.empty() ? "" : "; line " + std::to_string(first_[0].number) + ": " + first_[0].why;
 }

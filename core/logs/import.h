@@ -43,6 +43,7 @@ class BadLines {
   const std::vector<BadLine>& first() const { return first_; }
   // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty if there are no bad lines.
   std::string summary() const;
+  std::string also() const;          // "; " and the summary; empty if there are no bad lines
   std::string first_reason() const;  // "; line 7: not JSON, or cut off"; empty if there are no bad lines
   std::string text() const;          // one bad line per line of text, then the number of further ones
   const char* unit() const { return unit_; }

@@ -204,7 +204,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
 }
 
 TagMap TagMap::load(const std::string& path) {
-  return parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
+  return path.empty() ? built_in() : parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
 }
 
 const TagMap& TagMap::built_in() {

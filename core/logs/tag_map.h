@@ -58,7 +58,7 @@ class TagMap {
   static const TagMap& built_in();
   // Throws std::runtime_error with `file_name`, line, key, the given and the allowed value.
   static TagMap parse(std::string_view toml, const std::string& file_name);
-  static TagMap load(const std::string& path);
+  static TagMap load(const std::string& path);               // empty: the built-in mapping
   std::optional<TagMatch> find(std::string_view tag) const;  // first match
   int layer_offset() const { return layer_offset_; }
   bool names_the_step() const;  // true if there is a rule for the step

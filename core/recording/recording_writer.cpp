@@ -100,13 +100,9 @@ std::string utc_now() {
   return text;
 }
 
-// The application id of an SQLite file is at byte 68.
 bool is_recording(const std::string& path) {
-  char header[72] = {};
-  const bool whole = InputFile(path).read(header, sizeof header) == sizeof header;
-  const char id[4] = {kApplicationId >> 24, kApplicationId >> 16 & 0xff, kApplicationId >> 8 & 0xff,
-                      kApplicationId & 0xff};
-  return whole && std::equal(id, id + 4, header + 68);
+  char header[kApplicationIdEnds] = {};
+  return has_application_id({header, InputFile(path).read(header, sizeof header)});
 }
 
 void remove_old_recording(const std::string& path) {

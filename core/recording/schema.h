@@ -17,11 +17,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace moescope {
 
-inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
+inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES", at byte 68 of the file
+inline constexpr std::size_t kApplicationIdEnds = 72;
 inline constexpr int kFormatVersion = 1;
+
+inline bool has_application_id(std::string_view file) {
+  return file.substr(0, kApplicationIdEnds).ends_with("MoES") && file.size() >= kApplicationIdEnds;
+}
 
 // Value of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";

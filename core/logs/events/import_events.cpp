@@ -293,9 +293,8 @@ class Progress {
 };
 
 TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
-  if (!options.tags.empty()) return TagMap::load(options.tags);
   const fs::path beside = folder / "moescope-tags.toml";
-  return fs::exists(beside) ? TagMap::load(beside.string()) : TagMap::built_in();
+  return TagMap::load(options.tags.empty() && fs::exists(beside) ? beside.string() : options.tags);
 }
 
 }  // namespace

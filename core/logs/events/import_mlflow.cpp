@@ -274,7 +274,7 @@ bool is_mlflow_run(const fs::path& folder) {
 }
 
 Imported import_mlflow(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags);
+  const TagMap tags = TagMap::load(options.tags);
   return fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
 }
 

@@ -352,6 +352,25 @@ void sort_parts(std::vector<std::string>& files) {
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
 
+// Returns the files of all parts of the file's run, oldest first.
+std::vector<std::string> wandb_parts(const std::string& file) {
+  const fs::path path = fs::absolute(file).lexically_normal();
+  const std::string stem = path.stem().string();  // run-ID
+  const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
+  std::vector<std::string> parts = {file};
+  if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
+  std::error_code error, none;
+  for (fs::directory_iterator entry(path.parent_path().parent_path(), error), last; !error && entry != last;
+       entry.increment(error)) {
+    const fs::path part = entry->path() / path.filename();
+    if (entry->path().filename().string().ends_with(end) && fs::is_regular_file(part, none) &&
+        !fs::equivalent(part, path, none))
+      parts.push_back(part.string());
+  }
+  if (parts.size() > 1) sort_parts(parts);
+  return parts;
+}
+
 // Depth of the files below a folder of projects, and below the folder "wandb" of runs.
 constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
 
@@ -434,28 +453,6 @@ class WandbRun {
   std::int64_t records_ = 0;
 };
 
-}  // namespace
-
-std::vector<std::string> wandb_parts(const std::string& file) {
-  const fs::path path = fs::absolute(file).lexically_normal();
-  const std::string stem = path.stem().string();  // run-ID
-  const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
-  std::vector<std::string> parts = {file};
-  if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
-  std::error_code error, none;
-  for (fs::directory_iterator entry(path.parent_path().parent_path(), error), last; !error && entry != last;
-       entry.increment(error)) {
-    const fs::path part = entry->path() / path.filename();
-    if (entry->path().filename().string().ends_with(end) && fs::is_regular_file(part, none) &&
-        !fs::equivalent(part, path, none))
-      parts.push_back(part.string());
-  }
-  if (parts.size() > 1) sort_parts(parts);
-  return parts;
-}
-
-namespace {
-
 bool holds_wandb_files(const std::string& folder, int deepest) {
   bool found = false;
   for_each_wandb_file(folder, deepest, [&](const fs::path&) { return !(found = true); });
@@ -473,7 +470,7 @@ bool holds_wandb_runs(const std::string& folder) {
 }
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags);
+  const TagMap tags = TagMap::load(options.tags);
   std::vector<WandbRun> runs;
   for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags);
   const auto share = [&](double of_run, std::size_t i) {

@@ -33,7 +33,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "core/logs/import.h"
 
@@ -45,8 +44,6 @@ namespace moescope {
 // (lists its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
-// Returns the files of all parts of the file's run, oldest first.
-std::vector<std::string> wandb_parts(const std::string& file);
 bool is_wandb_folder(const std::string& folder);   // folder of a run, or of runs
 bool holds_wandb_runs(const std::string& folder);  // also looks two folders further down
 

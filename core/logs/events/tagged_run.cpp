@@ -350,8 +350,7 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
   std::string message = path + ": ";
   if (unknown.empty()) {
-    message += "holds no values";
-    if (bad.count() > 0) message += "; " + bad.summary();
+    message += "holds no values" + bad.also();
   } else {
     message += "none of its tags is known:";
     std::size_t count = 0;

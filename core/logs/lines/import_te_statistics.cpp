@@ -318,7 +318,7 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
     for (const std::string& name : statistics.passed_over())
       if (others.size() < 300) others += (others.empty() ? ", but " : ", ") + printable(name);
     throw std::runtime_error(path + ": holds no underflows%, overflows% or mse of a GEMM's operand" + others +
-                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+                             imported.bad.also());
   }
   RunInfo info;
   info.name = "TransformerEngine";

@@ -119,7 +119,7 @@ struct LogReader::State {
   State(std::string source, ImportOptions given)
       : source(std::move(source)),
         options(std::move(given)),
-        names(options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags)),
+        names(TagMap::load(options.tags)),
         router_names(names.tags()),
         text(&names.tags()) {}
 

@@ -46,9 +46,7 @@ Imported import_trainer_state(const std::string& path, const ImportOptions& opti
   const std::string bytes = read_file(path, kMaxStateBytes, "trainer_state.json");
   try {
     Imported imported = read_trainer_state(without_byte_order_mark(bytes), path, options);
-    if (imported.runs.empty())
-      throw Unreadable("log_history holds no training step" +
-                       (imported.bad.count() ? "; " + imported.bad.summary() : std::string()));
+    if (imported.runs.empty()) throw Unreadable("log_history holds no training step" + imported.bad.also());
     if (options.progress && !options.progress(1)) return {};
     return imported;
   } catch (const Unreadable& unreadable) {

@@ -348,9 +348,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
     take_tensors(path, responses, imported);
   }
   if (options.progress && !options.progress(0.5)) return {};
-  if (responses.empty())
-    throw std::runtime_error(path + ": holds no routed_experts" +
-                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+  if (responses.empty()) throw std::runtime_error(path + ": holds no routed_experts" + imported.bad.also());
   RunInfo info;
   info.run = options.run;
   info.name = std::filesystem::path(path).stem().string();

@@ -142,9 +142,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
     imported = {};
     if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   }
-  if (trace.tokens().empty())
-    throw std::runtime_error(path + ": holds no routing" +
-                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+  if (trace.tokens().empty()) throw std::runtime_error(path + ": holds no routing" + imported.bad.also());
   RunInfo info;
   info.run = options.run;
   info.source = path;
