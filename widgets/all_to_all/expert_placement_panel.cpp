@@ -281,9 +281,8 @@ PlacementChoice ExpertPlacementPanel::choice() const {
 }
 
 std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
-  if (!frame_) return {};
-  const auto router = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
-  if (router == frame_->routers.end()) return {};
+  const RouterFrame* router = find_router(frame_.get(), selection_->layer());
+  if (!router) return {};
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
 }
 
@@ -346,8 +345,7 @@ std::optional<PlacementSite> ExpertPlacementPanel::site() const {
   const History* history = selection_->history();
   if (!history || !frame_) return std::nullopt;
   PlacementSite site{selection_->layer(), history->info().ranks, std::max(1, history->info().ranks_per_node), 1};
-  const auto router = std::ranges::find(frame_->routers, site.layer, &RouterFrame::layer);
-  if (router != frame_->routers.end() && router->volume.ranks > 0) {
+  if (const RouterFrame* router = find_router(frame_.get(), site.layer); router && router->volume.ranks > 0) {
     site.ranks = router->volume.ranks;
     site.ranks_per_node = std::max(1, router->volume.ranks_per_node);
   }

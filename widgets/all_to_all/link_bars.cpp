@@ -14,9 +14,8 @@ constexpr int kLinkNetworkColor = BandBars::kStrong, kLinkNvlinkColor = BandBars
 }  // namespace
 
 const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer) {
-  if (!frame) return nullptr;
-  const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
-  return router == frame->routers.end() || router->volume.distinct_RR.empty() ? nullptr : &router->volume;
+  const RouterFrame* router = find_router(frame, layer);
+  return router && !router->volume.distinct_RR.empty() ? &router->volume : nullptr;
 }
 
 QString rowWidth(const History& history) {

@@ -32,10 +32,8 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 
 void DeepEPGainPanel::refill() {
   std::vector<std::uint32_t> load;
-  if (const auto frame = selection_->frame()) {
-    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    if (router != frame->routers.end()) load = router->tokens_per_expert;
-  }
+  const auto frame = selection_->frame();
+  if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) load = router->tokens_per_expert;
   const Question now{shape_->currentText().toStdString(), std::move(load)};
   if (now != asked_ && !computing_ && (now.model != asked_.model || !pause_.isActive())) {
     asked_ = now;

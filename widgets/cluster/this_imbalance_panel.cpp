@@ -96,10 +96,7 @@ void ThisImbalancePanel::renew() {
             frame ? frame->step : -1,
             selection_->layer(),
             QString::fromStdString(multiplied_by(history->info().kernels))};
-  if (frame) {
-    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    if (router != frame->routers.end()) now.load = router->tokens_per_expert;
-  }
+  if (const RouterFrame* router = find_router(frame.get(), now.layer)) now.load = router->tokens_per_expert;
   if (now.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
   if (now == asked_) return;
   setProperty("busy", true);

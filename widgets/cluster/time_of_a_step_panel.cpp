@@ -180,10 +180,8 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.overlap = overlap_->currentData().toInt() / 100.0;
   q.hypothesis = static_cast<Hypothesis>(hypothesis_->currentIndex());
   if (!is_live(q.routing)) return q;
-  if (const auto frame = selection_->frame()) {
-    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    if (router != frame->routers.end()) q.live_load = router->tokens_per_expert;
-  }
+  const auto frame = selection_->frame();
+  if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) q.live_load = router->tokens_per_expert;
   return q;
 }
 

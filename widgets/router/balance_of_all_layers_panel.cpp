@@ -197,9 +197,8 @@ QStringList BalanceOfAllLayersPanel::describeLayer(int row, std::int64_t step) c
 
 QStringList BalanceOfAllLayersPanel::describeSpread(int layer) const {
   const auto frame = selection_->frame();
-  if (!frame) return {};
-  const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
-  if (router == frame->routers.end()) return {};
+  const RouterFrame* router = find_router(frame.get(), layer);
+  if (!router) return {};
   const auto values = spreadOf(router->tokens_per_expert);
   return {QString("layer %1: utilisation of its experts").arg(layer),
           QString("most %1, least %2").arg(formatValue(values[4], 3), formatValue(values[0], 3)),

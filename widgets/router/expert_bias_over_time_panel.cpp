@@ -180,9 +180,8 @@ void ExpertBiasOverTimePanel::refillLines() {
 
 QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) const {
   const auto frame = selection_->history()->frame_at(step);
-  if (!frame) return {};
-  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-  if (router == frame->routers.end() || expert >= std::ssize(router->expert_bias)) return {};
+  const RouterFrame* router = find_router(frame.get(), selection_->layer());
+  if (!router || expert >= std::ssize(router->expert_bias)) return {};
   const auto e = static_cast<std::size_t>(expert);
   QStringList lines{
       QString("%1 %2, layer %3, expert %4")

@@ -223,9 +223,7 @@ void ExpertPanel::refreshActions() {
 
 const RouterFrame* ExpertPanel::router() const {
   frame_ = selection_->frame();
-  if (!frame_) return nullptr;
-  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
-  return found == frame_->routers.end() ? nullptr : &*found;
+  return find_router(frame_.get(), selection_->layer());
 }
 
 QString ExpertPanel::whyNothing() const {

@@ -61,9 +61,8 @@ const std::vector<float>& GateMassAgainstLoadPanel::mass(const RouterFrame& rout
 }
 
 const RouterFrame* GateMassAgainstLoadPanel::router() const {
-  if (!frame_) return nullptr;
-  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
-  return found == frame_->routers.end() || found->tokens_per_expert.empty() ? nullptr : &*found;
+  const RouterFrame* found = find_router(frame_.get(), selection_->layer());
+  return found && !found->tokens_per_expert.empty() ? found : nullptr;
 }
 
 void GateMassAgainstLoadPanel::takeFrame() {

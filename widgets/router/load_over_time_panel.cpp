@@ -193,10 +193,9 @@ void LoadOverTimePanel::resizeEvent(QResizeEvent* event) {
 }
 
 const RouterFrame* LoadOverTimePanel::router() const {
-  frame_ = selection_->history() ? selection_->frame() : nullptr;
-  if (!frame_) return nullptr;
-  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
-  return found == frame_->routers.end() || found->tokens_per_expert.empty() ? nullptr : &*found;
+  frame_ = selection_->frame();
+  const RouterFrame* found = find_router(frame_.get(), selection_->layer());
+  return found && !found->tokens_per_expert.empty() ? found : nullptr;
 }
 
 void LoadOverTimePanel::refillFullest() {

@@ -183,8 +183,8 @@ void PaddingAndCapacityPanel::drawAgainstCapacity() {
 QStringList PaddingAndCapacityPanel::describe(double x) const {
   if (!frame_) return {};
   if (shown_ < kDrops) {
-    const auto router = std::ranges::find(frame_->routers, static_cast<int>(std::lround(x)), &RouterFrame::layer);
-    if (router == frame_->routers.end()) return {};
+    const RouterFrame* router = find_router(frame_.get(), static_cast<int>(std::lround(x)));
+    if (!router) return {};
     QStringList lines{QString("layer %1").arg(router->layer)};
     for (int i = 0; i < kDrops; ++i)
       lines << QString("padded to %1: %2 zero rows")
