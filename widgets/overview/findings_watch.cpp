@@ -8,24 +8,8 @@
 
 namespace moescope {
 
-struct FindingsWatch::Scans {
-  std::vector<std::unique_ptr<FindingsScan>> of;
-
-  FindingsScan& scan(const HistoryPtr& history) {
-    for (const auto& each : of) {
-      if (each->history() == history) return *each;
-    }
-    of.push_back(std::make_unique<FindingsScan>(history));
-    return *of.back();
-  }
-  void forgetAllBut(const std::vector<HistoryPtr>& histories) {
-    std::erase_if(of,
-                  [&](const auto& scan) { return std::ranges::find(histories, scan->history()) == histories.end(); });
-  }
-};
-
 FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent)
-    : QObject(parent), selection_(selection), runs_(runs), scans_(std::make_shared<Scans>()) {
+    : QObject(parent), selection_(selection), runs_(runs) {
   timer_.setSingleShot(true);
   connect(&timer_, &QTimer::timeout, this, &FindingsWatch::look);
   connect(selection_, &Selection::dataChanged, this, &FindingsWatch::onData);
@@ -45,18 +29,17 @@ void FindingsWatch::look() {
   }
   busy_ = true;
   since_look_.start();
-  std::vector<HistoryPtr> histories(selection_->histories().begin(), selection_->histories().end());
   const std::vector<PairedRun> others = runs_->others(*selection_);
-  std::vector<PairedRun> judged, twins = runs_->twins(*selection_);
+  std::vector<PairedRun> judged;
   for (int place = 1; place <= std::ssize(others); ++place)
     if (!selection_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
-  worker_.start([this, scans = scans_, histories = std::move(histories), judged = std::move(judged),
-                 twins = std::move(twins), judging = runs_->judging(*selection_)](std::stop_token stop) {
-    Result result;
-    scans->forgetAllBut(histories);
+  worker_.start([this, histories = selection_->histories(), judged = std::move(judged),
+                 twins = runs_->twins(*selection_), judging = runs_->judging(*selection_)](std::stop_token stop) {
+    Result result{.judged = histories};
+    std::erase_if(scans_, [&](const auto& scan) { return std::ranges::count(histories, scan.first) == 0; });
     if (!histories.empty()) result.last_step = histories.front()->steps().last;
     for (const HistoryPtr& history : histories) {
-      FindingsScan& scan = scans->scan(history);
+      FindingsScan& scan = scans_.try_emplace(history, history).first->second;
       scan.advance(INT64_MAX, stop);
       std::vector<Finding> found = scan.findings();
       result.healths.push_back(judge_health(scan));
@@ -72,21 +55,15 @@ void FindingsWatch::look() {
     sort_findings(result.findings);
     for (QStringList* lines : {&result.read, &result.passed, &result.not_checked}) lines->removeDuplicates();
     QMetaObject::invokeMethod(
-        this, [this, result = std::move(result), histories] { deliver(result, histories); }, Qt::QueuedConnection);
+        this, [this, result = std::move(result)] { deliver(result); }, Qt::QueuedConnection);
   });
 }
 
-void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>& of) {
+void FindingsWatch::deliver(const Result& result) {
   busy_ = false;
   if (std::exchange(again_, false)) onData();
-  if (!std::ranges::equal(of, selection_->histories())) return onData();  // other runs were opened meanwhile
-  findings_ = result.findings;
-  healths_ = result.healths;
-  judged_ = of;
-  read_ = result.read;
-  passed_ = result.passed;
-  not_checked_ = result.not_checked;
-  last_step_ = result.last_step;
+  if (result.judged != selection_->histories()) return onData();  // other runs were opened meanwhile
+  result_ = result;
   ready_ = true;
   emit changed();
 }
@@ -103,8 +80,8 @@ bool counts(const Finding& finding) {
 const Health* FindingsWatch::health(int place) const {
   const auto at = static_cast<std::size_t>(place);
   const auto& open = selection_->histories();
-  if (place < 0 || at >= open.size() || at >= judged_.size() || judged_[at] != open[at]) return nullptr;
-  return &healths_[at];
+  if (place < 0 || at >= open.size() || at >= result_.judged.size() || result_.judged[at] != open[at]) return nullptr;
+  return &result_.healths[at];
 }
 
 QString FindingsWatch::checksHtml() const {
@@ -114,15 +91,13 @@ QString FindingsWatch::checksHtml() const {
     for (const QString& line : lines) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
     return html + QStringLiteral("</ul>");
   };
-  return list("Checks that passed:", passed_) + list("Not checked:", not_checked_);
+  return list("Checks that passed:", passed()) + list("Not checked:", notChecked());
 }
 
 int FindingsWatch::placeOf(const Finding& finding) const {
   const auto& histories = selection_->histories();
-  for (std::size_t place = 0; place < histories.size(); ++place) {
-    if (histories[place]->info().run == finding.run) return static_cast<int>(place);
-  }
-  return -1;
+  const auto found = std::ranges::find(histories, finding.run, [](const HistoryPtr& run) { return run->info().run; });
+  return found == histories.end() ? -1 : static_cast<int>(found - histories.begin());
 }
 
 void FindingsWatch::setMuted(const Finding& finding, bool muted) {
@@ -134,24 +109,23 @@ void FindingsWatch::setMuted(const Finding& finding, bool muted) {
 }
 
 int FindingsWatch::mutedCount() const {
-  return static_cast<int>(std::ranges::count_if(findings_, [this](const Finding& f) { return isMuted(f); }));
+  return static_cast<int>(std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); }));
 }
 
 int FindingsWatch::count(Severity severity) const {
   return static_cast<int>(std::ranges::count_if(
-      findings_, [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
+      findings(), [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
 }
 
 int FindingsWatch::overCount() const {
   return static_cast<int>(
-      std::ranges::count_if(findings_, [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
+      std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
 }
 
 QString FindingsWatch::text() const {
   std::vector<Finding> shown;
-  std::ranges::copy_if(findings_, std::back_inserter(shown), [this](const Finding& f) { return !isMuted(f); });
-  const std::vector<HistoryPtr> histories(selection_->histories().begin(), selection_->histories().end());
-  return QString::fromStdString(to_text(shown, histories));
+  std::ranges::copy_if(findings(), std::back_inserter(shown), [this](const Finding& f) { return !isMuted(f); });
+  return QString::fromStdString(to_text(shown, selection_->histories()));
 }
 
 }  // namespace moescope

@@ -5,7 +5,7 @@
 #include <QObject>
 #include <QStringList>
 #include <QTimer>
-#include <memory>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,19 +26,16 @@ class FindingsWatch : public QObject {
 
   FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  const std::vector<Finding>& findings() const { return findings_; }  // all findings, muted ones included
-  const Health* health(int place) const;                              // verdict on an open run; nullptr: not judged yet
-  QString read() const {
-    return read_.join(QStringLiteral("; "));
-  }                                                      // the scanned steps; of runs of different lengths each
-  const QStringList& passed() const { return passed_; }  // passed checks, a sentence each
-  const QStringList& notChecked() const {
-    return not_checked_;
-  }                                                     // checks that were not made, and the data that they need
-  QString checksHtml() const;                           // both lists of checks as rich text
-  bool ready() const { return ready_; }                 // whether the open runs were scanned at least once
-  std::int64_t lastStep() const { return last_step_; }  // last step of the first run that was scanned; -1: none
-  int placeOf(const Finding& finding) const;            // place of the finding's run; -1: it is no longer open
+  const std::vector<Finding>& findings() const { return result_.findings; }  // all findings, muted ones included
+  const Health* health(int place) const;                        // verdict on an open run; nullptr: not judged yet
+  QString read() const { return result_.read.join("; "); }      // the scanned steps; of runs of different lengths each
+  const QStringList& passed() const { return result_.passed; }  // passed checks, a sentence each
+  // Checks that were not made, and the data that they need.
+  const QStringList& notChecked() const { return result_.not_checked; }
+  QString checksHtml() const;                                  // both lists of checks as rich text
+  bool ready() const { return ready_; }                        // whether the open runs were scanned at least once
+  std::int64_t lastStep() const { return result_.last_step; }  // last step of the first run that was scanned; -1: none
+  int placeOf(const Finding& finding) const;                   // place of the finding's run; -1: it is no longer open
 
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
@@ -51,29 +48,25 @@ class FindingsWatch : public QObject {
   void changed();
 
  private:
-  struct Scans;
   struct Result {
-    std::vector<Finding> findings;
-    std::vector<Health> healths;  // verdict on each run
-    QStringList read, passed, not_checked;
+    std::vector<HistoryPtr> judged;
+    std::vector<Finding> findings = {};
+    std::vector<Health> healths = {};  // verdict on each run
+    QStringList read = {}, passed = {}, not_checked = {};
     std::int64_t last_step = -1;
   };
   void onData();
   void look();
-  void deliver(const Result& result, const std::vector<HistoryPtr>& of);
+  void deliver(const Result& result);
 
   Selection* selection_;
   const ComparedRuns* runs_;
-  std::vector<Finding> findings_;
-  std::vector<Health> healths_;
-  std::vector<HistoryPtr> judged_;  // runs that were judged
-  QStringList read_, passed_, not_checked_;
+  Result result_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;
-  std::int64_t last_step_ = -1;
   QElapsedTimer since_look_;
   QTimer timer_;
-  std::shared_ptr<Scans> scans_;  // scans of the worker's thread
+  std::map<HistoryPtr, FindingsScan> scans_;  // of the worker's thread
   LatestWorker worker_;
 };
 
