@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/frame/run_origin.h"
-#include "widgets/panel/flat_combo.h"
+#include "core/history/loss_trend.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -50,30 +50,19 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
 
-  metric_ = new FlatCombo(this);
-  metric_->setAccessibleName("Metric");
+  metric_ = makeChoice({}, "Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
-  metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
-  smoothing_ = new FlatCombo(this);
-  smoothing_->setAccessibleName("Smoothing");
+  smoothing_ = makeChoice({}, "Smoothing");
   for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
   setSmoothing(0.9);
   connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
-  const auto toggle = [this](const QString& name) {
-    auto* button = new QToolButton(this);
-    button->setText(name);
-    button->setAccessibleName(name);
-    button->setCheckable(true);
-    addOption(button);
-    return button;
-  };
+  log_values_ = makeToggle("Logarithmic value axis", {});
+  log_steps_ = makeToggle("Logarithmic step axis", {});
   addControl(metric_);
-  addOption(smoothing_);
-  log_values_ = toggle("Logarithmic value axis");
-  log_steps_ = toggle("Logarithmic step axis");
+  for (QWidget* option : std::initializer_list<QWidget*>{smoothing_, log_values_, log_steps_}) addOption(option);
   connect(log_values_, &QToolButton::toggled, plot_, &LinePlot::setLogValues);
   connect(log_steps_, &QToolButton::toggled, plot_, &TimeAxisPlot::setLogSteps);
   showAnswers();
@@ -118,48 +107,28 @@ bool isLoss(Metric metric) {
   return metric == Metric::ce_loss || metric == Metric::val_loss;
 }
 
-QString answerOf(const LossTrend& trend, const QString& now, const QString& change) {
-  const QString steps = formatCount(static_cast<double>(trend.span));
+// Long to short.
+QStringList answersOf(const LossTrend& trend, const QString& now) {
+  const QString change = formatValue(trend.change, 2), steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
-      return QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps);
+      return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};
     case LossTrend::lost:
-      return QString("No: the loss is NaN or infinite");
+      return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
-      return QString("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps);
+      return {QString("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps),
+              QString("Yes: %1 now").arg(now)};
     case LossTrend::rising:
-      return QString("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps);
+      return {QString("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps),
+              QString("No: %1 now").arg(now)};
     case LossTrend::flat:
       break;
   }
-  return QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps);
-}
-
-QString shortAnswer(const LossTrend& trend, const QString& now) {
-  switch (trend.direction) {
-    case LossTrend::too_early:
-      return QString("Too early to tell");
-    case LossTrend::lost:
-      return QString("No: NaN or Inf");
-    case LossTrend::falling:
-      return QString("Yes: %1 now").arg(now);
-    case LossTrend::rising:
-      return QString("No: %1 now").arg(now);
-    case LossTrend::flat:
-      break;
-  }
-  return QString("Not measurably: %1 now").arg(now);
+  return {QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps),
+          QString("Not measurably: %1 now").arg(now)};
 }
 
 }  // namespace
-
-const LossTrend& LossPanel::trend() const {
-  const History* history = selection_->history();
-  const std::uint64_t sequence = history->sequence();
-  if (trend_.history != history || trend_.sequence != sequence || trend_.step != selection_->step())
-    trend_ = {history, sequence, selection_->step(), loss_trend(*history, selection_->step())};
-  return trend_.of;
-}
 
 Panel::Answer LossPanel::answer() const {
   const History* history = selection_->history();
@@ -170,10 +139,8 @@ Panel::Answer LossPanel::answer() const {
   // A checkpoint does not learn: its steps are batches of texts.
   if (!isLoss(shownMetric()) || run_origin(history->info()) == RunOrigin::checkpoint)
     return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
-  const LossTrend& of = trend();
-  return {"Is it learning?",
-          {answerOf(of, now, formatValue(of.change, 2)), shortAnswer(of, now)},
-          of.direction == LossTrend::lost};
+  const LossTrend trend = loss_trend(*history, selection_->step());
+  return {"Is it learning?", answersOf(trend, now), trend.direction == LossTrend::lost};
 }
 
 void LossPanel::refill() {

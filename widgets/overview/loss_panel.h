@@ -3,7 +3,6 @@
 
 #include <QComboBox>
 
-#include "core/history/loss_trend.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 
@@ -28,19 +27,11 @@ class LossPanel : public Panel {
   double smoothing() const;  // 0 to 0.999
   void setSmoothing(double factor);
   void refill();
-  const LossTrend& trend() const;  // trend of the loss up to the cursor's step
 
   LinePlot* plot_;
   QComboBox* metric_;
   QComboBox* smoothing_;
   QToolButton *log_values_, *log_steps_;
-  struct Trend {
-    const History* history = nullptr;
-    std::uint64_t sequence = 0;
-    std::int64_t step = -1;
-    LossTrend of;
-  };
-  mutable Trend trend_;
 };
 
 }  // namespace moescope
