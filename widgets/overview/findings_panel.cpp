@@ -140,9 +140,8 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   sign_->setSign(signOf(finding));
   sign_->setToolTip(severityText(finding));
   const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
-  const QString shown = QStringLiteral("%1%2%3").arg(run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
-                                                     open ? QStringLiteral("<b>%1</b>").arg(title) : title,
-                                                     muted ? QString(" (muted)") : QString());
+  const QString shown = (run.isEmpty() ? QString() : QString("<b>%1</b> ").arg(run)) +
+                        (open ? QString("<b>%1</b>").arg(title) : title) + (muted ? " (muted)" : "");
   if (title_->text() != shown) title_->setText(shown);
   steps_->setTexts(stepsTexts(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
@@ -221,7 +220,7 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
 
 void FindingsPanel::addOptions() {
   auto* copy = new QAction("&Copy the findings as text", this);
-  connect(copy, &QAction::triggered, this, &FindingsPanel::copyText);
+  connect(copy, &QAction::triggered, this, [this] { QApplication::clipboard()->setText(watch_->text()); });
   auto* save = new QAction("&Save the findings as text...", this);
   connect(save, &QAction::triggered, this, &FindingsPanel::saveText);
   auto* muted = new QAction("Show &muted findings", this);
@@ -237,7 +236,7 @@ std::vector<const Finding*> FindingsPanel::listed() const {
   std::vector<const Finding*> shown;
   for (const Finding& finding : watch_->findings()) {
     const bool elsewhere = layers_->currentIndex() == 1 && !finding.layers.empty() &&
-                           std::ranges::find(finding.layers, selection_->layer()) == finding.layers.end();
+                           std::ranges::count(finding.layers, selection_->layer()) == 0;
     if (!elsewhere && (muted_shown_ || !watch_->isMuted(finding))) shown.push_back(&finding);
   }
   return shown;
@@ -325,6 +324,11 @@ const Finding& FindingsPanel::findingAt(int place) const {
   return rows_[static_cast<std::size_t>(place)]->finding();
 }
 
+int FindingsPanel::rowOf(const std::string& id) const {
+  const auto found = std::ranges::find(rows_, id, [](const FindingRow* row) { return finding_id(row->finding()); });
+  return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
+}
+
 void FindingsPanel::choose(int row) {
   chosen_ = row >= 0 && row < rows() ? finding_id(findingAt(row)) : std::string();
   if (!chosen_.empty()) showEvidence(findingAt(row));
@@ -334,21 +338,18 @@ void FindingsPanel::choose(int row) {
   QMetaObject::invokeMethod(
       this,
       [this, chosen] {
-        if (rows_.end() != std::ranges::find(rows_, chosen)) scroll_->ensureWidgetVisible(chosen, 0, 4);
+        if (std::ranges::count(rows_, chosen) > 0) scroll_->ensureWidgetVisible(chosen, 0, 4);
       },
       Qt::QueuedConnection);  // queued until after the layout
 }
 
 void FindingsPanel::open(const QString& id) {
-  if (std::ranges::none_of(rows_,
-                           [&](const FindingRow* row) { return finding_id(row->finding()) == id.toStdString(); })) {
+  if (rowOf(id.toStdString()) < 0) {
     all_shown_ = true;
     layers_->setCurrentIndex(0);
     fill();
   }
-  const auto found =
-      std::ranges::find(rows_, id.toStdString(), [](const FindingRow* row) { return finding_id(row->finding()); });
-  if (found != rows_.end()) choose(static_cast<int>(found - rows_.begin()));
+  if (const int row = rowOf(id.toStdString()); row >= 0) choose(row);
 }
 
 // Shows the steps of the finding with a margin and moves the cursor into them; of an ongoing finding the cursor stays
@@ -378,8 +379,7 @@ void FindingsPanel::showEvidence(const Finding& finding) {
 }
 
 void FindingsPanel::keyPressEvent(QKeyEvent* event) {
-  const auto at = std::ranges::find(rows_, chosen_, [](const FindingRow* row) { return finding_id(row->finding()); });
-  const int now = at == rows_.end() ? -1 : static_cast<int>(at - rows_.begin());
+  const int now = rowOf(chosen_);
   switch (event->key()) {
     case Qt::Key_Down:
       if (now + 1 == rows() && more_->isVisibleTo(this)) {
@@ -418,10 +418,6 @@ QString FindingsPanel::status() const {
   return parts.join(QStringLiteral(", "));
 }
 
-void FindingsPanel::copyText() {
-  QApplication::clipboard()->setText(watch_->text());
-}
-
 void FindingsPanel::saveText() {
   const QString path =
       QFileDialog::getSaveFileName(this, "Save findings", QStringLiteral("findings.txt"), "Text (*.txt)");
@@ -447,14 +443,9 @@ QString FindingsPanel::csv() const {
   };
   for (const Finding& f : watch_->findings()) {
     if (watch_->isMuted(f)) continue;
-    text += QStringLiteral("%1,%2,%3,%4,")
-                .arg(f.run)
-                .arg(QLatin1String(severity_name(f.severity)))
-                .arg(f.ongoing ? 1 : 0)
-                .arg(QLatin1String(finding_kind_name(f.kind)));
-    text += QStringLiteral("%1,%2,%3,%4,").arg(list(f.layers), list(f.experts)).arg(f.steps.first).arg(f.steps.last);
-    text += csvRow(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
-                   csvField(QString::fromStdString(f.why)), list(f.knobs));
+    text += csvRow(f.run, severity_name(f.severity), f.ongoing ? 1 : 0, finding_kind_name(f.kind), list(f.layers),
+                   list(f.experts), f.steps.first, f.steps.last, csvField(QString::fromStdString(f.title)),
+                   csvField(QString::fromStdString(f.saw)), csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text +=

@@ -44,9 +44,9 @@ class FindingsPanel : public Panel {
   void makeRows(const std::vector<const Finding*>& shown);
   void showMore(const std::vector<const Finding*>& hidden);
   const Finding& findingAt(int place) const;
+  int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
   void showEvidence(const Finding& finding);
   void showHealthy();
-  void copyText();
   void saveText();
 
   FindingsWatch* watch_;
