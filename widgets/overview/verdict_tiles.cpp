@@ -157,9 +157,8 @@ VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* 
   setObjectName("verdict_tiles");
   const QStringList names{"Largest overload (MaxVio)", "Spread of load (CV)", "Entropy of load", "Dead experts"};
   for (int i = 0; i < 4; ++i) {
-    tiles_[static_cast<std::size_t>(i)] = new VerdictTile(names[i], this);
-    connect(tiles_[static_cast<std::size_t>(i)], &VerdictTile::clicked, this,
-            [this, i] { openCard(static_cast<Which>(i)); });
+    tiles_[i] = new VerdictTile(names[i], this);
+    connect(tiles_[i], &VerdictTile::clicked, this, [this, i] { openCard(static_cast<Which>(i)); });
   }
   tiles_[0]->setFirst(true);
   for (auto signal : {&Selection::timeChanged, &Selection::focusChanged})
@@ -204,8 +203,8 @@ void VerdictTiles::fill() {
     if (window.layers.empty())
       contents.fill(nothing("no load of experts"));
     else
-      contents = {overloadContent(window, *history), spreadContent(window, *history), entropyContent(window, *history),
-                  deadContent(window, *history)};
+      contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
+                  entropyContent(window, *history), deadContent(window, *history)};
   }
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
   place();
@@ -215,28 +214,20 @@ std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, in
   layers_[tile] = layer;
   std::vector<double> values;
   for (const LayerWindow& point : window_track(history, layer, step()))
-    values.push_back(point.layer < 0 ? static_cast<double>(kNoValue) : point.*figure);
+    values.push_back(point.layer < 0 ? kNoValue : point.*figure);
   return values;
 }
 
-TileContent VerdictTiles::overloadContent(const RouterWindow& window, const History& history) {
-  const LayerWindow& worst = *window.worst(&LayerWindow::max_vio);
-  const double chance = window.chance_max_vio;
-  return {formatValue(worst.max_vio, 3),
+TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, const History& history) {
+  const auto figure = tile == overload ? &LayerWindow::max_vio : &LayerWindow::cv;
+  const double chance = tile == overload ? window.chance_max_vio : window.chance_cv;
+  const LayerWindow& worst = *window.worst(figure);
+  const QString layer = atLayer(worst.layer);
+  const QString place = tile == overload ? QString("%1, expert %2").arg(layer).arg(worst.fullest) : layer;
+  return {formatValue(worst.*figure, 3),
           {},
-          contexts(QString("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer),
-                   chanceText(chance)),
-          curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
-          chance};
-}
-
-TileContent VerdictTiles::spreadContent(const RouterWindow& window, const History& history) {
-  const LayerWindow& worst = *window.worst(&LayerWindow::cv);
-  const double chance = window.chance_cv;
-  return {formatValue(worst.cv, 3),
-          {},
-          contexts(atLayer(worst.layer), atLayer(worst.layer), chanceText(chance)),
-          curveOf(spread, history, worst.layer, &LayerWindow::cv),
+          contexts(place, layer, chanceText(chance)),
+          curveOf(tile, history, worst.layer, figure),
           chance};
 }
 
@@ -263,10 +254,8 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
     if (!is_missing(share))
       content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
   } else if (silent == 0) {
-    content.context
-        << (last < 0
-                ? QString("none in this run")
-                : QString("none since %1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(last + 1))));
+    content.context << (last < 0 ? QString("none in this run")
+                                 : QString("none since %1 %2").arg(selection_->stepWord(), formatCount(last + 1)));
   }
   if (silent > 0)
     content.context << (layers == 1 ? QString("all in layer %1").arg(most->layer)
@@ -277,28 +266,23 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   const StepRange steps{history.steps().first, step()};
   const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
   for (const PyramidBin& bin : history.series(Metric::dead_fraction, kWholeRun, steps, bins))
-    content.curve.push_back(bin.finite > 0 ? static_cast<double>(bin.mean()) : static_cast<double>(kNoValue));
+    content.curve.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
   return content;
 }
 
 // Shows as many tiles as fit; the entropy is hidden first, then the spread.
 void VerdictTiles::place() {
-  QList<int> shown{overload, spread, entropy, dead};
-  QList<int> to_drop{entropy, spread, dead};
+  QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {
     const int each = width() / static_cast<int>(shown.size());
     return std::ranges::all_of(shown, [&](int i) { return tiles_[static_cast<std::size_t>(i)]->leastWidth() <= each; });
   };
   while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
+  const int count = static_cast<int>(shown.size());
   for (int i = 0; i < 4; ++i) {
-    VerdictTile* tile = tiles_[static_cast<std::size_t>(i)];
-    const auto at = shown.indexOf(i);
-    tile->setVisible(at >= 0);
-    const int count = static_cast<int>(shown.size());
-    if (at >= 0) {
-      const int left = static_cast<int>(at) * width() / count, right = (static_cast<int>(at) + 1) * width() / count;
-      tile->setGeometry(left, 0, right - left, height());
-    }
+    const int at = static_cast<int>(shown.indexOf(i)), left = at * width() / count, right = (at + 1) * width() / count;
+    tiles_[i]->setVisible(at >= 0);
+    if (at >= 0) tiles_[i]->setGeometry(left, 0, right - left, height());
   }
 }
 

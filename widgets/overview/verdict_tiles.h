@@ -63,8 +63,7 @@ class VerdictTiles : public QWidget {
   void markDirty();
   void fill();
   void place();
-  TileContent overloadContent(const RouterWindow& window, const History& history);
-  TileContent spreadContent(const RouterWindow& window, const History& history);
+  TileContent worstContent(Which tile, const RouterWindow& window, const History& history);  // overload or spread
   TileContent entropyContent(const RouterWindow& window, const History& history);
   TileContent deadContent(const RouterWindow& window, const History& history) const;
   std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure);
