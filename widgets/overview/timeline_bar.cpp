@@ -115,10 +115,6 @@ double TimelineTrack::exactX(double step) const {
   return plot.left() + (step - all_.first) / (all_.last - all_.first) * (plot.width() - 1);
 }
 
-int TimelineTrack::xOf(double step) const {
-  return static_cast<int>(std::lround(exactX(step)));
-}
-
 std::int64_t TimelineTrack::stepAt(double x) const {
   const QRect plot = plotRect();
   const double share = std::clamp((x - plot.left()) / std::max(1, plot.width() - 1), 0.0, 1.0);
@@ -141,18 +137,13 @@ QRect TimelineTrack::lane() const {
   return {plot.left(), plot.bottom() + 1 + kLaneGap, plot.width(), kLaneHeight};
 }
 
-bool TimelineTrack::showsAll() const {
-  return selection_->range() == all_;
-}
-
 // Findings at a position, the uppermost first, of these the newest first.
 std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   std::vector<const Finding*> found;
   const QRect bar = lane().adjusted(0, -3, 0, 3);
   if (position.y() < bar.top() || position.y() > bar.bottom()) return found;
   for (const Finding& finding : findings_) {
-    const int left = xOf(static_cast<double>(finding.steps.first)),
-              right = xOf(static_cast<double>(finding.steps.last));
+    const int left = xOf(finding.steps.first), right = xOf(finding.steps.last);
     if (finding.severity == Severity::note || position.x() < left - kReach || position.x() > right + kReach) continue;
     found.push_back(&finding);
   }
@@ -174,8 +165,7 @@ QStringList TimelineTrack::spansAt(QPoint position) const {
 void TimelineTrack::paintLane(QPainter& painter) const {
   const QRect bar = lane();
   const Colors& c = colors(palette());
-  const int left = xOf(static_cast<double>(selection_->range().first)),
-            right = xOf(static_cast<double>(selection_->range().last));
+  const int left = xOf(selection_->range().first), right = xOf(selection_->range().last);
   drawRounded(painter, bar, kLaneHeight / 2, QColor(c.neutral_soft), Qt::transparent);
   drawRounded(painter, QRect(QPoint(left, bar.top()), QPoint(right, bar.bottom())), kLaneHeight / 2,
               QColor(c.plain_bar), Qt::transparent);
@@ -193,8 +183,7 @@ void TimelineTrack::paintFindings(QPainter& painter) const {
   std::ranges::stable_sort(order, {}, [](const Finding* finding) { return rankOf(*finding); });
   const QRect bar = lane();
   for (const Finding* finding : order) {
-    const int left = xOf(static_cast<double>(finding->steps.first)),
-              right = xOf(static_cast<double>(finding->steps.last));
+    const int left = xOf(finding->steps.first), right = xOf(finding->steps.last);
     QColor color = severityColor(finding->severity, dark());
     if (!finding->ongoing) color.setAlpha(kOverAlpha);
     painter.fillRect(QRect(left, bar.top(), std::max(2, right - left + 1), bar.height()), color);
@@ -375,8 +364,7 @@ bool TimelineTrack::event(QEvent* event) {
 
 TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
   if (position.y() < lane().top() - 3) return Drag::cursor;
-  const int left = xOf(static_cast<double>(selection_->range().first)),
-            right = xOf(static_cast<double>(selection_->range().last));
+  const int left = xOf(selection_->range().first), right = xOf(selection_->range().last);
   const int to_left = std::abs(position.x() - left), to_right = std::abs(position.x() - right);
   if (std::min(to_left, to_right) <= 7) return to_left < to_right ? Drag::first : Drag::last;
   return !showsAll() && position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
@@ -435,11 +423,6 @@ void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
 
 void TimelineTrack::mouseDoubleClickEvent(QMouseEvent*) {
   selection_->fitRange();
-}
-
-void TimelineTrack::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  update();
 }
 
 void TimelineTrack::contextMenuEvent(QContextMenuEvent* event) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QToolButton>
+#include <cmath>
 
 #include "core/findings/findings.h"
 #include "core/recording/marks.h"
@@ -18,7 +19,7 @@ class TimelineTrack : public PlotFrame {
   explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
   std::vector<Tick> ticks() const;
   double exactX(double step) const;
-  int xOf(double step) const;
+  int xOf(double step) const { return static_cast<int>(std::lround(exactX(step))); }
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
   // Steps of checkpoints, drawn as ticks with a context menu.
@@ -45,7 +46,6 @@ class TimelineTrack : public PlotFrame {
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void contextMenuEvent(QContextMenuEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
@@ -54,7 +54,7 @@ class TimelineTrack : public PlotFrame {
   void fill();
   Drag grabbedAt(QPoint position) const;
   QRect lane() const;  // the lane under the curve, with the visible range, its handles, and the findings
-  bool showsAll() const;
+  bool showsAll() const { return selection_->range() == all_; }
   std::vector<const Finding*> findingsAt(QPoint position) const;
   void showStart(const Finding& finding);
   void paintLane(QPainter& painter) const;
