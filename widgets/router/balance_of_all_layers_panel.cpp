@@ -6,6 +6,7 @@
 #include "core/frame/router_stats.h"
 #include "widgets/panel/csv.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/router/load_maps.h"
 
 namespace moescope {
 namespace {
@@ -164,11 +165,7 @@ void BalanceOfAllLayersPanel::refillLayers() {
   layers_->setRowAxis(std::move(ticks), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
                      static_cast<int>(layers.size()));
-  const std::int64_t steps = layers_->stepsPerColumn();
-  const QString count = formatCount(static_cast<double>(steps));
-  layers_->setStepNotes(
-      steps > 1 ? QStringList{QString("mean of %1 per column").arg(count), QString("%1 per column").arg(count)}
-                : QStringList());
+  noteColumns(layers_, "mean");
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
@@ -211,8 +208,7 @@ QString BalanceOfAllLayersPanel::status() const {
 }
 
 QString BalanceOfAllLayersPanel::csv() const {
-  if (view_->currentIndex() == over_time && !lines_->notice().isEmpty()) return QStringLiteral("step\n");
-  if (view_->currentIndex() == over_time) return lines_->csv();
+  if (view_->currentIndex() == over_time) return lines_->notice().isEmpty() ? lines_->csv() : QStringLiteral("step\n");
   QString text = view_->currentIndex() == by_layer
                      ? QStringLiteral("step,layer,MaxVio (batch),MaxVio (window)\n")
                      : QStringLiteral("step,layer,utilisation: least,10 %,median,90 %,most (1 = fair)\n");

@@ -87,7 +87,9 @@ void ExpertLoadPanel::buildStack() {
   stack_ = new LayerStackMap(selection_, this);
   stack_->refill = [this] { refillStack(); };
   stack_->fetch = [this](StepRange range, int bins) { return stackCodes(range, bins); };
-  stack_->describe = [this](int row, std::int64_t step) { return describeRow(row, step); };
+  stack_->describe = [this](int row, std::int64_t step) {
+    return loadReadout(*selection_, step, stack_->layerAt(row), stack_->expertAt(row));
+  };
   stack_->figure = [this](int row, std::int64_t step) {
     return FigureTarget{
         .key = "utilisation", .layer = stack_->layerAt(row), .expert = stack_->expertAt(row), .step = step};
@@ -132,16 +134,7 @@ void ExpertLoadPanel::markDirty() {
 }
 
 std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
-  const auto& counts = router.tokens_per_expert;
-  if (sort_->currentIndex() == by_cluster) {
-    const std::vector<int>& order = clusters_.of(*selection_->history(), router.layer);
-    if (std::ssize(order) == columns) return order;
-  }
-  std::vector<int> order(static_cast<std::size_t>(columns));
-  std::iota(order.begin(), order.end(), 0);
-  if (sort_->currentIndex() == by_load)
-    std::ranges::stable_sort(order, std::greater{}, [&](int e) { return e < std::ssize(counts) ? counts[e] : 0; });
-  return order;
+  return orders_.of(*selection_->history(), router.layer, router.tokens_per_expert, columns, sort_->currentIndex());
 }
 
 QString ExpertLoadPanel::status() const {
@@ -160,21 +153,13 @@ const RouterWindow& ExpertLoadPanel::window() const {
 }
 
 bool ExpertLoadPanel::hasLoads() {
-  const History* history = selection_->history();
-  QString notice;
   frame_.reset();
-  if (!history) {
-    notice = noRunNotice();
-  } else if (history->steps().empty()) {
-    notice = noDataYetNotice(*selection_);
-  } else {
-    frame_ = selection_->frame();
-    if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())
-      notice = notInLogNotice(history->info(), "tokens per expert");
-  }
-  matrix_->setNotice(notice);
-  stack_->setNotice(notice);
-  return notice.isEmpty();
+  if (!hasSteps(matrix_)) return hasSteps(stack_);  // without steps, both say so
+  frame_ = selection_->frame();
+  const bool any = frame_ && !frame_->routers.empty() && !frame_->routers[0].tokens_per_expert.empty();
+  const QString notice = any ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert");
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setNotice(notice);
+  return any;
 }
 
 std::vector<int> ExpertLoadPanel::shownLayers() {
@@ -219,8 +204,8 @@ void ExpertLoadPanel::refillStack() {
   std::vector<int> layers = shownLayers();
   std::vector<std::vector<int>> orders;
   for (const int layer : layers) {
-    const auto router = std::ranges::find(frame_->routers, layer, &RouterFrame::layer);
-    const bool by_number = sort_->currentIndex() == by_id || router == frame_->routers.end();
+    const RouterFrame* router = find_router(frame_.get(), layer);
+    const bool by_number = sort_->currentIndex() == ExpertOrders::by_id || !router;
     orders.push_back(by_number ? std::vector<int>{} : orderOf(*router, experts));
   }
   QString source = QStringLiteral("%1:%2:%3")
@@ -233,13 +218,7 @@ void ExpertLoadPanel::refillStack() {
   stack_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   stack_->setSource(source, stack_->rowCount());
   stack_->setHeld(history.count() < history.steps().size());  // for logs with a load on some steps only
-  const std::int64_t steps = stack_->stepsPerColumn();
-  const QString per = formatCount(static_cast<double>(steps));
-  const bool mean = summary_->currentIndex() == 0;
-  stack_->setStepNotes(
-      steps > 1 ? QStringList{(mean ? QString("mean of %1 per column") : QString("extreme of %1 per column")).arg(per),
-                              QString("%1 per column").arg(per)}
-                : QStringList());
+  noteColumns(stack_, summary_->currentText());
   const int expert = selection_->expert();
   stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
 }
@@ -269,9 +248,10 @@ void ExpertLoadPanel::refillMatrix() {
       {0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
   matrix_->setRowAxis(std::move(row_ticks), "layer");
   matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
-                         sort_->currentIndex() == by_load      ? QString("rank by load, most loaded first")
-                         : sort_->currentIndex() == by_cluster ? QString("experts, chosen together side by side")
-                                                               : QString("expert"));
+                         sort_->currentIndex() == ExpertOrders::by_load ? QString("rank by load, most loaded first")
+                         : sort_->currentIndex() == ExpertOrders::by_cluster
+                             ? QString("experts, chosen together side by side")
+                             : QString("expert"));
   markCurrent();
 }
 
@@ -330,22 +310,6 @@ QStringList ExpertLoadPanel::describe(int row, int column) const {
   if (expert < std::ssize(router.gate_mass))
     lines << QString("gate mass %1").arg(formatPercent(router.gate_mass[expert]));
   return lines;
-}
-
-QStringList ExpertLoadPanel::describeRow(int row, std::int64_t step) const {
-  const int layer = stack_->layerAt(row), expert = stack_->expertAt(row);
-  const auto frame = layer < 0 ? nullptr : selection_->history()->frame_at(step);
-  if (!frame) return {};
-  const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
-  if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
-  const auto at = static_cast<std::size_t>(expert);
-  return {
-      QString("%1 %2, layer %3, expert %4")
-          .arg(selection_->stepWord(), formatCount(static_cast<double>(frame->step)))
-          .arg(layer)
-          .arg(expert),
-      QString("%1 tokens, utilisation %2")
-          .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
 }
 
 Panel::Answer ExpertLoadPanel::answer() const {

@@ -10,8 +10,8 @@
 #include "widgets/panel/panel.h"
 #include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
-#include "widgets/router/cluster_orders.h"
 #include "widgets/router/layer_stack_map.h"
+#include "widgets/router/load_maps.h"
 #include "widgets/router/load_scale_button.h"
 
 namespace moescope {
@@ -33,7 +33,6 @@ class ExpertLoadPanel : public Panel {
   Answer answer() const override;
 
  private:
-  enum Sort { by_id, by_load, by_cluster };
   View view() const { return views_->currentIndex() == over_time ? over_time : at_a_step; }
   void buildMatrix();
   void buildStack();
@@ -46,7 +45,6 @@ class ExpertLoadPanel : public Panel {
   void paintNumbers(QPainter& painter) const;
   void paintMaxVio(QPainter& painter) const;
   QStringList describe(int row, int column) const;
-  QStringList describeRow(int row, std::int64_t step) const;
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
   std::vector<int> shownLayers();  // layers that fit: the selected one and the most uneven
   Answer answerOverTime() const;
@@ -63,7 +61,7 @@ class ExpertLoadPanel : public Panel {
   QComboBox *sort_, *summary_;
   LoadScaleButton* scale_;
   std::shared_ptr<const TelemetryFrame> frame_;
-  ClusterOrders clusters_;
+  ExpertOrders orders_;
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
   // The layers of the stack, kept while these members are equal: they would jump otherwise.
   struct Shown {

@@ -13,7 +13,6 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
-#include "widgets/router/expert_load_panel.h"
 
 namespace moescope {
 namespace {
@@ -154,7 +153,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, plot_, [this] {
-    if (sort_->currentIndex() == 1) plot_->markDirty();
+    if (sort_->currentIndex() == ExpertOrders::by_load) plot_->markDirty();
   });
   addControl(new LayerCombo(selection, this));
   addControl(sort_);
@@ -238,25 +237,6 @@ Panel::Answer LoadOverTimePanel::answer() const {
   return {question, {first + QStringLiteral(", ") + none, first, none}};
 }
 
-// Order of the experts; empty: by id.
-std::vector<int> LoadOverTimePanel::order() {
-  const History& history = *selection_->history();
-  if (sort_->currentIndex() == by_cluster) {
-    const std::vector<int>& order = clusters_.of(history, selection_->layer());
-    return std::ssize(order) == history.info().n_experts ? order : std::vector<int>{};
-  }
-  const auto frame = selection_->frame();
-  if (sort_->currentIndex() == 0 || !frame) return {};
-  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-  if (router == frame->routers.end()) return {};
-  const auto& counts = router->tokens_per_expert;
-  if (std::ssize(counts) != history.info().n_experts) return {};
-  std::vector<int> order(counts.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
-  return order;
-}
-
 QString LoadOverTimePanel::status() const {
   return timeStatus(selection_->step(), true);
 }
@@ -269,11 +249,13 @@ void LoadOverTimePanel::refill() {
     return plot_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
   plot_->setNotice({});
   plot_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
-  plot_->setRowOrder(order());
+  const RouterFrame* now = router();
+  const std::span<const std::uint32_t> loads = now ? now->tokens_per_expert : std::span<const std::uint32_t>();
+  plot_->setRowOrder(orders_.of(*history, selection_->layer(), loads, experts, sort_->currentIndex()));
   plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)),
-                    sort_->currentIndex() == by_load      ? QString("experts, most loaded first")
-                    : sort_->currentIndex() == by_cluster ? QString("experts by cluster")
-                                                          : QString("expert"),
+                    sort_->currentIndex() == ExpertOrders::by_load      ? QString("experts, most loaded first")
+                    : sort_->currentIndex() == ExpertOrders::by_cluster ? QString("experts by cluster")
+                                                                        : QString("expert"),
                     false);
   plot_->setSource(QStringLiteral("%1:%2:%3:%4")
                        .arg(reinterpret_cast<quintptr>(history))
@@ -281,28 +263,14 @@ void LoadOverTimePanel::refill() {
                        .arg(summary_->currentIndex())
                        .arg(static_cast<int>(scale_->scale())),
                    experts);
-  const std::int64_t steps = plot_->stepsPerColumn();
-  const QString note =
-      summary() == Summary::mean ? QString("mean of %1 per column") : QString("extreme of %1 per column");
-  const QString count = formatCount(static_cast<double>(steps));
-  plot_->setStepNotes(steps > 1 ? QStringList{note.arg(count), QString("%1 per column").arg(count)} : QStringList());
+  noteColumns(plot_, summary_->currentText());
   plot_->setCurrentRow(selection_->expert(),
                        selection_->expert() < 0 ? QString() : QString::number(selection_->expert()));
 }
 
 QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
-  const auto frame = selection_->history()->frame_at(step);
-  if (!frame) return {};
-  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-  if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
-  QStringList lines{QString("%1 %2, layer %3, expert %4")
-                        .arg(selection_->stepWord(), formatCount(frame->step))
-                        .arg(router->layer)
-                        .arg(expert),
-                    QString("%1 tokens, utilisation %2")
-                        .arg(formatCount(router->tokens_per_expert[expert]),
-                             formatValue(utilisation(router->tokens_per_expert, expert), 3))};
-  if (const QString column = columnText(expert, step); !column.isEmpty()) lines << column;
+  QStringList lines = loadReadout(*selection_, step, selection_->layer(), expert);
+  if (const QString column = columnText(expert, step); !lines.isEmpty() && !column.isEmpty()) lines << column;
   return lines;
 }
 
@@ -313,12 +281,10 @@ QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
   const StepRange column{first, first + steps - 1};
   const auto value = [&](Summary summary) {
     const auto row = selection_->history()->utilisation(selection_->layer(), column, 1, summary);
-    return static_cast<std::size_t>(expert) < row.size() ? row[static_cast<std::size_t>(expert)] : kNoValue;
+    return formatValue(expert < std::ssize(row) ? row[expert] : kNoValue, 3);
   };
   return QString("its column, steps %1 to %2: mean %3, extreme %4")
-      .arg(formatCount(static_cast<double>(column.first)), formatCount(static_cast<double>(column.last)),
-           formatValue(static_cast<double>(value(Summary::mean)), 3),
-           formatValue(static_cast<double>(value(Summary::farthest)), 3));
+      .arg(formatCount(column.first), formatCount(column.last), value(Summary::mean), value(Summary::farthest));
 }
 
 QString LoadOverTimePanel::csv() const {

@@ -7,7 +7,7 @@
 #include "widgets/panel/panel.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/plots/time_heat_map.h"
-#include "widgets/router/cluster_orders.h"
+#include "widgets/router/load_maps.h"
 #include "widgets/router/load_scale_button.h"
 
 namespace moescope {
@@ -60,7 +60,6 @@ class LoadOverTimePanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  enum Sort { by_id, by_load, by_cluster };
   void addViews();
   void refill();
   void refillFullest();
@@ -70,12 +69,11 @@ class LoadOverTimePanel : public Panel {
 
   // Summary of the steps that share a pixel.
   Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
-  std::vector<int> order();
 
   TimeHeatMap* plot_;
   FullestExperts* fullest_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;
-  ClusterOrders clusters_;
+  ExpertOrders orders_;
   QComboBox *summary_, *sort_;
   LoadScaleButton* scale_;
 };

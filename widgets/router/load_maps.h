@@ -1,0 +1,34 @@
+// What the maps of the experts' load share: the order of the experts, readouts, and notes on columns.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "widgets/plots/time_heat_map.h"
+
+namespace moescope {
+
+class ExpertOrders {
+ public:
+  enum Order { by_id, by_load, by_cluster };
+
+  // The experts of a layer by id, from the most to the least loaded, or by co-activation; by id if the run has no
+  // co-activation counts of the layer yet. These are the run's newest, so that rows do not move while the user scrubs
+  // through the past.
+  std::vector<int> of(const History& history, int layer, std::span<const std::uint32_t> loads, int experts, int order);
+
+ private:
+  const std::vector<int>& clusters(const History& history, int layer);  // computed once for each newest frame
+
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::map<int, std::vector<int>> orders_;
+};
+
+QString expertAtStep(const Selection& selection, std::int64_t step, int layer, int expert);
+QStringList loadReadout(const Selection& selection, std::int64_t step, int layer,
+                        int expert);                         // empty: no load is kept
+void noteColumns(TimeHeatMap* map, const QString& summary);  // "mean of 12 per column"
+
+}  // namespace moescope
