@@ -7,6 +7,7 @@
 #include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/router/load_maps.h"
 
 namespace moescope {
 namespace {
@@ -76,37 +77,36 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
 
 Panel::Answer ExpertBiasOverTimePanel::answer() const {
   if (!whyNothing().isEmpty()) return {};
-  const std::vector<float>& bias = *biasNow();
+  const std::vector<float> bias = biasNow();
   const auto [least, most] = std::ranges::minmax_element(bias);
-  const auto text = [](float b) {
-    return (b > 0 ? QStringLiteral("+") : QString()) + formatValue(static_cast<double>(b), 3);
-  };
-  if (*least == *most)
-    return {"Which expert does the bias favour?", {QString("None: all biases are %1").arg(text(*most)), "nobody"}};
+  const auto text = [](float b) { return (b > 0 ? "+" : "") + formatValue(b, 3); };
+  const QString question = "Which expert does the bias favour?";
+  if (*least == *most) return {question, {QString("None: all biases are %1").arg(text(*most)), "nobody"}};
   const QString favoured = QString("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
   return {
-      "Which expert does the bias favour?",
+      question,
       {QString("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
 }
 
-const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
+std::vector<float> ExpertBiasOverTimePanel::biasNow() const {
   const History* history = selection_->history();
   const StepRange until{history->steps().first, selection_->step()};
-  now_ = until.empty() ? std::vector<float>() : history->expert_bias(selection_->layer(), until, 1);
-  return now_.empty() || std::isnan(now_.front()) ? nullptr : &now_;
+  if (until.empty()) return {};
+  const std::vector<float> now = history->expert_bias(selection_->layer(), until, 1);
+  return now.empty() || std::isnan(now.front()) ? std::vector<float>() : now;
 }
 
 QString ExpertBiasOverTimePanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
-  return biasNow() ? QString() : notInLogNotice(history->info(), "expert bias");
+  return biasNow().empty() ? notInLogNotice(history->info(), "expert bias") : QString();
 }
 
 void ExpertBiasOverTimePanel::refillMap() {
   map_->setNotice(whyNothing());
   if (!map_->notice().isEmpty()) return;
-  const std::vector<float>& bias = *biasNow();
+  const std::vector<float> bias = biasNow();
   const QString of =
       QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(selection_->history())).arg(selection_->layer());
   if (std::exchange(drawn_, of) != of) largest_drawn_ = 0;
@@ -182,15 +182,11 @@ QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) con
   const auto frame = selection_->history()->frame_at(step);
   const RouterFrame* router = find_router(frame.get(), selection_->layer());
   if (!router || expert >= std::ssize(router->expert_bias)) return {};
-  const auto e = static_cast<std::size_t>(expert);
   QStringList lines{
-      QString("%1 %2, layer %3, expert %4")
-          .arg(selection_->stepWord(), formatCount(static_cast<double>(frame->step)))
-          .arg(router->layer)
-          .arg(expert),
-      QString("bias %1").arg(formatValue(router->expert_bias[e])) + biasUnit(*selection_->history(), step)};
-  if (e < router->tokens_per_expert.size())
-    lines << QString("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, e), 3));
+      expertAtStep(*selection_, frame->step, router->layer, expert),
+      QString("bias %1").arg(formatValue(router->expert_bias[expert])) + biasUnit(*selection_->history(), step)};
+  if (expert < std::ssize(router->tokens_per_expert))
+    lines << QString("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, expert), 3));
   return lines;
 }
 

@@ -23,8 +23,7 @@ class ExpertBiasOverTimePanel : public Panel {
   Answer answer() const override;
 
  private:
-  const std::vector<float>* biasNow()
-      const;  // biases of the layer at the cursor, or the last known ones; nullptr: none
+  std::vector<float> biasNow() const;  // biases of the layer at the cursor, or the last known ones; empty: none
   QString whyNothing() const;
   void refillMap();
   QString sourceKey() const;
@@ -49,7 +48,6 @@ class ExpertBiasOverTimePanel : public Panel {
     std::vector<float> bias;
   };
   mutable Image image_;
-  mutable std::vector<float> now_;
 };
 
 }  // namespace moescope

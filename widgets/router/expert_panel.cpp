@@ -13,6 +13,7 @@
 #include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -122,10 +123,7 @@ void ExpertPanel::showWhatThereIs() {
   if (!isVisible()) return;
   const History* history = selection_->history();
   const bool any = history && !history->steps().empty() && selection_->expert() >= 0;
-  for (const Tile& each : tiles_) {
-    const QString text = any ? each.text() : QString();
-    each.tile->setVisible(!text.isEmpty());
-  }
+  for (const Tile& each : tiles_) each.tile->setVisible(any && !each.text().isEmpty());
   const RouterFrame* at = any ? router() : nullptr;
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
@@ -159,12 +157,12 @@ void ExpertPanel::addTiles() {
       {"Score mass", [this] { return figure(last_score_, true); }, &last_score_},
       {"Rank, node", [this] { return rankText(); }},
       {"Weights", [this] { return weightsText(); }},
-      {"Loss without it, nats", [this] { return costText(); }},
-      {"Saliency", [this] { return saliencyText(); }},
+      {"Loss without it, nats", [this] { return cost() ? lossChangeText(cost()->loss_change) : QString(); }},
+      {"Saliency", [this] { return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString(); }},
       {"Most similar expert", [this] { return mostSimilarText(); }},
   };
-  for (int i = 0; i < static_cast<int>(figures.size()); ++i) {
-    const Figure& of = figures[static_cast<std::size_t>(i)];
+  for (const Figure& of : figures) {
+    const auto i = static_cast<int>(tiles_.size());
     auto* tile = new ValueTile(selection_, of.name, of.text, body);
     if (of.array) tile->setPlace([this, array = of.array] { return stepOf(*array); });
     tile->setFocusPolicy(Qt::NoFocus);
@@ -240,10 +238,9 @@ const LastArray::Found* ExpertPanel::arrayAt(LastArray& array) const {
 
 QString ExpertPanel::figure(LastArray& array, bool share) const {
   const LastArray::Found* found = arrayAt(array);
-  if (!found) return {};
-  const auto e = static_cast<std::size_t>(selection_->expert());
-  if (e >= found->values.size()) return {};
-  return share ? formatPercent(found->values[e]) : formatValue(found->values[e], 3);
+  if (!found || selection_->expert() >= std::ssize(found->values)) return {};
+  const float value = found->values[selection_->expert()];
+  return share ? formatPercent(value) : formatValue(value, 3);
 }
 
 QStringList ExpertPanel::stepOf(LastArray& array) const {
@@ -252,31 +249,33 @@ QStringList ExpertPanel::stepOf(LastArray& array) const {
   return {QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(found->step)))};
 }
 
-QString ExpertPanel::loadText() const {
+const std::vector<std::uint32_t>* ExpertPanel::counts() const {
   const RouterFrame* at = router();
-  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
-  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
-  return QString("%1 \u00d7 fair share").arg(formatValue(utilisation(at->tokens_per_expert, e), 3));
+  const int expert = selection_->expert();
+  return at && expert >= 0 && expert < std::ssize(at->tokens_per_expert) ? &at->tokens_per_expert : nullptr;
+}
+
+QString ExpertPanel::loadText() const {
+  const auto* counts = this->counts();
+  if (!counts) return {};
+  return QString("%1 \u00d7 fair share").arg(formatValue(utilisation(*counts, selection_->expert()), 3));
 }
 
 // Tokens of the step for this expert; each token chooses an expert at most once.
 QString ExpertPanel::tokensText() const {
-  const RouterFrame* at = router();
-  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
-  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
-  const auto& counts = at->tokens_per_expert;
-  const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+  const auto* counts = this->counts();
+  if (!counts) return {};
+  const double all = std::accumulate(counts->begin(), counts->end(), 0.0);
   const int top_k = std::max(1, selection_->history()->info().top_k);
-  return QString("%1 of %2").arg(formatCount(counts[e]), formatCount(all / top_k));
+  return QString("%1 of %2").arg(formatCount((*counts)[selection_->expert()]), formatCount(all / top_k));
 }
 
 QString ExpertPanel::placeText() const {
-  const RouterFrame* at = router();
-  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
-  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
-  const auto& counts = at->tokens_per_expert;
-  const auto fuller = std::ranges::count_if(counts, [&](std::uint32_t n) { return n > counts[e]; });
-  return QString("%1 of %2").arg(fuller + 1).arg(counts.size());
+  const auto* counts = this->counts();
+  if (!counts) return {};
+  const std::uint32_t own = (*counts)[selection_->expert()];
+  const auto fuller = std::ranges::count_if(*counts, [own](std::uint32_t n) { return n > own; });
+  return QString("%1 of %2").arg(fuller + 1).arg(counts->size());
 }
 
 // The virtual rank of the expert; experts lie on ranks in order, E / R on each, as volumes are counted.
@@ -331,14 +330,6 @@ void ExpertPanel::refillCosts() {
   };
   costs_->setAtLeastShown(0, 0);
   costs_->setSeries({LineSeries{.history = active, .label = "loss without it", .color = 2, .fetch = fetch}});
-}
-
-QString ExpertPanel::costText() const {
-  return cost() ? lossChangeText(cost()->loss_change) : QString();
-}
-
-QString ExpertPanel::saliencyText() const {
-  return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString();
 }
 
 void ExpertPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
@@ -454,9 +445,8 @@ QString ExpertPanel::csv() const {
     const std::size_t at = i * experts + static_cast<std::size_t>(expert);
     const bool has_bias = static_cast<std::size_t>(expert) < experts && !std::isnan(bias[at]);
     if (load[i].finite == 0 && !has_bias) continue;
-    text += QStringLiteral("%1,%2,%3,").arg(steps[i]).arg(layer).arg(expert) +
-            (load[i].finite > 0 ? QString::number(load[i].mean(), 'g', 7) : QString()) + QLatin1Char(',') +
-            (has_bias ? QString::number(bias[at], 'g', 7) : QString()) + QLatin1Char('\n');
+    text += csvRow(steps[i], layer, expert, load[i].finite > 0 ? digits(load[i].mean(), 7) : QString(),
+                   has_bias ? digits(bias[at], 7) : QString());
   }
   return text;
 }

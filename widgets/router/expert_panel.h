@@ -63,14 +63,13 @@ class ExpertPanel : public Panel {
   const LastArray::Found* arrayAt(LastArray& array) const;  // nullptr: no expert is chosen, or there is no step
   QString figure(LastArray& array, bool share) const;
   QStringList stepOf(LastArray& array) const;
+  const std::vector<std::uint32_t>* counts() const;  // tokens of the layer's experts; nullptr: as above, or not known
   QString loadText() const;
   QString tokensText() const;
   QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
   const ExpertCost* cost() const;  // of the chosen expert at the cursor; nullptr: not measured
-  QString costText() const;
-  QString saliencyText() const;
   QString mostSimilarText() const;
 
   QSpinBox* expert_;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -43,8 +44,8 @@ Panel::Answer GateMassAgainstLoadPanel::answer() const {
   double gap = -1, load = 0;
   for (std::size_t e = 0; e < now->tokens_per_expert.size(); ++e) {
     const double share = now->tokens_per_expert[e] / std::max(1.0, total);
-    if (std::abs(share - double(mass(*now)[e])) <= gap) continue;
-    gap = std::abs(share - double(mass(*now)[e]));
+    if (std::abs(share - mass(*now)[e]) <= gap) continue;
+    gap = std::abs(share - mass(*now)[e]);
     farthest = e;
     load = share;
   }
@@ -129,16 +130,11 @@ QString GateMassAgainstLoadPanel::csv() const {
   if (!frame) return text;
   for (const RouterFrame& router : frame->routers) {
     const auto number = [](const std::vector<float>& values, std::size_t e) {
-      return e < values.size() ? QString::number(values[e], 'g', 7) : QString();
+      return e < values.size() ? digits(values[e], 7) : QString();
     };
     for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
-      text += QStringLiteral("%1,%2,%3,%4,")
-                  .arg(frame->step)
-                  .arg(router.layer)
-                  .arg(e)
-                  .arg(utilisation(router.tokens_per_expert, e), 0, 'g', 7) +
-              number(router.gate_mass, e) + QLatin1Char(',') + number(router.score_mass, e) + QLatin1Char(',') +
-              number(router.expert_bias, e) + QLatin1Char('\n');
+      text += csvRow(frame->step, router.layer, e, digits(utilisation(router.tokens_per_expert, e), 7),
+                     number(router.gate_mass, e), number(router.score_mass, e), number(router.expert_bias, e));
   }
   return text;
 }

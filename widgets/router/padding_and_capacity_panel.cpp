@@ -6,6 +6,7 @@
 
 #include "core/frame/router_stats.h"
 #include "widgets/look/layouts.h"
+#include "widgets/panel/csv.h"
 
 namespace moescope {
 namespace {
@@ -133,11 +134,10 @@ void PaddingAndCapacityPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!hasSteps(plot_)) return;
-  frame_ = selection_->frame();
-  if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty()) {
-    frame_.reset();
+  const auto frame = selection_->frame();
+  if (!frame || frame->routers.empty() || frame->routers[0].tokens_per_expert.empty())
     return plot_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
-  }
+  frame_ = frame;
   plot_->setNotice({});
   shown_ >= kDrops ? drawAgainstCapacity() : drawPadding();
 }
@@ -221,7 +221,7 @@ QString PaddingAndCapacityPanel::valueText(int figure) const {
 }
 
 Panel::Answer PaddingAndCapacityPanel::answer() const {
-  const auto frame = selection_->history() ? selection_->frame() : nullptr;
+  const auto frame = selection_->frame();
   if (!frame || frame->routers.empty() || frame->routers[0].tokens_per_expert.empty()) return {};
   const QString share = valueText(shown_);
   if (shown_ < kDrops) {
@@ -252,10 +252,8 @@ QString PaddingAndCapacityPanel::csv() const {
   for (const RouterFrame& router : frame->routers) {
     text += QStringLiteral("%1,%2").arg(frame->step).arg(router.layer);
     for (int i = 0; i < kDrops; ++i) text += QStringLiteral(",%1").arg(figureOf(router, i), 0, 'g', 7);
-    text += QStringLiteral(",%1,%2,%3\n")
-                .arg(capacityFactor())
-                .arg(figureOf(router, kDrops), 0, 'g', 7)
-                .arg(filler_fraction(router.tokens_per_expert, capacityFactor()), 0, 'g', 7);
+    text += QLatin1Char(',') +
+            csvRow(capacityFactor(), digits(figureOf(router, kDrops), 7), digits(figureOf(router, kFiller), 7));
   }
   return text;
 }
