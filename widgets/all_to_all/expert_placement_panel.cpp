@@ -31,6 +31,19 @@ QStringList placementNames() {
   return {"in order", "random", "balanced", "by hand"};
 }
 
+// Ranks of the expert's replicas.
+std::span<const std::int32_t> ranksOf(const Placement& placement, int expert) {
+  const int first = placement.first_replica[expert];
+  return std::span(placement.replica_rank).subspan(first, placement.first_replica[expert + 1] - first);
+}
+
+// [E]: a rank of each expert, of several replicas the first.
+std::vector<std::int32_t> firstRanks(const Placement& placement) {
+  std::vector<std::int32_t> ranks;
+  for (int e = 0; e < placement.n_experts(); ++e) ranks.push_back(ranksOf(placement, e).front());
+  return ranks;
+}
+
 double overload(const Placement& placement, std::span<const std::uint64_t> load) {
   const std::vector<double> loads = rank_loads(placement, load);
   const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
@@ -51,13 +64,11 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
   blocks_.clear();
   rank_load_.assign(static_cast<std::size_t>(placement.ranks), 0);
   for (int e = 0; e < placement.n_experts(); ++e) {
-    const int first = placement.first_replica[static_cast<std::size_t>(e)];
-    const int replicas = placement.first_replica[static_cast<std::size_t>(e) + 1] - first;
-    const double share = static_cast<double>(load_[static_cast<std::size_t>(e)]) / std::max(1, replicas);
-    for (int r = 0; r < replicas; ++r) {
-      const int rank = placement.replica_rank[static_cast<std::size_t>(first + r)];
-      double& height = rank_load_[static_cast<std::size_t>(rank)];
-      blocks_.push_back({e, r, rank, height, height + share});
+    const auto ranks = ranksOf(placement, e);
+    const double share = static_cast<double>(load_[e]) / std::max<std::size_t>(1, ranks.size());
+    for (const int rank : ranks) {
+      double& height = rank_load_[rank];
+      blocks_.push_back({e, rank, height, height + share});
       height += share;
     }
   }
@@ -111,11 +122,8 @@ void PlacementStrip::paintData(QPainter& painter) {
     const Colors& c = colors(palette());
     QColor color(block.rank == fullest_ ? c.strong_bar : c.plain_bar);
     if (block.expert % 2) color = dark() ? color.darker(120) : color.lighter(112);
-    const bool replicated = placement_.first_replica[static_cast<std::size_t>(block.expert) + 1] -
-                                placement_.first_replica[static_cast<std::size_t>(block.expert)] >
-                            1;
     painter.fillRect(rect, color);
-    if (replicated) painter.fillRect(rect, QBrush(edge, Qt::BDiagPattern));
+    if (ranksOf(placement_, block.expert).size() > 1) painter.fillRect(rect, QBrush(edge, Qt::BDiagPattern));
     painter.setPen(QPen(edge, 1));
     painter.drawRect(rect);
     if (rect.height() < fontMetrics().height() || rect.width() < fontMetrics().horizontalAdvance("000")) continue;
@@ -168,8 +176,7 @@ int PlacementStrip::rankAt(QPoint position) const {
 
 QStringList PlacementStrip::describe(const Block& block) const {
   const double load = rank_load_[static_cast<std::size_t>(block.rank)];
-  const int replicas = placement_.first_replica[static_cast<std::size_t>(block.expert) + 1] -
-                       placement_.first_replica[static_cast<std::size_t>(block.expert)];
+  const std::size_t replicas = ranksOf(placement_, block.expert).size();
   QStringList lines{QString("expert %1 on rank %2: %3 copies")
                         .arg(block.expert)
                         .arg(block.rank)
@@ -230,8 +237,8 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
                          "Your own placement: drag experts from rank to rank in the picture"};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);
-    buttons_[i]->setText(names[static_cast<int>(i)]);
-    buttons_[i]->setToolTip(tips[static_cast<int>(i)]);
+    buttons_[i]->setText(names[i]);
+    buttons_[i]->setToolTip(tips[i]);
     buttons_[i]->setCheckable(true);
     buttons_[i]->setProperty(kSwitchProperty, true);
     buttons_[i]->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
@@ -356,7 +363,7 @@ std::optional<PlacementSite> ExpertPlacementPanel::site() const {
 
 void ExpertPlacementPanel::refill() {
   const History* history = selection_->history();
-  frame_ = history ? selection_->frame() : nullptr;
+  frame_ = selection_->frame();
   strip_->setChosen(selection_->expert());
   const auto of = load();
   const auto where = site();
@@ -378,9 +385,8 @@ void ExpertPlacementPanel::refill() {
         mine ? now : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
     const double each = overloads_[i] = overload(placed(tried, frame_->step, of), of);
     buttons_[i]->setChecked(mine);
-    buttons_[i]->setText(kind == Kind::by_hand && !mine
-                             ? names[static_cast<int>(i)]
-                             : QString("%1: %2").arg(names[static_cast<int>(i)]).arg(each, 0, 'f', 2));
+    buttons_[i]->setText(kind == Kind::by_hand && !mine ? names[i]
+                                                        : QString("%1: %2").arg(names[i]).arg(each, 0, 'f', 2));
   }
   note_->setText(costOfReplicas(now, of));
   note_->setVisible(!note_->text().isEmpty());
@@ -388,18 +394,11 @@ void ExpertPlacementPanel::refill() {
 }
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
-  if (kind == Kind::by_hand &&
-      choice().kind != Kind::by_hand) {  // starts from the shown placement, which can be dragged further
-    const Placement seen = strip_->placement();
-    PlacementChoice by_hand{Kind::by_hand, {}};
-    for (int e = 0; e < seen.n_experts(); ++e)
-      by_hand.by_hand[selection_->layer()].push_back(
-          seen.replica_rank[static_cast<std::size_t>(seen.first_replica[static_cast<std::size_t>(e)])]);
-    emit placementRequested(QString::fromStdString(placement_choice_text(by_hand)));
-  } else if (kind != Kind::by_hand) {
-    const int every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
-    emit placementRequested(QString::fromStdString(placement_choice_text({kind, {}, every})));
-  }
+  PlacementChoice next{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
+  // By hand starts from the shown placement, which can be dragged further.
+  if (kind == Kind::by_hand) next.by_hand[selection_->layer()] = firstRanks(strip_->placement());
+  if (kind != Kind::by_hand || choice().kind != Kind::by_hand)
+    emit placementRequested(QString::fromStdString(placement_choice_text(next)));
   strip_->markDirty();
 }
 
@@ -407,12 +406,8 @@ void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
 void ExpertPlacementPanel::move(int expert, int to_rank) {
   PlacementChoice next = choice();
   if (next.kind != Kind::by_hand) next = {Kind::by_hand, {}};
-  const Placement seen = strip_->placement();
-  std::vector<std::int32_t>& ranks = next.by_hand[selection_->layer()];
-  ranks.clear();
-  for (int e = 0; e < seen.n_experts(); ++e)
-    ranks.push_back(seen.replica_rank[static_cast<std::size_t>(seen.first_replica[static_cast<std::size_t>(e)])]);
-  ranks[static_cast<std::size_t>(expert)] = to_rank;
+  std::vector<std::int32_t>& ranks = next.by_hand[selection_->layer()] = firstRanks(strip_->placement());
+  ranks[expert] = to_rank;
   emit placementRequested(QString::fromStdString(placement_choice_text(next)));
 }
 
@@ -420,7 +415,7 @@ QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
   const QString tried = live_ ? QString("copies are counted with it from the next step on")
                               : QString("only the load follows it, the copies do not");
-  return tried_out_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + tried : timeStatus(frame_->step, true);
+  return timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
 }
 
 Panel::Answer ExpertPlacementPanel::answer() const {
@@ -445,11 +440,9 @@ QString ExpertPlacementPanel::csv() const {
   const Placement& seen = strip_->placement();
   const auto of = load();
   for (int e = 0; e < seen.n_experts() && e < static_cast<int>(of.size()); ++e) {
-    const int first = seen.first_replica[static_cast<std::size_t>(e)];
-    const int replicas = seen.first_replica[static_cast<std::size_t>(e) + 1] - first;
-    for (int r = 0; r < replicas; ++r)
-      text += csvRow(selection_->layer(), e, r, seen.replica_rank[static_cast<std::size_t>(first + r)],
-                     digits(static_cast<double>(of[static_cast<std::size_t>(e)]) / replicas, 10));
+    const auto ranks = ranksOf(seen, e);
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      text += csvRow(selection_->layer(), e, r, ranks[r], digits(static_cast<double>(of[e]) / ranks.size(), 10));
   }
   return text;
 }

@@ -47,7 +47,7 @@ class PlacementStrip : public PlotFrame {
 
  private:
   struct Block {
-    int expert, replica, rank;
+    int expert, rank;
     double from, to;  // tokens, from the bottom of the column
   };
   Axis axis() const { return axisUp(0, top_); }
