@@ -406,9 +406,9 @@ QString AllToAllPanel::csv() const {
     for (int d = 0; d < volume->ranks; ++d) {
       const auto place = static_cast<std::size_t>(s) * volume->ranks + d;
       const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
-      text += QStringLiteral("%1,%2,%3,%4,").arg(shown->step).arg(selection_->layer()).arg(s).arg(d) +
-              csvRow(QString::number(standard, 'f', 0), QString::number(standard * bytesPerCopy(), 'f', 0),
-                     QString::number(distinct, 'f', 0), QString::number(distinct * bytesPerCopy(), 'f', 0));
+      text += csvRow(shown->step, selection_->layer(), s, d, QString::number(standard, 'f', 0),
+                     QString::number(standard * bytesPerCopy(), 'f', 0), QString::number(distinct, 'f', 0),
+                     QString::number(distinct * bytesPerCopy(), 'f', 0));
     }
   return text;
 }

@@ -46,15 +46,10 @@ void BytesOnTheWirePanel::renew() {
   if (!isVisible()) return;
   const History* history = selection_->history();
   rows_.clear();
-  const auto frame = history ? selection_->frame() : nullptr;
+  const auto frame = selection_->frame();
   const bool spread = frame && fillRows(*frame);
   table_->setVisible(spread);
-  if (!history)
-    plot_->setNotice(noRunNotice());
-  else if (!frame)
-    plot_->setNotice(noDataYetNotice(*selection_));
-  else
-    plot_->setNotice(spread ? QString() : noRanks());
+  plot_->setNotice(!history ? noRunNotice() : !frame ? noDataYetNotice(*selection_) : spread ? QString() : noRanks());
   if (spread) {
     fillTable();
     fillPlot(*history);

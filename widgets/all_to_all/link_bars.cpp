@@ -35,9 +35,8 @@ std::vector<BandBars::LegendEntry> linkLegend() {
 }
 
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure) {
-  return {name,         {{network, kLinkNetworkColor, Fill::solid}, {nvlink, kLinkNvlinkColor, Fill::solid}},
-          std::nan(""), std::nan(""),
-          figure,       false};
+  const std::vector<BandBars::Part> parts{{network, kLinkNetworkColor}, {nvlink, kLinkNvlinkColor}};
+  return {name, parts, std::nan(""), std::nan(""), figure};
 }
 
 }  // namespace moescope
