@@ -61,8 +61,11 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   addBody(table_);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
+  pause_.setSingleShot(true);
+  pause_.setInterval(kLeastPauseMs);
+  connect(&pause_, &QTimer::timeout, this, [this] { renew(); });
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
-    since_.invalidate();
+    pause_.stop();
     renew();
   });
 }
@@ -100,14 +103,7 @@ void ThisImbalancePanel::renew() {
   if (now.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
   if (now == asked_) return;
   setProperty("busy", true);
-  if (since_.isValid() && since_.elapsed() < kLeastPauseMs) {
-    if (!std::exchange(waiting_, true))
-      QTimer::singleShot(kLeastPauseMs - static_cast<int>(since_.elapsed()), this, [this] {
-        waiting_ = false;
-        renew();
-      });
-    return;
-  }
+  if (pause_.isActive()) return;  // comes again when it ends
   asked_ = now;
   computing_ = true;
   worker_.start([this, now](std::stop_token stopped) {
@@ -125,7 +121,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
   computing_ = false;
   update();  // repaints the header as well, which names the step
   setProperty("busy", false);
-  since_.start();
+  pause_.start();
   const int rows = static_cast<int>(costs_.size()) / kVariants;
   table_->setRowCount(rows);
   for (int row = 0; row < rows; ++row) fillRow(row);
@@ -139,9 +135,7 @@ void ThisImbalancePanel::fillRow(int row) {
   table_->setFigure(row, 0, {QString::number(first->the_case.ep)}, "expert-parallel ranks, in nodes of 8", true);
   table_->setFigure(row, 1, {formatCount(std::round(first->forced_tokens_per_second))},
                     "forced round-robin, experts in order, BF16 tokens");
-  const LiveCost* best = std::max_element(first, first + kVariants, [](const LiveCost& a, const LiveCost& b) {
-    return a.tokens_per_second < b.tokens_per_second;
-  });
+  const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
   for (int v = 0; v < kVariants; ++v) {
     const LiveCost& cost = first[v];
     const QString speed = formatCount(std::round(cost.tokens_per_second));
@@ -207,17 +201,11 @@ QString ThisImbalancePanel::csv() const {
       "step,layer,EP,node-limited,balanced placement,payload,modelled [tokens/s/GPU],band low,band high,forced "
       "balance [tokens/s/GPU],lost (share),experts max/mean,copies per token\n");
   for (const LiveCost& cost : costs_)
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
-                .arg(shown_.step)
-                .arg(shown_.layer)
-                .arg(cost.the_case.ep)
-                .arg(cost.the_case.node_limited)
-                .arg(cost.the_case.balanced)
-                .arg(QString::fromUtf8(payload_name(cost.the_case.payload))) +
-            csvRow(QString::number(cost.tokens_per_second, 'f', 2), QString::number(cost.band.low, 'f', 2),
+    text += csvRow(shown_.step, shown_.layer, cost.the_case.ep, cost.the_case.node_limited ? 1 : 0,
+                   cost.the_case.balanced ? 1 : 0, payload_name(cost.the_case.payload),
+                   QString::number(cost.tokens_per_second, 'f', 2), QString::number(cost.band.low, 'f', 2),
                    QString::number(cost.band.high, 'f', 2), QString::number(cost.forced_tokens_per_second, 'f', 2),
-                   digits(cost.lost(), 6), digits(cost.traffic.expert_rows_max_over_mean, 6),
-                   digits(cost.traffic.copies_per_token, 6));
+                   cost.lost(), cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);
   return text;
 }
 

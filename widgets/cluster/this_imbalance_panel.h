@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QComboBox>
-#include <QElapsedTimer>
 #include <QLabel>
 
 #include "core/cluster/live_cost.h"
@@ -52,8 +51,8 @@ class ThisImbalancePanel : public Panel {
   FittedLabel* note_;
   QLabel* notice_;
   QComboBox* hypothesis_;
-  QElapsedTimer since_;
-  bool waiting_ = false, computing_ = false;
+  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
+  bool computing_ = false;
   Asked asked_, shown_;
   std::vector<LiveCost> costs_;  // costs of live_cases(), a row for each EP degree
   LatestWorker worker_;
