@@ -11,9 +11,11 @@
 #include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -108,7 +110,15 @@ void TimeOfAStepPanel::buildChoices() {
   buildRouting(row);
   buildOptions();
   addBody(fields, 0);
-  setQuestion({});
+  // All others begin with their first choice.
+  const ClusterQuestion usual;
+  model_->setCurrentIndex(model_->findText(QString::fromStdString(usual.model), Qt::MatchFixedString));
+  hardware_->setCurrentIndex(hardware_->findText(QString::fromStdString(usual.hardware), Qt::MatchFixedString));
+  recipe_->setCurrentIndex(usual.mxfp8);
+  way_->setCurrentIndex(static_cast<int>(usual.way));
+  ep_->setCurrentText(QString("EP %1").arg(usual.ep));
+  recompute_->setCurrentIndex(static_cast<int>(usual.recompute));
+  setHypothesis(usual.hypothesis);
 }
 
 // Adds the options that few people change; the note lists those that differ from their defaults.
@@ -181,28 +191,9 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.hypothesis = static_cast<Hypothesis>(hypothesis_->currentIndex());
   if (!is_live(q.routing)) return q;
   const auto frame = selection_->frame();
-  if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) q.live_load = router->tokens_per_expert;
+  if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
+    q.live_load = router->tokens_per_expert;
   return q;
-}
-
-void TimeOfAStepPanel::setQuestion(const ClusterQuestion& q) {
-  const auto setText = [](QComboBox* box, const std::string& text) {
-    const int place = box->findText(QString::fromStdString(text), Qt::MatchFixedString);
-    if (place >= 0) box->setCurrentIndex(place);
-  };
-  setText(model_, q.model);
-  setText(hardware_, q.hardware);
-  recipe_->setCurrentIndex(q.mxfp8 ? 1 : 0);
-  way_->setCurrentIndex(static_cast<int>(q.way));
-  payload_->setCurrentIndex(static_cast<int>(q.payload));
-  latent_->setCurrentIndex(std::countr_zero(static_cast<unsigned>(q.latent_part)));
-  setText(ep_, "EP " + std::to_string(q.ep));
-  routing_->setCurrentIndex(static_cast<int>(q.routing));
-  zipf_->setValue(q.zipf_exponent);
-  placement_->setCurrentIndex(static_cast<int>(q.placement));
-  recompute_->setCurrentIndex(static_cast<int>(q.recompute));
-  overlap_->setCurrentIndex(std::max(0, overlap_->findData(static_cast<int>(std::lround(100 * q.overlap)))));
-  setHypothesis(q.hypothesis);
 }
 
 void TimeOfAStepPanel::setHypothesis(Hypothesis hypothesis) {
@@ -245,15 +236,11 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   setProperty("busy", false);
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
+    const QStringList figures{formatValue(part.ms, 3) + QString(" ms"),
+                              formatPercent(part.ms / answer.time.ms_per_token), provenance_name(part.kind)};
+    const Fill fill = part.fitted.empty() ? Fill::solid : Fill::hatched;
     rows.push_back(
-        {QString(part.name),
-         {{part.ms, colorOf(part), part.fitted.empty() ? Fill::solid : Fill::hatched}},
-         std::nan(""),
-         std::nan(""),
-         QStringList{formatValue(part.ms, 3) + QString(" ms"), formatPercent(part.ms / answer.time.ms_per_token),
-                     QString::fromUtf8(provenance_name(part.kind))}
-             .join(QLatin1Char('\t')),
-         false});
+        {part.name, {{part.ms, colorOf(part), fill}}, std::nan(""), std::nan(""), figures.join(QLatin1Char('\t'))});
   }
   plot_->setRows(std::move(rows));
   note_->setTexts(noteForms());
@@ -329,18 +316,12 @@ QString TimeOfAStepPanel::csv() const {
   QString text = QStringLiteral("part,time [ms per token and GPU],share,kind,fitted numbers in it,how\n");
   if (!answer_) return text;
   for (const StepPart& part : answer_->time.parts)
-    text += QStringLiteral("%1,%2,%3,%4,\"%5\",\"%6\"\n")
-                .arg(QString::fromUtf8(part.name))
-                .arg(part.ms, 0, 'g', 7)
-                .arg(part.ms / answer_->time.ms_per_token, 0, 'g', 7)
-                .arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.fitted),
-                     QString::fromStdString(part.how).replace(QLatin1Char('"'), QLatin1Char('\'')));
-  text += QStringLiteral("tokens/s/GPU,%1,,modelled,\"%2\",\"band %3 to %4\"\n")
-              .arg(answer_->time.tokens_per_second, 0, 'f', 2)
-              .arg(QString::fromStdString(answer_->time.fitted()))
-              .arg(answer_->band.low, 0, 'f', 2)
-              .arg(answer_->band.high, 0, 'f', 2);
-  return text;
+    text += csvRow(part.name, digits(part.ms, 7), digits(part.ms / answer_->time.ms_per_token, 7),
+                   provenance_name(part.kind), csvField(QString::fromStdString(part.fitted)),
+                   csvField(QString::fromStdString(part.how).replace('"', '\'')));
+  const QString band = QString("band %1 to %2").arg(answer_->band.low, 0, 'f', 2).arg(answer_->band.high, 0, 'f', 2);
+  return text + csvRow("tokens/s/GPU", QString::number(answer_->time.tokens_per_second, 'f', 2), "", "modelled",
+                       csvField(QString::fromStdString(answer_->time.fitted())), csvField(band));
 }
 
 QString TimeOfAStepPanel::explain() const {

@@ -38,7 +38,6 @@ class TimeOfAStepPanel : public Panel {
 
  private:
   ClusterQuestion question() const;  // the question with the load of the selected layer and step
-  void setQuestion(const ClusterQuestion& question);
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
   void buildRouting(QLayout* row);
