@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -68,15 +70,11 @@ void DeepEPGainPanel::show(const Answer& answer) {
 void DeepEPGainPanel::draw() {
   const bool by_copies = axis_->currentIndex() == 0;
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
-  XyPlot::Series measured{"measured, 8 H200s", 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
-  XyPlot::Series predicted{"model", 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
-  XyPlot::Series curve{by_copies ? QString("model, 1 to 8 groups") : QString("model, Zipf 0 to 1"),
-                       1,
-                       XyPlot::Mark::none,
-                       Qt::DashLine,
-                       {},
-                       {}};
-  XyPlot::Series live{"this router, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
+  XyPlot::Series measured{"measured, 8 H200s", 0, XyPlot::Mark::disc, Qt::NoPen, {}};
+  XyPlot::Series predicted{"model", 1, XyPlot::Mark::ring, Qt::NoPen, {}};
+  XyPlot::Series curve{
+      by_copies ? "model, 1 to 8 groups" : "model, Zipf 0 to 1", 1, XyPlot::Mark::none, Qt::DashLine, {}};
+  XyPlot::Series live{"this router, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}};
   for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), g.measured);
     measured.names.push_back(QString("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
@@ -123,10 +121,8 @@ QString DeepEPGainPanel::csv() const {
   if (!answer_) return text;
   const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
   const auto add = [&](const char* kind, const LayerGain& g) {
-    text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7,%8\n")
-                .arg(QString::fromUtf8(kind), QString::fromStdString(g.name), number(g.copies),
-                     number(g.rank_max_over_mean), number(g.measured), number(g.modelled), number(g.measured_ms),
-                     number(g.modelled_ms));
+    text += csvRow(csvField(kind), QString::fromStdString(g.name), number(g.copies), number(g.rank_max_over_mean),
+                   number(g.measured), number(g.modelled), number(g.measured_ms), number(g.modelled_ms));
   };
   for (const LayerGain& g : answer_->gains.measured) add("measured elsewhere", g);
   for (const LayerGain& g : answer_->gains.by_groups) add("modelled, groups", g);

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -97,19 +99,15 @@ void PublishedAndModelledPanel::compute() {
     if (i == h100_first) add(-1, {"671B on 512 H100s, not used in the fit", {}, none, none, {}, true});
     QString name = QString::fromStdString(bar.name);
     if (std::isfinite(bar.published)) {
-      add(i, {name,
-              {{bar.published, kPublishedColor, Fill::solid}},
-              none,
-              none,
-              QString::number(bar.published, 'f', 0),
-              false});
+      const QString figure = QString::number(bar.published, 'f', 0);
+      add(i, {name, {{bar.published, kPublishedColor, Fill::solid}}, none, none, figure});
       name.clear();
     }
     const bool check = fillOf(bar) == Fill::dotted;
     const QString error = check ? signedPercent(bar.error()) : QString();
     const QString figure =
         QStringList{QString::number(bar.modelled, 'f', 0), error, bandText(bar.band)}.join(QLatin1Char('\t'));
-    add(i, {name, {{bar.modelled, kModelColor, fillOf(bar)}}, bar.band.low, bar.band.high, figure, false});
+    add(i, {name, {{bar.modelled, kModelColor, fillOf(bar)}}, bar.band.low, bar.band.high, figure});
   }
   plot_->setRows(std::move(rows));
   plot_->markDirty();
@@ -144,10 +142,8 @@ QStringList PublishedAndModelledPanel::describe(int row) const {
   if (place < 0) return {};
   const BarComparison& bar = bars_[static_cast<std::size_t>(place)];
   QStringList lines{QString::fromStdString(bar.name)};
-  if (std::isfinite(bar.published))
-    lines << QString("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
-  else
-    lines << QString("published: none");
+  lines << (std::isfinite(bar.published) ? QString("published: %1 tokens/s/GPU").arg(bar.published, 0, 'f', 0)
+                                         : QString("published: none"));
   lines << QString("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
   if (std::isfinite(bar.published))
     lines << QString("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
@@ -160,18 +156,13 @@ QString PublishedAndModelledPanel::csv() const {
       "hypothesis,run,published [tokens/s/GPU],modelled [tokens/s/GPU],band low,band high,standing of the "
       "model,error (share),in the band,verdict\n");
   for (const BarComparison& bar : bars_)
-    text += QStringLiteral("%1,\"%2\",%3,%4,%5,%6,%7,%8\n")
-                .arg(QString::fromUtf8(hypothesis_name(hypothesis())), QString::fromStdString(bar.name),
-                     std::isfinite(bar.published) ? QString::number(bar.published) : QString())
-                .arg(bar.modelled, 0, 'f', 2)
-                .arg(bar.band.low, 0, 'f', 2)
-                .arg(bar.band.high, 0, 'f', 2)
-                .arg(QStringLiteral("\"%1\"").arg(QString::fromUtf8(bar.standing)))
-                .arg(std::isfinite(bar.published) ? QStringLiteral("%1,%2,\"%3\"")
-                                                        .arg(bar.error(), 0, 'g', 4)
-                                                        .arg(bar.in_band() ? 1 : 0)
-                                                        .arg(QString::fromStdString(bar.verdict()))
-                                                  : QStringLiteral(",,"));
+    text += csvRow(hypothesis_name(hypothesis()), csvField(QString::fromStdString(bar.name)),
+                   std::isfinite(bar.published) ? QString::number(bar.published) : QString(),
+                   QString::number(bar.modelled, 'f', 2), QString::number(bar.band.low, 'f', 2),
+                   QString::number(bar.band.high, 'f', 2), csvField(bar.standing),
+                   std::isfinite(bar.published) ? digits(bar.error(), 4) : QString(),
+                   std::isfinite(bar.published) ? QString::number(bar.in_band()) : QString(),
+                   std::isfinite(bar.published) ? csvField(QString::fromStdString(bar.verdict())) : QString());
   return text;
 }
 
