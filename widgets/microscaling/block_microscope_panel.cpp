@@ -18,6 +18,8 @@
 #include "widgets/microscaling/block/block_presets.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
+#include "widgets/microscaling/tables.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/whole_rows.h"
@@ -92,7 +94,7 @@ void BlockMicroscopePanel::makeControls() {
     reset_button->setFixedWidth(reset_button->fontMetrics().horizontalAdvance(reset_button->text()) + kSpace24);
   });
   reset_button->setToolTip("Back to the block as it was opened");
-  connect(reset_button, &QPushButton::clicked, this, &BlockMicroscopePanel::reset);
+  connect(reset_button, &QPushButton::clicked, this, [this] { change(original_, "reset"); });
   addControl(inOneRow({format_, rule_, rounding_}));
   addControl(reset_button);
   addOption(presets_);
@@ -144,13 +146,7 @@ void BlockMicroscopePanel::makeBody() {
   table_->setModel(model_);
   table_->setItemDelegate(new RowDelegate(table_));
   table_->setItemDelegateForColumn(BlockModel::kBits, new BitsDelegate(table_));
-  table_->setFrameShape(QFrame::NoFrame);
-  table_->setShowGrid(false);
-  table_->verticalHeader()->hide();
-  table_->horizontalHeader()->setHighlightSections(false);
-  table_->setAccessibleName("Elements of the block");
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  makePlain(table_, "Elements of the block");
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + kSpace4);
     table_->resizeColumnsToContents();
@@ -219,7 +215,7 @@ void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
 
 void BlockMicroscopePanel::editValue(int element, float value) {
   State next = state_;
-  next.values[static_cast<std::size_t>(element)] = value;
+  next.values[element] = value;
   change(std::move(next), QString("value %1").arg(element));
 }
 
@@ -230,15 +226,11 @@ void BlockMicroscopePanel::setRounding(Rounding rounding) {
 }
 
 void BlockMicroscopePanel::loadPreset(int preset) {
-  State next = state_;
-  next.values = blockPresets()[static_cast<std::size_t>(preset)].values;
-  original_ = next;
-  change(std::move(next), blockPresets()[static_cast<std::size_t>(preset)].name);
-  emit readoutChanged(blockPresets()[static_cast<std::size_t>(preset)].lesson);
-}
-
-void BlockMicroscopePanel::reset() {
-  change(original_, "reset");
+  const auto& [name, lesson, values] = blockPresets()[preset];
+  original_ = state_;
+  original_.values = values;
+  change(original_, name);
+  emit readoutChanged(lesson);
 }
 
 void BlockMicroscopePanel::change(State next, const QString& what) {
@@ -309,11 +301,11 @@ void BlockMicroscopePanel::refresh() {
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
   const QString numbers = QString("on the numbers of %1").arg(elementFormatLabel(format));
   const bool power = state_.format.scheme == QuantScheme::mx;
-  line_->setCaption(block_.is_nan() ? QString("Numbers of %1").arg(elementFormatLabel(format))
-                                    : QString("value \u00f7 %1, %2; cross: flushed to zero or clipped")
-                                          .arg(power ? formatPowerOfTwo(block_.scale.code - 127)
-                                                     : formatValue(static_cast<double>(block_.scale.value), 3),
-                                               numbers));
+  line_->setCaption(
+      block_.is_nan()
+          ? QString("Numbers of %1").arg(elementFormatLabel(format))
+          : QString("value \u00f7 %1, %2; cross: flushed to zero or clipped")
+                .arg(power ? formatPowerOfTwo(block_.scale.code - 127) : formatValue(block_.scale.value, 3), numbers));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
@@ -349,20 +341,9 @@ QString BlockMicroscopePanel::csv() const {
       QStringLiteral("element,value,scaled,code,sign,exponent,mantissa,decoded,dequantized,error,underflow,clipped\n");
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
-    text += QStringList{QString::number(i),
-                        exactText(e.value),
-                        exactText(e.scaled),
-                        QString::number(e.fields.code),
-                        QString::number(e.fields.sign),
-                        QString::number(e.fields.exponent),
-                        QString::number(e.fields.mantissa),
-                        exactText(e.decoded),
-                        exactText(e.dequantized),
-                        QString::number(e.error, 'g', 9),
-                        QString::number(e.underflow),
-                        QString::number(e.clipped)}
-                .join(QLatin1Char(',')) +
-            QLatin1Char('\n');
+    text += csvRow(i, exactText(e.value), exactText(e.scaled), e.fields.code, e.fields.sign, e.fields.exponent,
+                   e.fields.mantissa, exactText(e.decoded), exactText(e.dequantized), digits(e.error, 9), e.underflow,
+                   e.clipped);
   }
   return text;
 }

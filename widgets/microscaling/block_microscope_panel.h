@@ -68,7 +68,6 @@ class BlockMicroscopePanel : public Panel {
   QWidget* inOneRow(std::initializer_list<QComboBox*> boxes);
   QString figures() const;  // figures of the whole block
   void loadPreset(int preset);
-  void reset();  // restores the values of setBlock() or the preset
   void makeBody();
   void makeActions();
   void requestFormat(const OperandFormat& format);
@@ -78,7 +77,7 @@ class BlockMicroscopePanel : public Panel {
   void emitReadout();
   void nameBits();
 
-  State state_, original_;
+  State state_, original_;  // the shown block, and as it was opened
   BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
   float tensor_amax_ = 0;

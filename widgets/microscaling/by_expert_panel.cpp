@@ -7,6 +7,7 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/tables.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -27,7 +28,7 @@ enum Column {
   kColumns
 };
 constexpr float kBarAlpha = 0.5F;
-constexpr int kValueRole = Qt::UserRole, kExpertRole = Qt::UserRole + 1;
+constexpr int kValueRole = Qt::UserRole;  // of the expert: its number, -1 in the row of all experts
 
 // Sorts by value; missing figures last.
 class NumberItem : public QTableWidgetItem {
@@ -50,12 +51,12 @@ class BarDelegate : public RowDelegate {
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     double largest = 0;
     for (int row = 0; row < index.model()->rowCount(); ++row) {
-      if (index.model()->index(row, kExpert).data(kExpertRole).toInt() < 0) continue;  // skips the row of all experts
+      if (index.model()->index(row, kExpert).data(kValueRole).toInt() < 0) continue;  // skips the row of all experts
       const double value = index.model()->index(row, index.column()).data(kValueRole).toDouble();
       if (std::isfinite(value)) largest = std::max(largest, value);
     }
     const double value = index.data(kValueRole).toDouble();
-    const bool all = index.model()->index(index.row(), kExpert).data(kExpertRole).toInt() < 0;
+    const bool all = index.model()->index(index.row(), kExpert).data(kValueRole).toInt() < 0;
     if (!all && largest > 0 && std::isfinite(value) && value > 0) {
       QColor color(colors(option.palette).plain_bar);
       color.setAlphaF(kBarAlpha);
@@ -66,29 +67,19 @@ class BarDelegate : public RowDelegate {
   }
 };
 
-QString shareText(double share) {
-  return std::isnan(share) ? QString() : formatPercent(share);
-}
-
 }  // namespace
 
 ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "By expert", Provenance::measured_here, parent) {
   table_ = new QTableWidget(0, kColumns, this);
-  table_->setAccessibleName(title());
+  makePlain(table_, title());
   table_->setHorizontalHeaderLabels({"expert", "rows", "SQNR, dB", "underflow", "clipped", "clipped blocks", "amax",
                                      "crest", "relative L2", "cosine"});
-  table_->verticalHeader()->hide();
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
     fitColumns();
   });
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
   table_->setItemDelegate(new RowDelegate(table_));
-  table_->setFrameShape(QFrame::NoFrame);
-  table_->setShowGrid(false);
-  table_->horizontalHeader()->setHighlightSections(false);
   for (const int column : {kRows, kUnderflow, kClipped, kClippedBlocks, kAmax, kCrest, kRelative})
     table_->setItemDelegateForColumn(column, new BarDelegate(table_));
   notice_ = new QLabel(this);
@@ -99,7 +90,7 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
   addBody(notice_);
   addBody(table_);
   connect(table_, &QTableWidget::itemClicked, this, [this](const QTableWidgetItem* item) {
-    emit expertChosen(table_->item(item->row(), kExpert)->data(kExpertRole).toInt());
+    emit expertChosen(table_->item(item->row(), kExpert)->data(kValueRole).toInt());
   });
   setCaptured(nullptr);
 }
@@ -138,13 +129,11 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   table_->setRowCount(static_cast<int>(experts.size()) + 1);
   fillRow(0, "all", captured_->rows, all);
   least_ = {-1, HUGE_VAL, all.sqnr_db()};
-  table_->item(0, kExpert)->setData(kExpertRole, -1);
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const int row = static_cast<int>(e) + 1;
     if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db)
       least_.expert = static_cast<int>(e), least_.db = db;
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
-    table_->item(row, kExpert)->setData(kExpertRole, static_cast<int>(e));
   }
   fitColumns();
   table_->horizontalHeader()->setSortIndicator(kExpert, Qt::AscendingOrder);
@@ -162,18 +151,20 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   const auto number = [&](int column, double value, int digits) {
     put(column, value, std::isnan(value) ? QString() : formatValue(value, digits));
   };
+  const auto share = [&](int column, double value) {
+    put(column, value, std::isnan(value) ? QString() : formatPercent(value));
+  };
   put(kExpert, row - 1, name);
-  put(kRows, static_cast<double>(rows), formatCount(static_cast<double>(rows)));
+  put(kRows, static_cast<double>(rows), formatCount(rows));
   const bool counted = sums.elements > 0, scaled = sums.blocks > 0;
   const double sqnr = counted ? sums.sqnr_db() : kNone;
   put(kSqnr, sqnr,
       std::isnan(sqnr)   ? QString()
       : std::isinf(sqnr) ? QString("exact")
                          : withMinus(QString::number(sqnr, 'f', 2)));
-  put(kUnderflow, counted ? sums.underflow_share() : kNone, shareText(counted ? sums.underflow_share() : kNone));
-  put(kClipped, counted ? sums.clipped_share() : kNone, shareText(counted ? sums.clipped_share() : kNone));
-  put(kClippedBlocks, scaled ? sums.clipped_blocks_share() : kNone,
-      shareText(scaled ? sums.clipped_blocks_share() : kNone));
+  share(kUnderflow, counted ? sums.underflow_share() : kNone);
+  share(kClipped, counted ? sums.clipped_share() : kNone);
+  share(kClippedBlocks, scaled ? sums.clipped_blocks_share() : kNone);
   number(kAmax, counted ? static_cast<double>(sums.amax) : kNone, 4);
   number(kCrest, scaled ? sums.mean_crest() : kNone, 3);
   number(kRelative, counted ? sums.relative_l2() : kNone, 3);
@@ -188,14 +179,9 @@ Panel::Answer ByExpertPanel::answer() const {
   return {.question = {}, .answers = {least + QString("; all together %1").arg(decibels(least_.all_db)), least}};
 }
 
-int ByExpertPanel::rowOf(int expert) const {
-  for (int row = 0; row < table_->rowCount(); ++row)
-    if (table_->item(row, kExpert)->data(kExpertRole).toInt() == expert) return row;
-  return -1;
-}
-
 void ByExpertPanel::setCurrent(int expert) {
-  if (const int row = rowOf(expert); row >= 0) table_->selectRow(row);
+  for (int row = 0; row < table_->rowCount(); ++row)
+    if (table_->item(row, kExpert)->data(kValueRole).toInt() == expert) return table_->selectRow(row);
 }
 
 // The kind of the captured operand, independent of the open run.
@@ -204,9 +190,7 @@ std::optional<Provenance> ByExpertPanel::kind() const {
 }
 
 QString ByExpertPanel::status() const {
-  return captured_
-             ? placeName(captured_->place) + QString(", step %1").arg(formatCount(static_cast<double>(captured_->step)))
-             : QString();
+  return captured_ ? placeName(captured_->place) + QString(", step %1").arg(formatCount(captured_->step)) : QString();
 }
 
 QString ByExpertPanel::csv() const {

@@ -33,7 +33,6 @@ class ByExpertPanel : public Panel {
   void fitColumns();
   void deliver(int request, const QuantSums& all, std::vector<QuantSums> experts);
   void fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums);
-  int rowOf(int expert) const;
 
   std::shared_ptr<const CapturedOperand> captured_;
   QTableWidget* table_;

@@ -14,13 +14,14 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
+#include "widgets/microscaling/tables.h"
 #include "widgets/panel/csv.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
 namespace {
 
-constexpr int kBlockScaleColumn = 2, kFormatColumns = 8;
+constexpr int kBlockScaleColumn = 2;
 
 double binades(double largest, double least) {
   return std::log2(largest / least);
@@ -68,48 +69,48 @@ QStringList fp8Row(const QString& name, const QString& shared) {
           "NaN or infinity: all that shares the scale becomes NaN"};
 }
 
-// The formats used in training: element format, values that share a scale, scales, bits per value, range.
-class BlockFormatsTable : public QTableWidget {
- public:
-  explicit BlockFormatsTable(QWidget* parent = nullptr);
-};
+QTableWidget* makeFormatTable(const QString& name, const QStringList& headers, const std::vector<QStringList>& rows,
+                              QWidget* parent) {
+  auto* table = new QTableWidget(static_cast<int>(rows.size()), static_cast<int>(headers.size()), parent);
+  table->setHorizontalHeaderLabels(headers);
+  for (int row = 0; row < table->rowCount(); ++row)
+    for (int column = 0; column < table->columnCount(); ++column) {
+      auto* item = new QTableWidgetItem(rows[row][column]);
+      item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
+      table->setItem(row, column, item);
+    }
+  makePlain(table, name);
+  table->setItemDelegate(new RowDelegate(table));
+  table->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  table->horizontalHeader()->setStretchLastSection(true);
+  return table;
+}
 
-BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
+// The formats used in training: element format, values that share a scale, scales, bits per value, range.
+QTableWidget* makeBlockFormats(QWidget* parent) {
   std::vector<QStringList> rows;
   for (const NamedFormat& named : named_formats())
     if (named.format.scheme == QuantScheme::mx) rows.push_back(mxRow(named.format));
   const int nvfp4_row = static_cast<int>(rows.size());
   rows.push_back(nvfp4Row());
   rows.push_back(fp8Row(QStringLiteral("FP8 E4M3"), "128, 128 x 128, row or tensor"));
-  setRowCount(static_cast<int>(rows.size()));
-  setColumnCount(kFormatColumns);
-  setHorizontalHeaderLabels({"with scales", "values that share one", "block scale", "tensor scale", "bits/value",
-                             "range in a block", "range in a tensor", "special values"});
-  for (int row = 0; row < rowCount(); ++row)
-    for (int column = 0; column < kFormatColumns; ++column) {
-      auto* item = new QTableWidgetItem(rows[static_cast<std::size_t>(row)][column]);
-      item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
-      setItem(row, column, item);
-    }
-  item(nvfp4_row, kBlockScaleColumn)
+  auto* table = makeFormatTable("Formats with scales",
+                                {"with scales", "values that share one", "block scale", "tensor scale", "bits/value",
+                                 "range in a block", "range in a tensor", "special values"},
+                                rows, parent);
+  table->item(nvfp4_row, kBlockScaleColumn)
       ->setToolTip(
           "2⁻⁶ is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
           "such floor: scales go down to E4M3's least number, 2⁻⁹, and a block too small for that becomes zeros");
-  setAccessibleName("Formats with scales");
-  setItemDelegate(new RowDelegate(this));
-  setFrameShape(QFrame::NoFrame);
-  setShowGrid(false);
-  horizontalHeader()->setHighlightSections(false);
-  horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  verticalHeader()->hide();
-  setSelectionBehavior(QAbstractItemView::SelectRows);
-  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  horizontalHeader()->setStretchLastSection(true);
-  followFont(this, [this] {
-    verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
-    resizeColumnsToContents();
-    setFixedHeight(horizontalHeader()->sizeHint().height() + rowCount() * (fontMetrics().height() + 6) + 4);
+  table->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  followFont(table, [table] {
+    const int row = table->fontMetrics().height() + 6;
+    table->verticalHeader()->setDefaultSectionSize(row);
+    table->resizeColumnsToContents();
+    table->setFixedHeight(table->horizontalHeader()->sizeHint().height() + table->rowCount() * row + 4);
   });
+  return table;
 }
 
 constexpr int kNumberRows = kNumElementFormats + 1;
@@ -139,6 +140,11 @@ std::vector<float> valuesOf(int format) {
   std::vector<float> values;
   for (int code = 0; code < 255; ++code) values.push_back(decode_e8m0(static_cast<std::uint8_t>(code)));
   return values;
+}
+
+CodeFields fieldsOf(int format, std::uint8_t code) {
+  return format == NumberFormatsPanel::kE8m0 ? e8m0_fields(code)
+                                             : code_fields(static_cast<ElementFormat>(format), code);
 }
 
 QString specialValues(int format) {
@@ -222,10 +228,6 @@ QSize BitEditor::sizeHint() const {
   return {bitsWidth(layout_.bits() ? layout_ : BitLayout{1, 5, 2}, height - 6) + 8, height};
 }
 
-QRect BitEditor::area() const {
-  return rect().adjusted(4, 3, -2, -3);
-}
-
 void BitEditor::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   paintBits(painter, area(), layout_, code_, palette());
@@ -273,7 +275,7 @@ NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
   line_->setAccessibleName("Representable values");
   line_->setMinimumHeight(90);
   addBody(table_, 0);
-  addBody(new BlockFormatsTable(this), 0);
+  addBody(makeBlockFormats(this), 0);
   addBody(makeCodeRow(), 0);
   addBody(line_);
   setFormat(0);
@@ -287,26 +289,13 @@ NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
 }
 
 void NumberFormatsPanel::makeTable() {
-  table_ = new QTableWidget(kNumberRows, kNumberColumns, this);
-  table_->setHorizontalHeaderLabels(
-      {"format", "bits", "max", "min normal", "min subnormal", "spacing", "values", "special codes"});
+  std::vector<QStringList> rows(kNumberRows);
   for (int row = 0; row < kNumberRows; ++row)
-    for (int column = 0; column < kNumberColumns; ++column) {
-      auto* item = new QTableWidgetItem(cellText(row, column));
-      item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
-      table_->setItem(row, column, item);
-    }
-  table_->setItemDelegate(new RowDelegate(table_));
-  table_->setFrameShape(QFrame::NoFrame);
-  table_->setShowGrid(false);
-  table_->horizontalHeader()->setHighlightSections(false);
-  table_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+    for (int column = 0; column < kNumberColumns; ++column) rows[row] << cellText(row, column);
+  table_ = makeFormatTable(
+      "Formats", {"format", "bits", "max", "min normal", "min subnormal", "spacing", "values", "special codes"}, rows,
+      this);
   table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
-  table_->setAccessibleName("Formats");
-  table_->verticalHeader()->hide();
-  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->horizontalHeader()->setStretchLastSection(true);
   followFont(table_, [this] {
     const int line = table_->fontMetrics().height();
     table_->verticalHeader()->setDefaultSectionSize(line + 6);
@@ -369,13 +358,8 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
   return row;
 }
 
-CodeFields NumberFormatsPanel::fields() const {
-  const auto code = static_cast<std::uint8_t>(code_);
-  return format_ == kE8m0 ? e8m0_fields(code) : code_fields(static_cast<ElementFormat>(format_), code);
-}
-
 void NumberFormatsPanel::setFormat(int format) {
-  const float value = fields().value;
+  const float value = fieldsOf(format_, code_).value;
   format_ = format;
   // Keeps the value when the format changes, so that formats can be compared by walking down the table.
   code_ =
@@ -418,12 +402,12 @@ void NumberFormatsPanel::setValue(const QString& text) {
       : near.below == near.above
           ? QString("%1 is represented exactly").arg(exactText(*value))
           : QString("%1 lies between %2 and %3; nearest, ties to even: %4, error %5")
-                .arg(exactText(*value), exactText(near.below), exactText(near.above),
-                     exactText(decode(format, fields().code)), formatValue(double{fields().value} - *value)));
+                .arg(exactText(*value), exactText(near.below), exactText(near.above), exactText(decode(format, code_)),
+                     formatValue(double{fieldsOf(format_, code_).value} - *value)));
 }
 
 void NumberFormatsPanel::refresh() {
-  const CodeFields f = fields();
+  const CodeFields f = fieldsOf(format_, code_);
   bits_->setCode(layoutOf(format_), code_);
   hex_->setText(QStringLiteral("%1").arg(code_, 2, 16, QLatin1Char('0')).toUpper());
   value_->setText(exactText(f.value));
@@ -442,9 +426,7 @@ void NumberFormatsPanel::refresh() {
 QString NumberFormatsPanel::csv() const {
   QString text = QStringLiteral("format,code,sign,exponent,mantissa,kind,value\n");
   for (int code = 0; code < 1 << layoutOf(format_).bits(); ++code) {
-    const CodeFields f = format_ == kE8m0
-                             ? e8m0_fields(static_cast<std::uint8_t>(code))
-                             : code_fields(static_cast<ElementFormat>(format_), static_cast<std::uint8_t>(code));
+    const CodeFields f = fieldsOf(format_, code);
     text += csvRow(formatName(format_), code, f.sign, f.exponent, f.mantissa,
                    QString::fromLatin1(code_kind_name(f.kind)), exactText(f.value));
   }

@@ -35,7 +35,7 @@ class BitEditor : public QWidget {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  QRect area() const;
+  QRect area() const { return rect().adjusted(4, 3, -2, -3); }
   void flip(int bit);
 
   BitLayout layout_;
@@ -60,7 +60,6 @@ class NumberFormatsPanel : public Panel {
   void makeTable();
   QWidget* makeCodeRow();
   void refresh();
-  CodeFields fields() const;
 
   int format_ = 0, compared_ = -1, code_ = 0x38;
   QTableWidget* table_ = nullptr;

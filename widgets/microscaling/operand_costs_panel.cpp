@@ -11,7 +11,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/microscaling/share_delegate.h"
+#include "widgets/microscaling/tables.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/panel/whole_rows.h"
@@ -26,8 +26,6 @@ QString briefName(const OperandPlace& place) {
   const QString layer = place.layer < 0 ? QString() : QString::number(place.layer) + QLatin1Char(' ');
   return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
 }
-
-constexpr int kEffectShare = 1;  // column of measured shares
 
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
@@ -53,20 +51,14 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.horizontalHeaderItem(3)->setToolTip(
       "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it");
   for (const OperandEffect& each : scan.effects) {
-    auto* name = new QStandardItem(briefName(each));
-    name->setData(briefName(each), Qt::UserRole);
-    name->setToolTip(effectName(each));
-    auto* recipe = new QStandardItem(QString::fromStdString(each.recipe));
-    recipe->setData(recipe->text(), Qt::UserRole);
     const bool forward = each.gemm == Direction::forward;
-    model.appendRow({name, figureItem(formatPercent(each.share), each.share),
-                     figureItem(formatPercent(each.gradient_error), each.gradient_error),
-                     figureItem(forward ? signedText(each.loss_change) : QString(), each.loss_change), recipe});
-    const double most = static_cast<double>(scan.effects.front().share);  // the effects are sorted, the costliest first
-    model.item(model.rowCount() - 1, kEffectShare)
-        ->setData(most > 0 ? static_cast<double>(each.share) / most : 0, kShareRole);
-    for (int column = 0; column < model.columnCount(); ++column)
-      model.item(model.rowCount() - 1, column)->setEditable(false);
+    const double most = scan.effects.front().share;  // the effects are sorted, the costliest first
+    appendOperand(model,
+                  {textItem(briefName(each), effectName(each)), figureItem(formatPercent(each.share), each.share),
+                   figureItem(formatPercent(each.gradient_error), each.gradient_error),
+                   figureItem(forward ? signedText(each.loss_change) : QString(), each.loss_change),
+                   textItem(QString::fromStdString(each.recipe))},
+                  most > 0 ? each.share / most : 0);
   }
 }
 
@@ -107,26 +99,17 @@ class OperandCostsModel : public QAbstractTableModel {
   int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kColumns; }
 
   QVariant data(const QModelIndex& index, int role) const override {
-    const Row& row = rows_[static_cast<std::size_t>(index.row())];
+    const Row& row = rows_[index.row()];
     if (role == Qt::TextAlignmentRole && index.column() != kOperand && index.column() != kFormat)
       return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role == Qt::ToolTipRole) return placeName(row.place);
     if (role == kShareRole) return shareOfMost(row);
     if (role != Qt::DisplayRole) return {};
-    switch (index.column()) {
-      case kOperand:
-        return briefName(row.place);
-      case kSqnr:
-        return std::isinf(row.sqnr_db) ? QString("exact") : formatValue(row.sqnr_db, 3);
-      case kFlushed:
-        return formatPercent(row.flushed);
-      case kClipped:
-        return formatPercent(row.clipped);
-      case kShare:
-        return formatPercent(row.share);
-      default:
-        return row.format;
-    }
+    if (index.column() == kOperand) return briefName(row.place);
+    if (index.column() == kFormat) return row.format;
+    const float figure = row.*kFigures[index.column()];
+    if (index.column() != kSqnr) return formatPercent(figure);
+    return std::isinf(figure) ? QString("exact") : formatValue(figure, 3);
   }
 
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
@@ -154,23 +137,15 @@ class OperandCostsModel : public QAbstractTableModel {
   }
 
  private:
+  // By column; nullptr: a text.
+  static constexpr float Row::*kFigures[kColumns] = {nullptr,     &Row::sqnr_db, &Row::flushed,
+                                                     &Row::share, &Row::clipped, nullptr};
+
   double shareOfMost(const Row& row) const {
     double most = 0;
     for (const Row& each : rows_)
       if (std::isfinite(each.share)) most = std::max(most, static_cast<double>(each.share));
     return most > 0 && std::isfinite(row.share) ? static_cast<double>(row.share) / most : 0;
-  }
-  double keyOf(const Row& row) const {
-    switch (column_) {
-      case kSqnr:
-        return row.sqnr_db;
-      case kFlushed:
-        return row.flushed;
-      case kClipped:
-        return row.clipped;
-      default:
-        return row.share;
-    }
   }
   // Sorts the rows; rows without a value stay last.
   void arrange() {
@@ -181,7 +156,7 @@ class OperandCostsModel : public QAbstractTableModel {
         const QString of_b = column_ == kFormat ? b.format : placeName(b.place);
         return up ? of_a < of_b : of_b < of_a;
       }
-      const double of_a = keyOf(a), of_b = keyOf(b);
+      const float of_a = a.*kFigures[column_], of_b = b.*kFigures[column_];
       if (std::isnan(of_a) || std::isnan(of_b)) return !std::isnan(of_a) && std::isnan(of_b);
       return up ? of_a < of_b : of_a > of_b;
     });
@@ -204,7 +179,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
                           "By the change of the gradient when one operand is rounded: a copy of the run does a forward "
                           "and a backward pass for each operand"};
   for (const Basis basis : {kModelled, kMeasured}) {
-    QToolButton*& button = bases_[static_cast<std::size_t>(basis)];
+    QToolButton*& button = bases_[basis];
     button = new QToolButton(basis_row_);
     button->setText(names[basis]);
     button->setToolTip(tips[basis]);
@@ -231,14 +206,8 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->setModel(model_);
   view_->setSortingEnabled(true);
   view_->sortByColumn(OperandCostsModel::kShare, Qt::DescendingOrder);
-  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  view_->setSelectionMode(QAbstractItemView::SingleSelection);
-  view_->setShowGrid(false);
-  view_->setFrameShape(QFrame::NoFrame);
-  view_->verticalHeader()->hide();
+  makePlain(view_, "Operands by quantization error");
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  view_->horizontalHeader()->setHighlightSections(false);
-  view_->setAccessibleName("Operands by quantization error");
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // scrolls rather than cutting names of formats
   followFont(view_, [this] {
@@ -263,7 +232,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
 }
 
 std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const {
-  return run < 0 ? nullptr : selection_->histories()[static_cast<std::size_t>(run)]->quant_frame_at(selection_->step());
+  return run < 0 ? nullptr : selection_->histories()[run]->quant_frame_at(selection_->step());
 }
 
 int OperandCostsPanel::shownRun() const {
@@ -272,7 +241,7 @@ int OperandCostsPanel::shownRun() const {
     int coarsest = -1;
     float lowest = 0;
     for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
-      const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+      const History& history = *selection_->histories()[run];
       const float sqnr = history.value_at(Metric::quant_sqnr_db, kWholeRun, selection_->step());
       if (!frameOf(run) || (coarsest > 0 && !(sqnr < lowest))) continue;
       coarsest = run;
@@ -291,12 +260,7 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
 
 bool OperandCostsPanel::ofCheckpoint() const {
   const int run = shownRun();
-  return run >= 0 &&
-         run_origin(selection_->histories()[static_cast<std::size_t>(run)]->info()) == RunOrigin::checkpoint;
-}
-
-Recipe OperandCostsPanel::recipe() const {
-  return static_cast<Recipe>(recipe_->currentData().toInt());
+  return run >= 0 && run_origin(selection_->histories()[run]->info()) == RunOrigin::checkpoint;
 }
 
 OperandCostsPanel::Table OperandCostsPanel::table() const {
@@ -305,8 +269,7 @@ OperandCostsPanel::Table OperandCostsPanel::table() const {
 }
 
 int OperandCostsPanel::barColumn() const {
-  static constexpr int kColumns[] = {OperandCostsModel::kShare, kEffectShare, kDivergenceColumn};
-  return kColumns[static_cast<int>(table())];
+  return table() == Table::modelled ? int{OperandCostsModel::kShare} : kBarColumn;
 }
 
 void OperandCostsPanel::showTable() {
@@ -352,7 +315,7 @@ void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> mea
   refused_.clear();
   measured_ = std::move(measured);
   fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
-  effects_->sort(kEffectShare, Qt::DescendingOrder);
+  effects_->sort(kBarColumn, Qt::DescendingOrder);
   stretchBars();
   fill();
 }
@@ -365,7 +328,7 @@ void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
   if (twins_)
     if (const int place = recipe_->findData(static_cast<int>(twins_->scan.recipe)); place >= 0)
       recipe_->setCurrentIndex(place);
-  twins_table_->sort(kDivergenceColumn, Qt::DescendingOrder);
+  twins_table_->sort(kBarColumn, Qt::DescendingOrder);
   stretchBars();
   fill();
 }
@@ -384,21 +347,19 @@ void OperandCostsPanel::showRefused(const QString& why) {
 
 Panel::Answer OperandCostsPanel::answer() const {
   if (!selection_->history()) return {{}, {noRunNotice()}};
-  if (table() == Table::twins) return sayTwins();
-  return table() == Table::effects ? sayMeasured() : costliest();
-}
-
-OperandCostsPanel::Answer OperandCostsPanel::sayTwins() const {
+  if (table() == Table::modelled) return costliest();
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
+  return table() == Table::twins ? sayTwins() : sayMeasured();
+}
+
+Panel::Answer OperandCostsPanel::sayTwins() const {
   if (!twins_) return {{}, {"Not measured yet"}};
   return {QString("Which operand suffers most in %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
           twinsAnswers(twins_->scan)};
 }
 
 Panel::Answer OperandCostsPanel::sayMeasured() const {
-  if (!progress_.isEmpty()) return {{}, {progress_}};
-  if (!refused_.isEmpty()) return {{}, {refused_}, true};
   if (!frameOf(shownRun()) && !measured_)
     return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
   if (!measured_ || measured_->scan.effects.empty()) return {{}, {"Not measured yet"}};
@@ -428,8 +389,8 @@ void OperandCostsPanel::showButton() {
   measure_->setVisible(basis() == kMeasured && (!progress_.isEmpty() || (frame && other)));
   if (!progress_.isEmpty()) return measure_->setText("Cancel");
   if (frame)
-    measure_->setText(QString("Measure %1 at step %2")
-                          .arg(runLabel(*selection_, shownRun()), formatCount(static_cast<double>(frame->step))));
+    measure_->setText(
+        QString("Measure %1 at step %2").arg(runLabel(*selection_, shownRun()), formatCount(frame->step)));
 }
 
 void OperandCostsPanel::fill() {
@@ -479,13 +440,13 @@ Panel::Answer OperandCostsPanel::costliest() const {
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
   if (table() != Table::modelled) return;  // a measured row is about a class of operands, not one tensor
-  selection_->setTensor(model_->rows()[static_cast<std::size_t>(index.row())].place);
+  selection_->setTensor(model_->rows()[index.row()].place);
 }
 
 // Makes the shown run active, since tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
   if (table() != Table::modelled) return;
-  const OperandPlace place = model_->rows()[static_cast<std::size_t>(index.row())].place;
+  const OperandPlace place = model_->rows()[index.row()].place;
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
   selection_->setTensor(place);
@@ -519,12 +480,9 @@ QString OperandCostsPanel::measuredCsv() const {
       "step,layer,class,operand,GEMM,recipe,gradient error [%],share of the squared error [%],loss change "
       "[nats/token]\n");
   for (const OperandEffect& each : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
-                .arg(measured_->step)
-                .arg(each.layer < 0 ? QString() : QString::number(each.layer),
-                     QLatin1String(gemm_class_name(each.gemm_class)), QLatin1String(operand_name(each.operand)),
-                     QLatin1String(direction_name(each.gemm)), QString::fromStdString(each.recipe)) +
-            csvRow(digits(100 * each.gradient_error, 6), digits(100 * each.share, 6), digits(each.loss_change, 6));
+    text += csvRow(measured_->step, each.layer < 0 ? QString() : QString::number(each.layer),
+                   gemm_class_name(each.gemm_class), operand_name(each.operand), direction_name(each.gemm),
+                   QString::fromStdString(each.recipe), 100 * each.gradient_error, 100 * each.share, each.loss_change);
   return text;
 }
 
@@ -539,13 +497,9 @@ QString OperandCostsPanel::csv() const {
   const auto percent = [](float share) { return std::isnan(share) ? QString() : QString::number(100 * share, 'g', 6); };
   for (const OperandCost& cost : operand_costs(*frame)) {
     const QuantFrame& of = *cost.operand;
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
-                .arg(frame->step)
-                .arg(of.layer)
-                .arg(QLatin1String(gemm_class_name(of.gemm_class())), QLatin1String(gemm_name(of.gemm)),
-                     QLatin1String(operand_name(of.operand)), QLatin1String(direction_name(of.direction))) +
-            csvRow(QString::fromStdString(of.format), QString::number(of.sqnr_db, 'g', 7), percent(of.underflow),
-                   percent(of.clipped), percent(cost.share));
+    text += csvRow(frame->step, of.layer, gemm_class_name(of.gemm_class()), gemm_name(of.gemm),
+                   operand_name(of.operand), direction_name(of.direction), QString::fromStdString(of.format),
+                   digits(of.sqnr_db, 7), percent(of.underflow), percent(of.clipped), percent(cost.share));
   }
   return text;
 }

@@ -38,7 +38,7 @@ class OperandCostsPanel : public Panel {
   QString csv() const override;
 
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
-  void setBasis(Basis basis) { bases_[static_cast<std::size_t>(basis)]->setChecked(true); }
+  void setBasis(Basis basis) { bases_[basis]->setChecked(true); }
 
   // Shows the progress of a measurement that this panel or another requested.
   void showMeasuring(const QString& progress);
@@ -65,7 +65,7 @@ class OperandCostsPanel : public Panel {
   int barColumn() const;
   void stretchBars();
   bool ofCheckpoint() const;
-  Recipe recipe() const;  // the chosen one
+  Recipe recipe() const { return static_cast<Recipe>(recipe_->currentData().toInt()); }  // the chosen one
   Answer sayTwins() const;
   void measureOrCancel();
   void showButton();

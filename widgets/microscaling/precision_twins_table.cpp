@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/comparison/verdict.h"
-#include "widgets/microscaling/share_delegate.h"
+#include "widgets/microscaling/tables.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -55,6 +55,12 @@ QString fitText(const PrecisionScan& scan) {
              : QString("Of published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
 }
 
+// Two cells of CSV.
+QString cells(const FigureOfPieces& figure, double factor = 1) {
+  return digits(factor * figure.mean, 6) + QLatin1Char(',') +
+         (std::isnan(figure.interval) ? QString() : digits(factor * figure.interval, 3));
+}
+
 bool toldApart(const FigureOfPieces& behind) {
   return behind.mean > behind.interval;  // false if the interval is NaN
 }
@@ -89,33 +95,26 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
       "Share of tokens with a changed set of experts, mean over layers, measured");
   const double most = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
   for (const PrecisionTwin& twin : scan.twins) {
-    auto* name = new QStandardItem(fullName(twin));
-    name->setData(name->text(), Qt::UserRole);
-    name->setToolTip(twin.behind.mean > 0 && !toldApart(twin.behind)
-                         ? QString("Not told apart from the operand with the largest divergence of its kind")
-                         : name->text());
-    model.appendRow({name, figureItem(divergenceText(twin.divergence), twin.divergence.mean),
-                     figureItem(lossText(twin.loss_change), twin.loss_change.mean),
-                     figureItem(formatPercent(twin.flips.mean), twin.flips.mean)});
-    model.item(model.rowCount() - 1, kDivergenceColumn)
-        ->setData(most > 0 ? twin.divergence.mean / most : 0, kShareRole);
-    for (int column = 0; column < model.columnCount(); ++column)
-      model.item(model.rowCount() - 1, column)->setEditable(false);
+    const QString tip = twin.behind.mean > 0 && !toldApart(twin.behind)
+                            ? QString("Not told apart from the operand with the largest divergence of its kind")
+                            : fullName(twin);
+    appendOperand(model,
+                  {textItem(fullName(twin), tip), figureItem(divergenceText(twin.divergence), twin.divergence.mean),
+                   figureItem(lossText(twin.loss_change), twin.loss_change.mean),
+                   figureItem(formatPercent(twin.flips.mean), twin.flips.mean)},
+                  most > 0 ? twin.divergence.mean / most : 0);
   }
   for (const PublishedFit& fit : scan.published) {
-    auto* name = new QStandardItem(QString("recipe %1").arg(QString::fromStdString(fit.name)));
-    name->setData(name->text(), Qt::UserRole);
-    name->setToolTip(
-        QString("What this published recipe rounds in its forward pass, the gate in FP32. A loss change of "
-                "%1 nats/token matters, %2 of the loss; this one: %3")
-            .arg(inPrint(QString::number(kMatters * scan.loss, 'g', 2)), formatPercent(kMatters),
-                 QLatin1String(to_text(fit_of(fit, scan.loss, kMatters)))));
-    model.appendRow({name, figureItem(divergenceText(fit.divergence), fit.divergence.mean),
-                     figureItem(lossText(fit.loss_change), fit.loss_change.mean), new QStandardItem()});
-    model.item(model.rowCount() - 1, kDivergenceColumn)
-        ->setData(most > 0 ? std::min(1.0, fit.divergence.mean / most) : 0, kShareRole);
-    for (int column = 0; column < model.columnCount(); ++column)
-      model.item(model.rowCount() - 1, column)->setEditable(false);
+    const QString tip = QString(
+                            "What this published recipe rounds in its forward pass, the gate in FP32. A loss change of "
+                            "%1 nats/token matters, %2 of the loss; this one: %3")
+                            .arg(inPrint(QString::number(kMatters * scan.loss, 'g', 2)), formatPercent(kMatters),
+                                 QLatin1String(to_text(fit_of(fit, scan.loss, kMatters))));
+    appendOperand(model,
+                  {textItem(QString("recipe %1").arg(QString::fromStdString(fit.name)), tip),
+                   figureItem(divergenceText(fit.divergence), fit.divergence.mean),
+                   figureItem(lossText(fit.loss_change), fit.loss_change.mean), new QStandardItem()},
+                  most > 0 ? std::min(1.0, fit.divergence.mean / most) : 0);
   }
 }
 
@@ -147,24 +146,11 @@ QString twinsCsv(const PrecisionScan& scan) {
       "interval,loss change [nats/token],interval,tokens with other experts [%],interval\n");
   for (const PrecisionTwin& twin : scan.twins) {
     const bool all = twin.scope == Scope::all_operands;
-    text += QStringLiteral("%1,%2,%3,%4,")
-                .arg(QLatin1String(recipe_info(scan.recipe).name),
-                     twin.scope == Scope::one_layer ? (twin.layer < 0 ? QString() : QString::number(twin.layer))
-                                                    : QString("all"),
-                     all ? QString("all") : QLatin1String(gemm_class_name(twin.gemm_class)),
-                     all ? QString("all") : QLatin1String(operand_name(twin.operand)));
-    QStringList figures;
-    for (const FigureOfPieces& figure : {twin.divergence, twin.behind, twin.loss_change, twin.flips}) {
-      const double factor = figures.size() == 6 ? 100 : 1;
-      figures << digits(factor * figure.mean, 6)
-              << (std::isnan(figure.interval) ? QString() : digits(factor * figure.interval, 3));
-    }
-    text += figures.join(QLatin1Char(',')) + QLatin1Char('\n');
+    const QString layer = twin.layer < 0 ? QString() : QString::number(twin.layer);
+    text += csvRow(recipe_info(scan.recipe).name, twin.scope == Scope::one_layer ? layer : QString("all"),
+                   all ? "all" : gemm_class_name(twin.gemm_class), all ? "all" : operand_name(twin.operand),
+                   cells(twin.divergence), cells(twin.behind), cells(twin.loss_change), cells(twin.flips, 100));
   }
-  const auto cells = [](const FigureOfPieces& figure) {
-    return digits(figure.mean, 6) + QLatin1Char(',') +
-           (std::isnan(figure.interval) ? QString() : digits(figure.interval, 3));
-  };
   for (const PublishedFit& fit : scan.published)
     text += QStringLiteral("%1,,,,%2,,,%3,,\n")
                 .arg(QString::fromStdString(fit.name), cells(fit.divergence), cells(fit.loss_change));

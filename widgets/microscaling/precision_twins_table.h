@@ -16,7 +16,6 @@ struct MeasuredTwins {
   PrecisionScan scan;
 };
 
-inline constexpr int kDivergenceColumn = 1;  // column with bars
 inline constexpr const char* kLongestDivergence = "0.000000 \u00b1 0.000000";
 
 std::vector<Recipe> forwardRecipes();  // recipes whose forward passes differ, without fp32

@@ -12,8 +12,11 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/tables.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -131,15 +134,9 @@ TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
 void TensorsPanel::makeTable() {
   view_ = new QTableView(this);
   view_->setModel(&model_);
-  view_->setAccessibleName(title());
-  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  view_->setSelectionMode(QAbstractItemView::SingleSelection);
-  view_->setFrameShape(QFrame::NoFrame);
-  view_->setShowGrid(false);
-  view_->verticalHeader()->hide();
+  makePlain(view_, title());
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::Fixed);
   view_->horizontalHeader()->setSectionResizeMode(TensorListModel::kName, QHeaderView::Stretch);
-  view_->horizontalHeader()->setHighlightSections(false);
   view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view_->setWordWrap(false);
   view_->setTextElideMode(Qt::ElideLeft);  // elides names at their beginning: they differ at their ends
@@ -148,7 +145,7 @@ void TensorsPanel::makeTable() {
   followFont(view_, [this] { fitColumns(); });
   connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
     const int entry = model_.entryAt(index.row());
-    if (entry >= 0) emit tensorChosen(model_.entries()[static_cast<std::size_t>(entry)].source);
+    if (entry >= 0) emit tensorChosen(model_.entries()[entry].source);
   });
 }
 
@@ -231,17 +228,14 @@ bool TensorsPanel::openFile(const QString& path, std::optional<DType> bytesAre) 
 void TensorsPanel::addTensor(const TensorSource& source) {
   ++generation_;
   std::vector<TensorEntry> entries = model_.entries();
-  std::size_t at = 0;
-  while (at < entries.size() && entries[at].source.name() != source.name()) ++at;
-  if (at == entries.size()) entries.emplace_back();
-  entries[at] = TensorEntry();
-  entries[at].source = source;
-  entries[at].usable = source.valid();
+  const int known = entryNamed(source.name()), at = known < 0 ? static_cast<int>(entries.size()) : known;
+  if (known < 0) entries.emplace_back();
+  entries[at] = {.source = source, .usable = source.valid(), .note = {}};
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
   model_.setEntries(std::move(entries));
   showError({});
   emit figuresChanged();
-  select(static_cast<int>(at));
+  select(at);
 }
 
 void TensorsPanel::removeTensor(const QString& name) {
@@ -270,14 +264,16 @@ void TensorsPanel::select(int tensor) {
   if (const int row = model_.rowOf(tensor); row >= 0) view_->setCurrentIndex(model_.index(row, 0));
 }
 
-bool TensorsPanel::selectNamed(const QString& name) {
+int TensorsPanel::entryNamed(const QString& name) const {
   const std::vector<TensorEntry>& entries = model_.entries();
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].source.name() != name) continue;
-    select(static_cast<int>(i));
-    return true;
-  }
-  return false;
+  const auto found = std::ranges::find(entries, name, [](const TensorEntry& entry) { return entry.source.name(); });
+  return found == entries.end() ? -1 : static_cast<int>(found - entries.begin());
+}
+
+bool TensorsPanel::selectNamed(const QString& name) {
+  const int entry = entryNamed(name);
+  if (entry >= 0) select(entry);
+  return entry >= 0;
 }
 
 // Measures visible tensors first, then the rest of a file.
@@ -289,7 +285,7 @@ int TensorsPanel::nextToMeasure() {
   while (!queue_.empty()) {
     const int first = queue_.front();
     queue_.erase(queue_.begin());
-    if (waits(entries[static_cast<std::size_t>(first)])) return first;
+    if (waits(entries[first])) return first;
   }
   if (!measures_all_) return -1;
   const auto next = std::ranges::find_if(entries, waits);
@@ -305,8 +301,8 @@ void TensorsPanel::computeWanted() {
   cancel_->setEnabled(next >= 0);
   if (next < 0) return;
   computing_ = true;
-  worker_.start([this, next, generation = generation_, source = model_.entries()[static_cast<std::size_t>(next)].source,
-                 format = format_, axis = axis_](std::stop_token) {
+  worker_.start([this, next, generation = generation_, source = model_.entries()[next].source, format = format_,
+                 axis = axis_](std::stop_token) {
     bool sampled = false;
     const QuantSums sums = figuresOf(source, format, axis, &sampled);
     QMetaObject::invokeMethod(
@@ -338,7 +334,7 @@ std::optional<Provenance> TensorsPanel::kind() const {
 QString TensorsPanel::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
   const std::size_t count = model_.entries().size();
-  QString text = count == 1 ? QString("1 tensor") : QString("%1 tensors").arg(formatCount(static_cast<double>(count)));
+  QString text = count == 1 ? QString("1 tensor") : QString("%1 tensors").arg(formatCount(count));
   const auto unread = std::ranges::count_if(
       model_.entries(), [](const TensorEntry& entry) { return !entry.usable && !entry.note.isEmpty(); });
   if (unread > 0) text += QString(", %1 not read (see their tool tips)").arg(unread);
@@ -350,13 +346,9 @@ QString TensorsPanel::csv() const {
   QString text = QStringLiteral("tensor,type,shape,sqnr_db,underflow_share,clipped_share,sampled\n");
   for (const TensorEntry& entry : model_.entries()) {
     const bool known = entry.state == TensorEntry::Figures::known;
-    const auto number = [&](double v) { return known ? QString::number(v, 'g', 8) : QString(); };
-    QString name = entry.source.name();
-    name.replace(QLatin1Char('"'), QStringLiteral("\"\""));
-    text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7\n")
-                .arg(name, entry.source.dtype(), entry.source.shape(), number(entry.sqnr_db),
-                     number(entry.underflow_share), number(entry.clipped_share))
-                .arg(known && entry.sampled);
+    const auto number = [&](double v) { return known ? digits(v, 8) : QString(); };
+    text += csvRow(csvField(entry.source.name()), entry.source.dtype(), entry.source.shape(), number(entry.sqnr_db),
+                   number(entry.underflow_share), number(entry.clipped_share), known && entry.sampled);
   }
   return text;
 }

@@ -54,7 +54,8 @@ class TensorsPanel : public Panel {
   void makeTable();
   void showError(const QString& error);
   void computeWanted();
-  int nextToMeasure();  // next tensor to measure; -1: none
+  int entryNamed(const QString& name) const;  // -1: there is none
+  int nextToMeasure();                        // next tensor to measure; -1: none
   void cancel();
 
   TensorListModel model_;

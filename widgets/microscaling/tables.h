@@ -1,9 +1,11 @@
-// Cells of tables of operands: bars with values, and figures that sort by value.
+// Tables: their plain look, bars with values, and figures that sort by value.
 #pragma once
 
+#include <QHeaderView>
 #include <QPainter>
 #include <QStandardItem>
 #include <QStyledItemDelegate>
+#include <QTableView>
 #include <algorithm>
 #include <cmath>
 
@@ -13,6 +15,17 @@
 #include "widgets/plots/axis.h"
 
 namespace moescope {
+
+// A table without frame, grid and numbers of rows, of which one whole row can be chosen.
+inline void makePlain(QTableView* table, const QString& name) {
+  table->setAccessibleName(name);
+  table->setFrameShape(QFrame::NoFrame);
+  table->setShowGrid(false);
+  table->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table->setSelectionMode(QAbstractItemView::SingleSelection);
+  table->verticalHeader()->hide();
+  table->horizontalHeader()->setHighlightSections(false);
+}
 
 inline constexpr int kShareRole = Qt::UserRole + 1;  // role with the length of a cell's bar, 1 for the longest
 
@@ -53,11 +66,27 @@ inline QString signedText(double value) {
   return inPrint((value < 0 ? QString() : QStringLiteral("+")) + QString::number(value, 'g', 2));
 }
 
+inline QStandardItem* textItem(const QString& text, const QString& tip = {}) {
+  auto* item = new QStandardItem(text);
+  item->setData(text, Qt::UserRole);
+  item->setToolTip(tip);
+  return item;
+}
+
 inline QStandardItem* figureItem(const QString& text, double value) {
   auto* item = new QStandardItem(text);
   item->setData(value, Qt::UserRole);
   item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
   return item;
+}
+
+inline constexpr int kBarColumn = 1;
+
+// `share`: length of the bar in kBarColumn.
+inline void appendOperand(QStandardItemModel& model, const QList<QStandardItem*>& cells, double share) {
+  cells[kBarColumn]->setData(share, kShareRole);
+  for (QStandardItem* cell : cells) cell->setEditable(false);
+  model.appendRow(cells);
 }
 
 }  // namespace moescope
