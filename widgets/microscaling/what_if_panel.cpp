@@ -28,12 +28,8 @@ WhatIfTable::WhatIfTable(QWidget* parent) : PlotFrame(parent) {
   setAccessibleName("This tensor in every format");
 }
 
-void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
+void WhatIfTable::setFigures(std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes) {
   rows_ = std::move(rows);
-  markDirty();
-}
-
-void WhatIfTable::setSchemes(std::vector<WhatIfRow> schemes) {
   schemes_ = std::move(schemes);
   markDirty();
 }
@@ -67,11 +63,10 @@ const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
   OperandFormat format = mxChoice();
   format.element = static_cast<ElementFormat>(cell.format);
   if (columns_ == WhatIfColumns::block_sizes)
-    format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
+    format.block = kWhatIfBlocks[cell.column];
   else
     format.rule = static_cast<ScaleRule>(cell.column);
-  const int index = what_if_index(format, axis_);
-  return rows_[static_cast<std::size_t>(std::max(0, index))];
+  return rows_[std::max(0, what_if_index(format, axis_))];
 }
 
 double WhatIfTable::valueOf(const QuantSums& sums) const {
@@ -100,10 +95,6 @@ double WhatIfTable::position(double value) const {
   return metric_ == WhatIfMetric::sqnr ? (kLightestDb - value) / (kLightestDb - kDarkestDb) : std::sqrt(value);
 }
 
-QRgb WhatIfTable::colorOf(const QuantSums& sums) const {
-  return matrixLut(dark())[scaleCode(position(valueOf(sums)))];
-}
-
 QMargins WhatIfTable::margins() const {
   return {fontMetrics().horizontalAdvance("Block size") + kSpace12, fontMetrics().height() + kSpace4, 0, 0};
 }
@@ -111,10 +102,6 @@ QMargins WhatIfTable::margins() const {
 bool WhatIfTable::showsSchemes() const {
   const int line = fontMetrics().height();
   return !schemes_.empty() && plotRect().height() - (2 * line + kSpace16) >= kNumElementFormats * (line + 2);
-}
-
-int WhatIfTable::schemesHeight() const {
-  return showsSchemes() ? 2 * fontMetrics().height() + kSpace16 : 0;
 }
 
 QRect WhatIfTable::cellRect(int format, int column) const {
@@ -133,15 +120,7 @@ QRect WhatIfTable::schemeRect(int scheme) const {
 }
 
 const WhatIfRow& WhatIfTable::schemeRow(int scheme) const {
-  return schemes_[static_cast<std::size_t>(static_cast<int>(axis_) * kWhatIfSchemes + scheme)];
-}
-
-// The scheme at a position; nullptr: there is none.
-const WhatIfRow* WhatIfTable::schemeAt(QPoint position) const {
-  if (!showsSchemes()) return nullptr;
-  for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme)
-    if (schemeRect(scheme).contains(position)) return &schemeRow(scheme);
-  return nullptr;
+  return schemes_[static_cast<int>(axis_) * kWhatIfSchemes + scheme];
 }
 
 void WhatIfTable::paintSchemes(QPainter& painter) const {
@@ -169,15 +148,14 @@ void WhatIfTable::paintSchemes(QPainter& painter) const {
   }
 }
 
-bool WhatIfTable::find(QPoint position, Cell* cell) const {
-  if (rows_.empty()) return false;
-  for (int format = 0; format < kNumElementFormats; ++format)
+// The cell or scheme at a position; nullptr: there is none.
+const WhatIfRow* WhatIfTable::rowAt(QPoint position) const {
+  for (int format = 0; format < kNumElementFormats && !rows_.empty(); ++format)
     for (int column = 0; column < columnCount(); ++column)
-      if (cellRect(format, column).contains(position)) {
-        *cell = {format, column};
-        return true;
-      }
-  return false;
+      if (cellRect(format, column).contains(position)) return &rowOf({format, column});
+  for (int scheme = 0; scheme < kWhatIfSchemes && showsSchemes(); ++scheme)
+    if (schemeRect(scheme).contains(position)) return &schemeRow(scheme);
+  return nullptr;
 }
 
 WhatIfTable::Cell WhatIfTable::choiceCell() const {
@@ -200,7 +178,7 @@ const QuantSums* WhatIfTable::sumsOf(ElementFormat element, BlockAxis axis) cons
   OperandFormat format = mxChoice();
   format.element = element;
   const int index = what_if_index(format, axis);
-  return index < 0 || rows_.empty() ? nullptr : &rows_[static_cast<std::size_t>(index)].sums;
+  return index < 0 || rows_.empty() ? nullptr : &rows_[index].sums;
 }
 
 const QuantSums* WhatIfTable::chosenSums() const {
@@ -222,8 +200,7 @@ void WhatIfTable::paintHeads(QPainter& painter) const {
   for (int column = 0; column < columnCount(); ++column) {
     const QRect cell = cellRect(0, column);
     painter.drawText(above(cell, cell.left()), Qt::AlignCenter,
-                     sizes ? QString::number(kWhatIfBlocks[static_cast<std::size_t>(column)])
-                           : scaleRuleLabel(static_cast<ScaleRule>(column)));
+                     sizes ? QString::number(kWhatIfBlocks[column]) : scaleRuleLabel(static_cast<ScaleRule>(column)));
   }
   painter.setPen(palette().text().color());
   for (int format = 0; format < kNumElementFormats; ++format) {
@@ -272,32 +249,23 @@ QStringList WhatIfTable::readout(const WhatIfRow& row) const {
               .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
 }
 
-void WhatIfTable::choose(const Cell& cell) {
-  const WhatIfRow& row = rowOf(cell);
+void WhatIfTable::choose(const WhatIfRow& row) {
   const OperandFormat format = row.format;
   const BlockAxis axis = row.axis;
+  const QStringList lines = readout(row);
   setChoice(format, axis);
   emit chosen(format, axis);
-  emit readoutChanged(readout(rowOf(cell)).join(QStringLiteral("   ")));
+  emit readoutChanged(lines.join(QStringLiteral("   ")));
 }
 
 QStringList WhatIfTable::readoutAt(QPoint position) const {
-  Cell cell;
-  if (find(position, &cell)) return readout(rowOf(cell));
-  const WhatIfRow* scheme = schemeAt(position);
-  return scheme ? readout(*scheme) : QStringList();
+  const WhatIfRow* row = rowAt(position);
+  return row ? readout(*row) : QStringList();
 }
 
 void WhatIfTable::mousePressEvent(QMouseEvent* event) {
-  Cell cell;
-  if (event->button() != Qt::LeftButton) return;
-  if (find(event->pos(), &cell)) return choose(cell);
-  const WhatIfRow* scheme = schemeAt(event->pos());
-  if (!scheme) return;
-  const BlockAxis axis = scheme->axis;
-  const OperandFormat format = scheme->format;
-  setChoice(format, axis);
-  emit chosen(format, axis);
+  const WhatIfRow* row = event->button() == Qt::LeftButton ? rowAt(event->pos()) : nullptr;
+  if (row) choose(*row);
 }
 
 void WhatIfTable::keyPressEvent(QKeyEvent* event) {
@@ -305,8 +273,8 @@ void WhatIfTable::keyPressEvent(QKeyEvent* event) {
   const QPoint arrow = arrowOf(event);
   if (arrow.isNull()) return PlotFrame::keyPressEvent(event);
   const Cell cell = choiceCell();
-  choose({std::clamp(cell.format + arrow.y(), 0, kNumElementFormats - 1),
-          std::clamp(std::max(0, cell.column) + arrow.x(), 0, columnCount() - 1)});
+  choose(rowOf({std::clamp(cell.format + arrow.y(), 0, kNumElementFormats - 1),
+                std::clamp(std::max(0, cell.column) + arrow.x(), 0, columnCount() - 1)}));
 }
 
 WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
@@ -334,42 +302,33 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
 void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   const int request = ++request_;
   note_.clear();
-  table_->setRows({});
-  table_->setSchemes({});
+  table_->setFigures({}, {});
   table_->setNotice(source.valid() ? QString("Computing") : noTensorNotice());
   if (!source.valid()) return cancel();
   cancel_->setEnabled(true);
   worker_.start([this, request, source, slice](std::stop_token stop) {
     const TensorSource::Sample sample = source.sample(slice, kMaxTriedElements);
-    std::vector<WhatIfRow> rows =
-        what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
-    std::vector<WhatIfRow> schemes =
-        what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
+    const ConstMatrix<float> values{sample.values.data(), sample.rows, sample.cols, sample.cols};
+    std::vector<WhatIfRow> rows = what_if(values, stop, sample.row_groups);
+    std::vector<WhatIfRow> schemes = what_if_schemes(values, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
     const QString note = sample.whole ? QString("all %1 values").arg(formatCount(all))
                                       : QString(source.grouped() ? "sampled: %1 of %2 values, whole experts"
                                                                  : "sampled: %1 of %2 values, in tiles of 512 x 512")
-                                            .arg(formatCount(static_cast<double>(sample.values.size())))
-                                            .arg(formatCount(all));
+                                            .arg(formatCount(sample.values.size()), formatCount(all));
     QMetaObject::invokeMethod(
         this,
         [this, request, rows = std::move(rows), schemes = std::move(schemes), note]() mutable {
-          deliver(request, std::move(rows), std::move(schemes), note);
+          if (request != request_) return;
+          cancel_->setEnabled(false);
+          note_ = note;
+          table_->setNotice({});
+          table_->setFigures(std::move(rows), std::move(schemes));
+          update();
         },
         Qt::QueuedConnection);
   });
-}
-
-void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes,
-                          const QString& note) {
-  if (request != request_) return;
-  cancel_->setEnabled(false);
-  note_ = note;
-  table_->setNotice({});
-  table_->setRows(std::move(rows));
-  table_->setSchemes(std::move(schemes));
-  update();
 }
 
 void WhatIfPanel::cancel() {
@@ -378,10 +337,6 @@ void WhatIfPanel::cancel() {
   cancel_->setEnabled(false);
   if (table_->rows().empty() && table_->notice() == QString("Computing")) table_->setNotice("Cancelled");
   table_->markDirty();
-}
-
-void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
-  table_->setChoice(format, axis);
 }
 
 // The kind of the open tensor, independent of the open run.

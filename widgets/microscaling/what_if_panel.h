@@ -27,9 +27,9 @@ class WhatIfTable : public PlotFrame {
  public:
   explicit WhatIfTable(QWidget* parent = nullptr);
 
-  void setRows(std::vector<WhatIfRow> rows);  // rows of what_if(); empty: not computed yet
+  // Rows of what_if() and what_if_schemes(); empty: not computed yet.
+  void setFigures(std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes);
   const std::vector<WhatIfRow>& rows() const { return rows_; }
-  void setSchemes(std::vector<WhatIfRow> schemes);  // rows of what_if_schemes(); empty: not computed yet
   const std::vector<WhatIfRow>& schemes() const { return schemes_; }
   void setMetric(WhatIfMetric metric);
   void setColumns(WhatIfColumns columns);
@@ -59,25 +59,23 @@ class WhatIfTable : public PlotFrame {
  private:
   struct Cell {
     int format = 0, column = 0;
-    bool operator==(const Cell&) const = default;
   };
   bool showsSchemes() const;  // whether the schemes have room
-  int schemesHeight() const;
+  int schemesHeight() const { return showsSchemes() ? 2 * fontMetrics().height() + kSpace16 : 0; }
   OperandFormat mxChoice() const;
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;
-  QRgb colorOf(const QuantSums& sums) const;
+  QRgb colorOf(const QuantSums& sums) const { return matrixLut(dark())[scaleCode(position(valueOf(sums)))]; }
   double position(double value) const;  // position on the colour scale, 0..1
-  bool find(QPoint position, Cell* cell) const;
-  Cell choiceCell() const;  // cell of the selected format; column -1: it has none
-  void choose(const Cell& cell);
+  Cell choiceCell() const;              // cell of the selected format; column -1: it has none
+  void choose(const WhatIfRow& row);
   int schemeOfChoice() const;  // index of the selected format among the schemes; -1: it is none of them
   void paintHeads(QPainter& painter) const;
   void paintCell(QPainter& painter, const Cell& cell) const;
   QStringList readout(const WhatIfRow& row) const;
   const WhatIfRow& schemeRow(int scheme) const;
-  const WhatIfRow* schemeAt(QPoint position) const;
+  const WhatIfRow* rowAt(QPoint position) const;
   void paintSchemes(QPainter& painter) const;
 
   std::vector<WhatIfRow> rows_;
@@ -95,7 +93,7 @@ class WhatIfPanel : public Panel {
   explicit WhatIfPanel(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setChoice(const OperandFormat& format, BlockAxis axis);
+  void setChoice(const OperandFormat& format, BlockAxis axis) { table_->setChoice(format, axis); }
   const WhatIfTable* table() const { return table_; }
   void cancel();
 
@@ -110,8 +108,6 @@ class WhatIfPanel : public Panel {
   Answer answer() const override;
 
  private:
-  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes, const QString& note);
-
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;
   QAction* cancel_;
