@@ -104,72 +104,58 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   addBody(view_);
 }
 
-std::optional<Provenance> QuantizationErrorPanel::kind() const {
-  return selection_->quantFrame() ? Panel::kind() : std::nullopt;
-}
-
 QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  const bool indexed = frame == indexed_ && gemm_class == indexed_class_;
-  return QStringLiteral("dB, ") + timeStatus(frame->step, true) + QStringLiteral(", ") +
-         (indexed ? formats_ : formatsOf(*frame, gemm_class));
+  return QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
 // Summary of the selected class in the newest statistics.
-const QuantizationErrorPanel::Summary& QuantizationErrorPanel::summary() const {
-  const auto frame = selection_->quantFrame();
-  const GemmClass gemm_class = selection_->tensor().gemm_class();
-  if (frame == summary_.frame && gemm_class == summary_.gemm_class) return summary_;
-  summary_ = {frame, gemm_class};
+QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
+  Summary summary{.frame = selection_->quantFrame()};
   std::vector<double> all;
   const auto larger = [](const QuantFrame* most, const QuantFrame& quant, float QuantFrame::*share) {
     const bool more = quant.*share > 0 && (!most || quant.*share > most->*share);
     return more ? &quant : most;
   };
-  if (!frame) return summary_;
-  for (const QuantFrame& quant : frame->quants) {
-    if (quant.gemm_class() != gemm_class || std::isnan(quant.sqnr_db)) continue;
-    all.push_back(static_cast<double>(quant.sqnr_db));
-    if (!summary_.least || quant.sqnr_db < summary_.least->sqnr_db) summary_.least = &quant;
-    summary_.most_underflow = larger(summary_.most_underflow, quant, &QuantFrame::underflow);
-    summary_.most_clipped = larger(summary_.most_clipped, quant, &QuantFrame::clipped);
+  if (!summary.frame) return summary;
+  for (const QuantFrame& quant : summary.frame->quants) {
+    if (quant.gemm_class() != selection_->tensor().gemm_class() || std::isnan(quant.sqnr_db)) continue;
+    all.push_back(quant.sqnr_db);
+    if (!summary.least || quant.sqnr_db < summary.least->sqnr_db) summary.least = &quant;
+    summary.most_underflow = larger(summary.most_underflow, quant, &QuantFrame::underflow);
+    summary.most_clipped = larger(summary.most_clipped, quant, &QuantFrame::clipped);
   }
-  if (all.empty()) return summary_;
+  if (all.empty()) return summary;
   std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
-  summary_.median_db = all[all.size() / 2];
-  return summary_;
+  summary.median_db = all[all.size() / 2];
+  return summary;
 }
 
 // Name of an operand: "layer 3, w2 dY" if `brief`, else with the direction.
 QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
-  const QString weight = QString::fromLatin1(gemm_name(quant.gemm)),
-                operand = QLatin1String(operand_name(quant.operand));
-  return layerName(quant.layer) + QStringLiteral(", ") +
-         (brief ? weight + QLatin1Char(' ') + operand : tensorName(quant));
+  const QString weight = gemm_name(quant.gemm), operand = operand_name(quant.operand);
+  return layerName(quant.layer) + ", " + (brief ? weight + ' ' + operand : tensorName(quant));
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {
-  const Summary& all = summary();
+  const Summary all = summary();
   if (!all.least) return {};
   Answer answer{.question = "What does the format cost?", .answers = {}};
   if (std::isinf(all.least->sqnr_db)) {
     answer.answers << QString("Nothing: every value is exact");
     return answer;
   }
-  const QString least = formatValue(static_cast<double>(all.least->sqnr_db), 3);
+  const QString least = formatValue(all.least->sqnr_db, 3);
   const QString usual = std::isinf(all.median_db) ? QString("Most values are exact")
                                                   : QString("Signal %1 dB over noise").arg(wholeDb(all.median_db));
   const auto in = [&](bool brief) { return usual + QString("; least %1 in %2").arg(least, nameOf(*all.least, brief)); };
   QString lost;
-  if (all.most_underflow && static_cast<double>(all.most_underflow->underflow) >= kToldShare)
-    lost +=
-        QString("; %1 to zero in %2")
-            .arg(formatPercent(static_cast<double>(all.most_underflow->underflow)), nameOf(*all.most_underflow, true));
-  if (all.most_clipped && static_cast<double>(all.most_clipped->clipped) >= kToldShare)
-    lost += QString("; %1 clipped in %2")
-                .arg(formatPercent(static_cast<double>(all.most_clipped->clipped)), nameOf(*all.most_clipped, true));
+  if (const QuantFrame* most = all.most_underflow; most && most->underflow >= kToldShare)
+    lost += QString("; %1 to zero in %2").arg(formatPercent(most->underflow), nameOf(*most, true));
+  if (const QuantFrame* most = all.most_clipped; most && most->clipped >= kToldShare)
+    lost += QString("; %1 clipped in %2").arg(formatPercent(most->clipped), nameOf(*most, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
   answer.answers << in(false) << in(true) << usual + QString("; least %1").arg(least)
                  << QString("Least %1 dB").arg(least);
@@ -186,7 +172,7 @@ void QuantizationErrorPanel::refill() {
     return view_->setNotice(noQuantizationNotice(history->info(), frame_.get(), gemm_class_));
   view_->setNotice({});
 
-  if (indexed_ != frame_ || indexed_class_ != gemm_class_) indexCells();
+  indexCells();
   const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
   std::vector<std::uint8_t> codes;
   const auto [low, high] = colorRange();
@@ -209,11 +195,6 @@ LegendScale QuantizationErrorPanel::scale() const {
   return scale;
 }
 
-// The legend, empty if the cells have numbers.
-LegendScale QuantizationErrorPanel::legend() const {
-  return holdsNumbers() ? LegendScale() : scale();
-}
-
 // Range from the worst to the best operand, exact ones excluded, widened to whole ticks.
 std::pair<double, double> QuantizationErrorPanel::colorRange() const {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -228,8 +209,8 @@ std::pair<double, double> QuantizationErrorPanel::colorRange() const {
 }
 
 OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
-  OperandPlace place = tensors_[static_cast<std::size_t>(column)];
-  place.layer = layers_[static_cast<std::size_t>(row)];
+  OperandPlace place = tensors_[column];
+  place.layer = layers_[row];
   return place;
 }
 
@@ -239,11 +220,8 @@ const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
 
 // Finds layers and operands by binary search: 61 layers have some thousands of operands.
 void QuantizationErrorPanel::indexCells() {
-  indexed_ = frame_;
-  indexed_class_ = gemm_class_;
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
-  formats_ = formatsOf(*frame_, gemm_class_);
   cells_.assign(layers_.size() * tensors_.size(), nullptr);
   for (const QuantFrame& quant : frame_->quants) {
     if (quant.gemm_class() != gemm_class_) continue;
@@ -275,7 +253,7 @@ bool QuantizationErrorPanel::holdsNumbers() const {
 // Paints whole dB in cells with room, and a frame around the lowest.
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
   const bool numbers = holdsNumbers();
-  const QuantFrame* least = summary().least;
+  const Summary all = summary();
   for (int row = 0; row < view_->rows(); ++row)
     for (int column = 0; column < view_->columns(); ++column) {
       const QuantFrame* quant = quantAt(row, column);
@@ -283,18 +261,14 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
       const QRectF box = view_->cellRect(row, column);
       if (numbers) {
         painter.setPen(textOn(view_->cellColor(row, column)));
-        painter.drawText(box, Qt::AlignCenter, wholeDb(static_cast<double>(quant->sqnr_db)));
+        painter.drawText(box, Qt::AlignCenter, wholeDb(quant->sqnr_db));
       }
-      if (quant != least) continue;
+      if (quant != all.least) continue;
       painter.setPen(QPen(palette().text().color(), 1));
       painter.setBrush(Qt::NoBrush);
       // Beside the gaps between groups.
       painter.drawRect(box.adjusted(kGroupGap / 2 + 0.5, 0.5, -kGroupGap / 2 - 1.5, -1.5));
     }
-}
-
-int QuantizationErrorPanel::groupHeight() const {
-  return 2 * view_->fontMetrics().height() + 2;
 }
 
 // Paints the weights above the cells, and below them the direction of each pair of operands.
@@ -369,13 +343,9 @@ QString QuantizationErrorPanel::csv() const {
   const auto frame = selection_->quantFrame();
   if (!frame) return text;
   for (const QuantFrame& quant : frame->quants) {
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
-                .arg(frame->step)
-                .arg(quant.layer)
-                .arg(QLatin1String(gemm_class_name(quant.gemm_class())), QString::fromLatin1(gemm_name(quant.gemm)),
-                     QLatin1String(operand_name(quant.operand)), QLatin1String(direction_name(quant.direction)),
-                     QString::fromStdString(quant.format));
-    text += csvRow(digits(quant.sqnr_db, 7), digits(quant.relative_l2, 7), digits(quant.cosine, 9),
+    text += csvRow(frame->step, quant.layer, gemm_class_name(quant.gemm_class()), gemm_name(quant.gemm),
+                   operand_name(quant.operand), direction_name(quant.direction), QString::fromStdString(quant.format),
+                   digits(quant.sqnr_db, 7), digits(quant.relative_l2, 7), digits(quant.cosine, 9),
                    percentOrNothing(quant.underflow), percentOrNothing(quant.clipped),
                    percentOrNothing(quant.clipped_blocks), digits(quant.amax, 7), digits(quant.crest, 7));
   }

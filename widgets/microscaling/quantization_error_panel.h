@@ -21,7 +21,7 @@ class QuantizationErrorPanel : public Panel {
   void operandOpened(const OperandPlace& place, std::int64_t step);
 
  protected:
-  std::optional<Provenance> kind() const override;
+  std::optional<Provenance> kind() const override { return selection_->quantFrame() ? Panel::kind() : std::nullopt; }
   QString status() const override;
   Answer answer() const override;
 
@@ -29,14 +29,13 @@ class QuantizationErrorPanel : public Panel {
   // Figures of all operands of a class; the pointers are into `frame`.
   struct Summary {
     std::shared_ptr<const TelemetryFrame> frame;
-    GemmClass gemm_class = GemmClass::experts;
     double median_db = 0;
     const QuantFrame *least = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
   };
-  const Summary& summary() const;
+  Summary summary() const;
   static QString nameOf(const QuantFrame& quant, bool brief);
   LegendScale scale() const;
-  LegendScale legend() const;
+  LegendScale legend() const { return holdsNumbers() ? LegendScale() : scale(); }  // empty if the cells have numbers
   bool holdsNumbers() const;
   void refill();
   void indexCells();
@@ -44,7 +43,7 @@ class QuantizationErrorPanel : public Panel {
   std::pair<double, double> colorRange() const;  // dB
   OperandPlace placeAt(int row, int column) const;
   void paintNumbers(QPainter& painter) const;
-  int groupHeight() const;
+  int groupHeight() const { return 2 * view_->fontMetrics().height() + 2; }
   void paintGroups(QPainter& painter) const;
   void paintOperands(QPainter& painter) const;
   const QuantFrame* quantAt(int row, int column) const;
@@ -53,12 +52,8 @@ class QuantizationErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  std::shared_ptr<const TelemetryFrame> indexed_;  // frame of the members below; every n-th step has one
-  GemmClass indexed_class_ = GemmClass::experts;
-  QString formats_;
-  mutable Summary summary_;  // summary used by the last answer
-  bool chosen_ = false;      // the user has selected a tensor
-  OperandPlace operand_;     // tensor shown before that, in any layer
+  bool chosen_ = false;   // the user has selected a tensor
+  OperandPlace operand_;  // tensor shown before that, in any layer
   bool with_numbers_ = true;
   std::vector<int> layers_;               // layers of the rows
   std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
