@@ -114,8 +114,9 @@ void TensorLab::connectPanels() {
   connect(map_, &BlockScaleMapPanel::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
   connect(map_, &BlockScaleMapPanel::blockChosen, this,
           [this](std::size_t line, std::size_t block) { openBlock(line, block, 0); });
-  connect(map_, &BlockScaleMapPanel::axisChosen, this, &TensorLab::turnAxis);
-  connect(microscope_, &BlockMicroscopePanel::axisChosen, this, &TensorLab::turnAxis);
+  const auto turn = [this](BlockAxis axis) { setFormat(format_, axis); };
+  connect(map_, &BlockScaleMapPanel::axisChosen, this, turn);
+  connect(microscope_, &BlockMicroscopePanel::axisChosen, this, turn);
   connect(microscope_, &BlockMicroscopePanel::elementChosen, this, [this](int element) { element_ = element; });
   connect(microscope_, &BlockMicroscopePanel::formatChosen, this,
           [this](const OperandFormat& f) { setFormat(f, axis_); });
@@ -231,10 +232,6 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
   return found;
 }
 
-void TensorLab::setListsShown(bool shown) {
-  lists_frame_->setVisible(shown);
-}
-
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
   const auto size = static_cast<std::size_t>(block_size(format_));
   return axis_ == BlockAxis::row ? line_ == row && block_ == col / size : line_ == col && block_ == row / size;
@@ -269,33 +266,17 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(why));
 }
 
-// Opens the block along the other axis through the same element.
-void TensorLab::turnAxis(BlockAxis axis) {
-  if (axis == axis_) return;
-  const auto size = static_cast<std::size_t>(block_size(format_));
-  const Element at = elementAt(size);
+// Opens the block through the same element if blocks have other values or another scale than before.
+void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
+  if (format == format_ && axis == axis_) return;
+  const bool other = axis != axis_ || block_size(format) != block_size(format_) || shares_scale(format);
+  const Element at = elementAt(static_cast<std::size_t>(block_size(format_)));
+  format_ = format;
   axis_ = axis;
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
-  openElement(at);
-}
-
-void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
-  const bool other_block = block_size(format) != block_size(format_);
-  if (format == format_) return turnAxis(axis);
-  const Element at = elementAt(static_cast<std::size_t>(block_size(format_)));
-  format_ = format;
-  map_->setFormat(format_, axis_);
-  what_if_->setChoice(format_, axis_);
-  browser_->setFormat(format_, axis_);
-  if (axis != axis_ || other_block || shares_scale(format)) {
-    axis_ = axis;
-    map_->setFormat(format_, axis_);
-    what_if_->setChoice(format_, axis_);
-    browser_->setFormat(format_, axis_);
-    if (source_.valid()) return openElement(at);
-  }
+  if (other && source_.valid()) return openElement(at);
   microscope_->setFormat(format_);
 }
 

@@ -50,7 +50,8 @@ class TensorLab : public QWidget {
   // Shows a part of the captured operand that is open: its element, or of a row or column the first element that is not
   // finite, else the one with the largest magnitude. Does nothing if the operand has no such part.
   void showElement(const OperandElement& at);
-  void setListsShown(bool shown);  // shows or hides the lists of tensors and experts
+  // Shows or hides the lists of tensors and experts.
+  void setListsShown(bool shown) { lists_frame_->setVisible(shown); }
   MatrixFormat format() const { return {format_, axis_}; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;  // whether the microscope shows the block of this element
   const QString& tensorName() const { return source_.name(); }  // name of the open tensor; empty: none
@@ -84,7 +85,6 @@ class TensorLab : public QWidget {
   void openElement(Element at);
   Element mostExtreme(Element first, Element last) const;
   void openWhole(const TensorSource& source);
-  void turnAxis(BlockAxis axis);
   void askForFile();
   void askForType(const QString& path, std::size_t bits);
 
