@@ -65,9 +65,7 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   bars_->setAccessibleName("Block scales at the cursor");
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
-  connect(selection_, &Selection::dataChanged, bars_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::timeChanged, bars_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::focusChanged, bars_, &PlotFrame::markDirty);
+  followSelection(bars_);
 
   addControl(new GemmClassCombo(selection_, this, true));
   addControl(new OperandCombo(selection_, this));
@@ -75,10 +73,6 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   showAnswers();
   addBody(body);
   giveFocusTo(waterfall_);
-}
-
-std::shared_ptr<const TelemetryFrame> BlockScaleHistogramPanel::frame() const {
-  return selection_->quantFrame();
 }
 
 QString BlockScaleHistogramPanel::notice() const {
@@ -159,7 +153,7 @@ void BlockScaleHistogramPanel::refillBars() {
   bars_->setNotice(why);
   if (!why.isEmpty()) return;
   updateRows();
-  const auto frame = this->frame();
+  const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   std::vector<double> shares(last_byte_ - first_byte_ + 1, 0);
   const double all = quant ? total(quant->e8m0_blocks) : 0;
@@ -182,7 +176,7 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
 
 // The answer: number of different scales of the blocks, besides zero and NaN.
 Panel::Answer BlockScaleHistogramPanel::answer() const {
-  const auto frame = this->frame();
+  const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   int low = kNanByte, high = -1, most = -1;
@@ -194,21 +188,15 @@ Panel::Answer BlockScaleHistogramPanel::answer() const {
   if (most < 0) return {};
   const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(most - kBias);
-  if (low == high)
-    return {.question = "How much do the block scales differ?",
-            .answers = {QString("All have the scale %1").arg(usual)}};
+  const QString question = "How much do the block scales differ?";
+  if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {.question = "How much do the block scales differ?",
-          .answers = {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
-}
-
-std::optional<Provenance> BlockScaleHistogramPanel::kind() const {
-  return selection_->quantFrame() ? Panel::kind() : std::nullopt;
+  return {question, {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
 }
 
 QString BlockScaleHistogramPanel::status() const {
-  const auto frame = this->frame();
+  const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   return timeStatus(frame->step, true) + QString(", %1, NaN blocks %2, amax %3")
@@ -219,7 +207,7 @@ QString BlockScaleHistogramPanel::status() const {
 
 QString BlockScaleHistogramPanel::csv() const {
   QString text = QStringLiteral("step,layer,tensor,format,exponent + 127,scale [2^k],blocks\n");
-  const auto frame = this->frame();
+  const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   for (int byte = 0; quant && byte < 256; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;

@@ -16,7 +16,7 @@ class BlockScaleHistogramPanel : public Panel {
   QString csv() const override;
 
  protected:
-  std::optional<Provenance> kind() const override;
+  std::optional<Provenance> kind() const override { return selection_->quantFrame() ? Panel::kind() : std::nullopt; }
   QString status() const override;
   Answer answer() const override;
 
@@ -25,7 +25,6 @@ class BlockScaleHistogramPanel : public Panel {
   void refillBars();
   void updateRows();
   QString notice() const;  // why there is nothing to show; empty: there is something
-  std::shared_ptr<const TelemetryFrame> frame() const;
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/io/words.h"
 #include "core/numerics/block_anatomy.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
@@ -20,8 +21,7 @@ constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // most values read fo
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
 constexpr std::size_t kLeastVisible = 4;
-constexpr int kOutlierOctaves = 2;         // octaves above the usual scale: values four times as large
-constexpr std::size_t kNamedOutliers = 6;  // outliers named in the answer
+constexpr int kOutlierOctaves = 2;  // octaves above the usual scale: values four times as large
 
 // Median scale without zeros and NaN; -1: there are no other scales.
 int medianScale(std::vector<std::uint8_t> scales) {
@@ -30,14 +30,6 @@ int medianScale(std::vector<std::uint8_t> scales) {
   const auto middle = scales.begin() + static_cast<std::ptrdiff_t>(scales.size() / 2);
   std::ranges::nth_element(scales, middle);
   return *middle;
-}
-
-// "11, 37, 38 and 52", or with the number of those left out.
-QString listedNumbers(const std::vector<std::size_t>& numbers, std::size_t most) {
-  QStringList parts;
-  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i) parts << QString::number(numbers[i]);
-  const QString last = numbers.size() > most ? QString("%1 more").arg(numbers.size() - most) : parts.takeLast();
-  return parts.isEmpty() ? last : QString("%1 and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
 std::uint32_t magnitudeBits(float v) {
@@ -329,7 +321,7 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   }
   const int middle = medianScale(std::move(usual));
   for (std::size_t column = 0; column < columns && middle >= 0; ++column)
-    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(columns_.at(column));
+    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(static_cast<int>(columns_.at(column)));
   update();  // repaints the answer
 }
 
@@ -347,8 +339,8 @@ Panel::Answer BlockScaleMapPanel::answer() const {
       outliers_.size() == 1 ? QString("1 outlier channel") : QString("%1 outlier channels").arg(outliers_.size());
   const QString many = axis_ == BlockAxis::row ? QString("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
   Answer answer;
-  answer.answers << places.arg(listedNumbers(outliers_, kNamedOutliers)) + drawn
-                 << places.arg(listedNumbers(outliers_, 2)) << many;
+  answer.answers << places.arg(QString::fromStdString(listed(outliers_))) + drawn
+                 << places.arg(QString::fromStdString(listed(outliers_, 2))) << many;
   return answer;
 }
 
@@ -407,7 +399,7 @@ void BlockScaleMapPanel::setAxes() {
     cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? QString("row") : blocks);
   QString across = along_rows ? blocks : QString("column");
   if (const std::size_t step = rows_.step * columns_.step; step > 1)
-    across += QString(";  1 in %1 is drawn").arg(formatCount(static_cast<double>(step)));
+    across += QString(";  1 in %1 is drawn").arg(formatCount(step));
   cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), across);
 }
 
@@ -418,16 +410,14 @@ int BlockScaleMapPanel::shownAt(const Side& side, std::size_t position) const {
 }
 
 QStringList BlockScaleMapPanel::describe(int row, int column) const {
-  const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
+  const auto [line, index] = blockAt(row, column);
   const bool along_rows = axis_ == BlockAxis::row;
   const auto size = static_cast<std::size_t>(block_size(format_));
-  const std::size_t first = along_rows ? r : source_.blockRows(r, size).first;
-  const BlockAnatomy block =
-      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size), 0,
-                    source_.sharedAmax(slice_, format_, axis_, along_rows ? r : c, along_rows ? c : r));
-  QStringList lines{
-      along_rows ? QString("row %1, block %2").arg(r).arg(c) : QString("column %1, block %2").arg(c).arg(r),
-      QString("amax %1").arg(formatValue(block.amax))};
+  const std::size_t first = along_rows ? line : source_.blockRows(index, size).first;
+  const BlockAnatomy block = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, index, size), 0,
+                                           source_.sharedAmax(slice_, format_, axis_, line, index));
+  QStringList lines{(along_rows ? QString("row %1, block %2") : QString("column %1, block %2")).arg(line).arg(index),
+                    QString("amax %1").arg(formatValue(block.amax))};
   if (source_.grouped()) lines.prepend(QString("expert %1").arg(source_.groupOf(first)));
   if (block.is_nan()) return lines << QString("NaN block");
   return lines
@@ -443,10 +433,15 @@ QStringList BlockScaleMapPanel::describe(int row, int column) const {
 }
 
 void BlockScaleMapPanel::choose(int row, int column) {
-  const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
-  const bool along_rows = axis_ == BlockAxis::row;
-  setCurrent(along_rows ? r : c, along_rows ? c : r);
-  emit blockChosen(along_rows ? r : c, along_rows ? c : r);
+  const auto [line, block] = blockAt(row, column);
+  setCurrent(line, block);
+  emit blockChosen(line, block);
+}
+
+// The block's row (or column) and its number along it.
+std::pair<std::size_t, std::size_t> BlockScaleMapPanel::blockAt(int row, int column) const {
+  const std::size_t r = rows_.at(row), c = columns_.at(column);
+  return axis_ == BlockAxis::row ? std::pair(r, c) : std::pair(c, r);
 }
 
 void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {

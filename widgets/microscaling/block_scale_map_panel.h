@@ -82,6 +82,7 @@ class BlockScaleMapPanel : public Panel {
   std::uint8_t cellCode(std::uint8_t scale) const;
   QStringList describe(int row, int column) const;
   void choose(int row, int column);
+  std::pair<std::size_t, std::size_t> blockAt(int row, int column) const;
   void syncScrollBars();
   std::vector<Tick> expertTicks(int most) const;
   std::size_t firstCellOf(std::size_t group) const;
@@ -100,7 +101,7 @@ class BlockScaleMapPanel : public Panel {
   // scrolling.
   int low_ = 0, high_ = -1;
   // Columns of the whole tensor whose usual scale is far above that of others, and the number of compared columns.
-  std::vector<std::size_t> outliers_;
+  std::vector<int> outliers_;
   std::size_t outliers_step_ = 1;
 
   ScaleMapCells* cells_;
