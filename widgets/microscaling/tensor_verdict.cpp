@@ -64,10 +64,6 @@ QString verdictWordOf(Sign sign) {
                                    : QString("Too early to tell");
 }
 
-QString verdictCount(std::size_t count) {
-  return formatCount(static_cast<double>(count));
-}
-
 QString verdictFormat(const OperandFormat& format) {
   return operandFormatLabel(format).section(QLatin1Char(' '), 0, 0).remove(QLatin1Char(','));
 }
@@ -81,7 +77,7 @@ double leastSqnr(const std::vector<const TensorEntry*>& tensors, std::size_t fro
 QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) {
   const TensorEntry& worst = *scan.known.front();
   if (worst.nan_blocks > 0)
-    return {QString("holds NaN or infinity in %1 blocks").arg(verdictCount(worst.nan_blocks)),
+    return {QString("holds NaN or infinity in %1 blocks").arg(formatCount(worst.nan_blocks)),
             QString("holds NaN or infinity")};
   const QString head =
       QString("keeps %1 in %2 and loses %3 of its values to zero")
@@ -90,7 +86,7 @@ QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) 
   const std::size_t others = scan.flagged - 1;
   const QString more = others == 0   ? QString()
                        : others == 1 ? QString("; 1 other tensor is like it")
-                                     : QString("; %1 other tensors are like it").arg(verdictCount(others));
+                                     : QString("; %1 other tensors are like it").arg(formatCount(others));
   if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
   const QString rest = (others == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
                            .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
@@ -104,7 +100,7 @@ QStringList verdictOfAll(const TensorScan& scan, const OperandFormat& format) {
   const QString who = scan.known.size() == 1
                           ? QString("The tensor keeps %1 in %2")
                           : QString("All %3 tensors keep %1 in %2")
-                                .arg(QStringLiteral("%1"), QStringLiteral("%2"), verdictCount(scan.known.size()));
+                                .arg(QStringLiteral("%1"), QStringLiteral("%2"), formatCount(scan.known.size()));
   const QString brief = who.arg(least, verdictFormat(format));
   return {QString("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
 }
@@ -120,13 +116,10 @@ QuantSums normalFigures(const OperandFormat& format) {
     for (float& value : made) value = normal(generator);
     return made;
   }();
-  static std::pair<OperandFormat, QuantSums> last{{}, {}};
-  if (last.second.elements > 0 && last.first == format) return last.second;
   QuantSums sums;
   std::vector<float> out(values.size());
   quantize_operand({{values.data(), kRows, kColumns, kColumns}, format, BlockAxis::row, {}, &sums},
                    {out.data(), kRows, kColumns});
-  last = {format, sums};
   return sums;
 }
 
@@ -147,11 +140,11 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
     verdict.sentence = verdictOfAll(scan, format);
   } else {
     verdict.sentence
-        << QString("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable));
+        << QString("%1 of %2 tensors measured").arg(formatCount(scan.known.size()), formatCount(scan.usable));
   }
   QString about = operandFormatLabel(format);
   if (scan.flagged > 0 && scan.known.size() < scan.usable)
-    about = QString("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable)) +
+    about = QString("%1 of %2 tensors measured").arg(formatCount(scan.known.size()), formatCount(scan.usable)) +
             QStringLiteral(", ") + about;
   verdict.about << about << operandFormatLabel(format) << verdictFormat(format);
   return verdict;
