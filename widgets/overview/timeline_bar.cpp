@@ -129,6 +129,8 @@ void TimelineTrack::setCheckpoints(const std::vector<std::int64_t>& steps) {
 
 void TimelineTrack::setFindings(std::vector<Finding> findings) {
   findings_ = std::move(findings);
+  std::erase_if(findings_, [](const Finding& finding) { return finding.severity == Severity::note; });
+  std::ranges::stable_sort(findings_, {}, rankOf);
   markDirty();
 }
 
@@ -144,8 +146,7 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   if (position.y() < bar.top() || position.y() > bar.bottom()) return found;
   for (const Finding& finding : findings_) {
     const int left = xOf(finding.steps.first), right = xOf(finding.steps.last);
-    if (finding.severity == Severity::note || position.x() < left - kReach || position.x() > right + kReach) continue;
-    found.push_back(&finding);
+    if (position.x() >= left - kReach && position.x() <= right + kReach) found.push_back(&finding);
   }
   std::ranges::stable_sort(found, std::ranges::greater{},
                            [](const Finding* finding) { return std::pair(rankOf(*finding), finding->steps.first); });
@@ -177,15 +178,11 @@ void TimelineTrack::paintLane(QPainter& painter) const {
 }
 
 void TimelineTrack::paintFindings(QPainter& painter) const {
-  std::vector<const Finding*> order;
-  for (const Finding& finding : findings_)
-    if (finding.severity != Severity::note) order.push_back(&finding);
-  std::ranges::stable_sort(order, {}, [](const Finding* finding) { return rankOf(*finding); });
   const QRect bar = lane();
-  for (const Finding* finding : order) {
-    const int left = xOf(finding->steps.first), right = xOf(finding->steps.last);
-    QColor color = severityColor(finding->severity, dark());
-    if (!finding->ongoing) color.setAlpha(kOverAlpha);
+  for (const Finding& finding : findings_) {
+    const int left = xOf(finding.steps.first), right = xOf(finding.steps.last);
+    QColor color = severityColor(finding.severity, dark());
+    if (!finding.ongoing) color.setAlpha(kOverAlpha);
     painter.fillRect(QRect(left, bar.top(), std::max(2, right - left + 1), bar.height()), color);
   }
 }
@@ -249,13 +246,13 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect(), bar = lane();
   paintLane(painter);
   for (const std::int64_t step : checkpoints_) {
-    const int x = std::clamp(xOf(static_cast<double>(step)), plot.left(), plot.right());
+    const int x = std::clamp(xOf(step), plot.left(), plot.right());
     painter.fillRect(QRect(x - 1, bar.top() - 3, 2, bar.height() + 6), QColor(colors(palette()).ink2));
   }
   paintFlags(painter);
   if (selection_->hoverStep() >= 0) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
-    const int x = xOf(static_cast<double>(selection_->hoverStep()));
+    const int x = xOf(selection_->hoverStep());
     painter.drawLine(x, plot.top(), x, plot.bottom());
   }
   paintCursor(painter);
@@ -274,7 +271,7 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
 
 // Paints the cursor: a line with a knob, in ink with a halo that shows on every ground.
 void TimelineTrack::paintCursor(QPainter& painter) const {
-  const int x = xOf(static_cast<double>(selection_->step())), top = plotRect().top(), knob = 4;
+  const int x = xOf(selection_->step()), top = plotRect().top(), knob = 4;
   const QColor ink = cursorColor(dark());
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
@@ -296,7 +293,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
   painter.setFont(small);
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     const Mark& mark = marks_[i];
-    const int x = xOf(static_cast<double>(mark.step));
+    const int x = xOf(mark.step);
     const bool note = mark.kind == kNoteKind;
     const QColor color = note ? seriesColor(kNoteColor, dark()) : mutedText(palette());
     painter.setPen(Qt::NoPen);
@@ -306,7 +303,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
     painter.setPen(QPen(color, 1, note ? Qt::SolidLine : Qt::DotLine));
     painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
     const int from = x + (note ? 12 : 7);
-    const int next = i + 1 < marks_.size() ? xOf(static_cast<double>(marks_[i + 1].step)) - 8 : width();
+    const int next = i + 1 < marks_.size() ? xOf(marks_[i + 1].step) - 8 : width();
     if (next - from < kLeastTitle) continue;
     const QString words = elidedWords(QString::fromStdString(mark.title), metrics, next - from);
     const QRect place(from, plot.top() - 3, metrics.horizontalAdvance(words), line);
@@ -321,7 +318,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
 QStringList TimelineTrack::marksAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_) {
-    if (std::abs(xOf(static_cast<double>(mark.step)) - x) > kReach) continue;
+    if (std::abs(xOf(mark.step) - x) > kReach) continue;
     const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
     lines << QString("%1 %2: %3")
                  .arg(selection_->stepWord(), formatCount(mark.step),
@@ -334,14 +331,14 @@ QStringList TimelineTrack::textAt(QPoint position) const {
   if (const QStringList spans = spansAt(position); !spans.isEmpty()) return spans;
   if (const QStringList marks = marksAt(position.x()); !marks.isEmpty()) return marks;
   for (const std::int64_t step : checkpoints_)
-    if (std::abs(xOf(static_cast<double>(step)) - position.x()) <= 4)
+    if (std::abs(xOf(step) - position.x()) <= 4)
       return {QString("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step))};
   return {};
 }
 
 std::int64_t TimelineTrack::noteOrStepAt(int x) const {
   for (const Mark& mark : marks_)
-    if (mark.kind == kNoteKind && std::abs(xOf(static_cast<double>(mark.step)) - x) <= kReach) return mark.step;
+    if (mark.kind == kNoteKind && std::abs(xOf(mark.step) - x) <= kReach) return mark.step;
   return stepAt(x);
 }
 
@@ -421,15 +418,10 @@ void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
   if (const auto found = findingsAt(pressed_); !found.empty()) showStart(*found.front());
 }
 
-void TimelineTrack::mouseDoubleClickEvent(QMouseEvent*) {
-  selection_->fitRange();
-}
-
 void TimelineTrack::contextMenuEvent(QContextMenuEvent* event) {
   const bool by_key = event->reason() == QContextMenuEvent::Keyboard;
   const qint64 step = by_key ? selection_->step() : noteOrStepAt(event->x());
-  emit menuRequested(by_key ? mapToGlobal(QPoint(xOf(static_cast<double>(step)), height() / 2)) : event->globalPos(),
-                     step);
+  emit menuRequested(by_key ? mapToGlobal(QPoint(xOf(step), height() / 2)) : event->globalPos(), step);
 }
 
 void TimelineTrack::keyPressEvent(QKeyEvent* event) {

@@ -45,7 +45,7 @@ class TimelineTrack : public PlotFrame {
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
-  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent*) override { selection_->fitRange(); }
   void contextMenuEvent(QContextMenuEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
@@ -67,7 +67,7 @@ class TimelineTrack : public PlotFrame {
   StepRange all_;
   std::vector<PyramidBin> loss_;
   std::vector<Mark> marks_;
-  std::vector<Finding> findings_;
+  std::vector<Finding> findings_;  // without notes, in the order of painting
   std::vector<std::int64_t> checkpoints_;
   Drag drag_ = Drag::none;
   QPoint pressed_;
