@@ -223,13 +223,10 @@ void FindingsPanel::addOptions() {
   connect(copy, &QAction::triggered, this, [this] { QApplication::clipboard()->setText(watch_->text()); });
   auto* save = new QAction("&Save the findings as text...", this);
   connect(save, &QAction::triggered, this, &FindingsPanel::saveText);
-  auto* muted = new QAction("Show &muted findings", this);
-  muted->setCheckable(true);
-  connect(muted, &QAction::toggled, this, [this](bool shown) {
-    muted_shown_ = shown;
-    fill();
-  });
-  for (QAction* action : {copy, save, muted}) addOption(action);
+  show_muted_ = new QAction("Show &muted findings", this);
+  show_muted_->setCheckable(true);
+  connect(show_muted_, &QAction::toggled, this, &FindingsPanel::fill);
+  for (QAction* action : {copy, save, show_muted_}) addOption(action);
 }
 
 std::vector<const Finding*> FindingsPanel::listed() const {
@@ -237,7 +234,7 @@ std::vector<const Finding*> FindingsPanel::listed() const {
   for (const Finding& finding : watch_->findings()) {
     const bool elsewhere = layers_->currentIndex() == 1 && !finding.layers.empty() &&
                            std::ranges::count(finding.layers, selection_->layer()) == 0;
-    if (!elsewhere && (muted_shown_ || !watch_->isMuted(finding))) shown.push_back(&finding);
+    if (!elsewhere && (show_muted_->isChecked() || !watch_->isMuted(finding))) shown.push_back(&finding);
   }
   return shown;
 }
@@ -321,7 +318,7 @@ void FindingsPanel::showHealthy() {
 }
 
 const Finding& FindingsPanel::findingAt(int place) const {
-  return rows_[static_cast<std::size_t>(place)]->finding();
+  return rows_[place]->finding();
 }
 
 int FindingsPanel::rowOf(const std::string& id) const {
@@ -334,7 +331,7 @@ void FindingsPanel::choose(int row) {
   if (!chosen_.empty()) showEvidence(findingAt(row));
   fill();
   if (chosen_.empty()) return;
-  FindingRow* chosen = rows_[static_cast<std::size_t>(row)];
+  FindingRow* chosen = rows_[row];
   QMetaObject::invokeMethod(
       this,
       [this, chosen] {

@@ -57,7 +57,8 @@ class FindingsPanel : public Panel {
   QComboBox* layers_;
   std::vector<FindingRow*> rows_;
   std::string chosen_;  // finding_id() of the open finding
-  bool muted_shown_ = false, all_shown_ = false;
+  QAction* show_muted_;
+  bool all_shown_ = false;
 };
 
 // One finding: a line and, while it is open, its text and buttons below.
