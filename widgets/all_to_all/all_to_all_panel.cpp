@@ -103,7 +103,7 @@ double RankMatrix::barScale() const {
   const int rank = fullest();
   const int figure = QFontMetrics(semibold(font())).horizontalAdvance(QStringLiteral("00.00"));
   const double room = parts().bars.width() - labelWidth() - 2 * kSpace4 - figure;
-  return rank < 0 ? 0 : room / std::max(1.0, received_[static_cast<std::size_t>(rank)]);
+  return rank < 0 ? 0 : room / std::max(1.0, received_[rank]);
 }
 
 QRectF RankMatrix::barRect(int rank) const {
@@ -111,7 +111,7 @@ QRectF RankMatrix::barRect(int rank) const {
   if (bars.isEmpty() || rank < 0 || rank >= std::ssize(received_)) return {};
   const QRectF cell = cellRect(rank, 0);
   const double gap = cell.height() < 4 ? 0 : 1, left = bars.left() + labelWidth() + kSpace4;
-  return {left, cell.top() + gap, received_[static_cast<std::size_t>(rank)] * barScale(), cell.height() - 2 * gap};
+  return {left, cell.top() + gap, received_[rank] * barScale(), cell.height() - 2 * gap};
 }
 
 QRect RankMatrix::figureRect(int figure) const {
@@ -133,7 +133,7 @@ int RankMatrix::barAt(QPoint position) const {
 std::optional<FigureTarget> RankMatrix::figureAt(QPoint position) const {
   if (!notice().isEmpty()) return std::nullopt;
   for (int i = 0; i < std::ssize(figures_); ++i)
-    if (figureRect(i).contains(position)) return figures_[static_cast<std::size_t>(i)].target;
+    if (figureRect(i).contains(position)) return figures_[i].target;
   if (barAt(position) >= 0) return receivedFigure;
   return MatrixPlot::figureAt(position);
 }
@@ -219,8 +219,7 @@ void RankMatrix::paintBars(QPainter& painter) const {
                      Qt::AlignRight | Qt::AlignVCenter, QString::number(rank));
     if (rank == strong)
       painter.drawText(QRectF(bar.right() + kSpace4, bar.center().y() - line / 2.0, width(), line),
-                       Qt::AlignLeft | Qt::AlignVCenter,
-                       QString::number(received_[static_cast<std::size_t>(rank)], 'f', 2));
+                       Qt::AlignLeft | Qt::AlignVCenter, QString::number(received_[rank], 'f', 2));
   }
   painter.setFont(font());
   const double mean = barRect(0).left() + barScale();
@@ -236,7 +235,7 @@ void RankMatrix::paintFigures(QPainter& painter) const {
   for (int i = 0; i < std::ssize(figures_); ++i) {
     const QRect place = figureRect(i);
     if (place.isEmpty()) return;
-    const Figure& figure = figures_[static_cast<std::size_t>(i)];
+    const Figure& figure = figures_[i];
     painter.setFont(font());
     painter.setPen(mutedText(palette()));
     painter.drawText(place, Qt::AlignLeft | Qt::AlignTop, figure.name);
@@ -278,10 +277,6 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   addBody(view_);
   keepState("mode", mode_);
   keepState("payload", payload_);
-}
-
-double AllToAllPanel::bytesPerCopy() const {
-  return static_cast<double>(bytes_per_token(payload(), selection_->history()->info().dim));
 }
 
 const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
@@ -379,7 +374,7 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume || rank >= volume->ranks) return {};
   const auto& copies = copiesOf(*volume, deduplicated());
-  const double all = receivedBy(copies, volume->ranks)[static_cast<std::size_t>(rank)];
+  const double all = receivedBy(copies, volume->ranks)[rank];
   const double own = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
   return {

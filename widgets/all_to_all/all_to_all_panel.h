@@ -78,7 +78,8 @@ class AllToAllPanel : public Panel {
   const VolumeFrame* volume(const TelemetryFrame* frame) const;  // volumes of the selected layer; nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
-  double bytesPerCopy() const;  // bytes of a token's row in the selected payload
+  // Bytes of a token's row in the selected payload.
+  double bytesPerCopy() const { return bytes_per_token(payload(), selection_->history()->info().dim); }
   QStringList describe(int source, int destination) const;
   QStringList describeReceived(int rank) const;
   FigureTarget figure(FigureKey key) const;

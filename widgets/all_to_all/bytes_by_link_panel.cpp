@@ -62,7 +62,7 @@ void BytesByLinkPanel::refill() {
 
 QStringList BytesByLinkPanel::describe(int row) const {
   if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
-  const Line& line = lines_[static_cast<std::size_t>(row)];
+  const Line& line = lines_[row];
   return {wayName(line.way) + QLatin1Char(' ') + payloadName(line.payload),
           QString("between nodes: %1").arg(formatBytes(line.network)),
           QString("inside nodes: %1").arg(formatBytes(line.nvlink))};

@@ -96,7 +96,7 @@ void BytesOnTheWirePanel::fillTable() {
   table_->setRowCount(static_cast<int>(rows_.size()));
   const QStringList none{"not recorded", "none"};
   for (int r = 0; r < static_cast<int>(rows_.size()); ++r) {
-    const Row& row = rows_[static_cast<std::size_t>(r)];
+    const Row& row = rows_[r];
     const double difference = row.measured - row.counted;
     table_->setFigure(r, 0, {QString::number(r)});
     table_->setFigure(r, 1, {formatBytes(row.measured)});

@@ -69,7 +69,7 @@ void BytesPerTokenAgainstKPanel::refill() {
 
 QStringList BytesPerTokenAgainstKPanel::describe(int row) const {
   if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
-  const Line& line = lines_[static_cast<std::size_t>(row)];
+  const Line& line = lines_[row];
   return {QString("K = %1, %2").arg(line.top_k).arg(wayName(line.way)),
           QString("between nodes: %1 a token").arg(formatBytes(line.network)),
           QString("inside nodes: %1 a token").arg(formatBytes(line.nvlink))};

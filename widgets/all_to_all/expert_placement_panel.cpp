@@ -88,10 +88,6 @@ QMargins PlacementStrip::margins() const {
           fontMetrics().height() + 6};
 }
 
-double PlacementStrip::columnWidth() const {
-  return plotRect().width() / std::max(1.0, static_cast<double>(rank_load_.size()));
-}
-
 QPointF PlacementStrip::columnCentre(int rank) const {
   return {plotRect().left() + (rank + 0.5) * columnWidth(), plotRect().center().y() + 0.0};
 }
@@ -175,7 +171,7 @@ int PlacementStrip::rankAt(QPoint position) const {
 }
 
 QStringList PlacementStrip::describe(const Block& block) const {
-  const double load = rank_load_[static_cast<std::size_t>(block.rank)];
+  const double load = rank_load_[block.rank];
   const std::size_t replicas = ranksOf(placement_, block.expert).size();
   QStringList lines{QString("expert %1 on rank %2: %3 copies")
                         .arg(block.expert)

@@ -51,7 +51,7 @@ class PlacementStrip : public PlotFrame {
     double from, to;  // tokens, from the bottom of the column
   };
   Axis axis() const { return axisUp(0, top_); }
-  double columnWidth() const;
+  double columnWidth() const { return plotRect().width() / std::max(1.0, static_cast<double>(rank_load_.size())); }
   QPointF columnCentre(int rank) const;
   QRectF rectOf(const Block& block) const;
   const Block* blockAt(QPoint position) const;

@@ -40,7 +40,7 @@ Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::ve
   if (q.placement == AskedPlacement::contiguous) return place_contiguous(n_experts, q.ep);
   if (q.placement == AskedPlacement::random) return place_random(n_experts, q.ep, 1);
   std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
-  for (const std::int32_t expert : topk) ++load[static_cast<std::size_t>(expert)];
+  for (const std::int32_t expert : topk) ++load[expert];
   const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one slot more than needed, for replicas
   return place_balanced(load, q.ep, {slots_per_rank, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
 }

@@ -57,14 +57,14 @@ void DeepEPGainPanel::ask() {
     if (!of.load.empty()) answer.live = layer_gain_of_load(of.model, of.load);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
-        this, [this, answer = std::move(answer)] { show(answer); }, Qt::QueuedConnection);
+        this,
+        [this, answer = std::move(answer)] {
+          answer_ = answer;
+          computing_ = false;
+          plot_->markDirty();  // which asks again if the load has changed and the plot is visible
+        },
+        Qt::QueuedConnection);
   });
-}
-
-void DeepEPGainPanel::show(const Answer& answer) {
-  answer_ = answer;
-  computing_ = false;
-  plot_->markDirty();  // which asks again if the load has changed and the plot is visible
 }
 
 void DeepEPGainPanel::draw() {

@@ -38,7 +38,6 @@ class DeepEPGainPanel : public Panel {
   };
   void refill();
   void ask();
-  void show(const Answer& answer);
   void draw();
 
   XyPlot* plot_;

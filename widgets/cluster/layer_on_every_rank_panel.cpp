@@ -63,8 +63,7 @@ void LayerOnEveryRankPanel::fillChart() {
   for (const RankInterval& interval : timeline_.intervals) {
     intervals.push_back(
         {interval.rank, static_cast<int>(interval.activity), interval.from_us * kMs, interval.to_us * kMs});
-    if (interval.activity == RankActivity::experts)
-      experts[static_cast<std::size_t>(interval.rank)] += interval.to_us - interval.from_us;
+    if (interval.activity == RankActivity::experts) experts[interval.rank] += interval.to_us - interval.from_us;
   }
   slowest_ = static_cast<int>(std::ranges::max_element(experts) - experts.begin());
   QStringList lanes;
@@ -83,10 +82,6 @@ Panel::Answer LayerOnEveryRankPanel::answer() const {
   return {question,
           {waits + QString(", most for rank %1; %2").arg(slowest_).arg(ms),
            waits + QString(", most for rank %1").arg(slowest_), waits}};
-}
-
-std::string LayerOnEveryRankPanel::chromeTrace() const {
-  return to_chrome_trace(timeline_, of_.toStdString());
 }
 
 QString LayerOnEveryRankPanel::csv() const {

@@ -21,7 +21,7 @@ class LayerOnEveryRankPanel : public Panel {
   void show(const ClusterAnswer& answer);  // shows the answer to the question of the panel "Time of a step"
   const LayerTimeline& timeline() const { return timeline_; }
   bool hasTimeline() const { return timeline_.ranks > 0; }
-  std::string chromeTrace() const;
+  std::string chromeTrace() const { return to_chrome_trace(timeline_, of_.toStdString()); }
 
  signals:
   void exportRequested();

@@ -110,7 +110,7 @@ void NodeHealthPanel::fillEvents() {
   for (const HealthEvent& event : outcome_.events) {
     const QString text = QString("%1 h, step %2: %3")
                              .arg(event.at_s / kHour, 0, 'f', 2)
-                             .arg(formatCount(static_cast<double>(event.step)))
+                             .arg(formatCount(event.step))
                              .arg(QString::fromStdString(event.text));
     flags.push_back({event.at_s / kHour, text});
     if (words.size() < kMaxEventLines) words << text;
@@ -141,9 +141,8 @@ QString NodeHealthPanel::status() const {
 
 Panel::Answer NodeHealthPanel::answer() const {
   const QString goodput = QString("Goodput %1").arg(formatPercent(outcome_.goodput));
-  const QString steps = goodput + QString(": %1 of %2 steps are repeated")
-                                      .arg(formatCount(static_cast<double>(outcome_.lost_steps)),
-                                           formatCount(static_cast<double>(steps_)));
+  const QString steps =
+      goodput + QString(": %1 of %2 steps are repeated").arg(formatCount(outcome_.lost_steps), formatCount(steps_));
   const QString best = QString("; best: a checkpoint every %1 steps").arg(best_every_);
   return {"What do failures cost?", {best_every_ > 0 ? steps + best : steps, steps, goodput}};
 }

@@ -78,10 +78,6 @@ PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidg
   keepState("hypothesis", hypothesis_);
 }
 
-Hypothesis PublishedAndModelledPanel::hypothesis() const {
-  return static_cast<Hypothesis>(std::max(0, hypothesis_->currentIndex()));
-}
-
 void PublishedAndModelledPanel::compute() {
   bars_ = compare_with_published(hypothesis());
   parameters_ = fit_to_published(hypothesis());
@@ -94,7 +90,7 @@ void PublishedAndModelledPanel::compute() {
   const double none = std::nan("");
   const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the predicted fourth bar
   for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
-    const BarComparison& bar = bars_[static_cast<std::size_t>(i)];
+    const BarComparison& bar = bars_[i];
     if (i == 0) add(-1, {"671B on 256 B200s, forced round-robin routing", {}, none, none, {}, true});
     if (i == h100_first) add(-1, {"671B on 512 H100s, not used in the fit", {}, none, none, {}, true});
     QString name = QString::fromStdString(bar.name);
@@ -140,7 +136,7 @@ Panel::Answer PublishedAndModelledPanel::answer() const {
 QStringList PublishedAndModelledPanel::describe(int row) const {
   const int place = row >= 0 && row < static_cast<int>(bar_of_row_.size()) ? bar_of_row_[row] : -1;
   if (place < 0) return {};
-  const BarComparison& bar = bars_[static_cast<std::size_t>(place)];
+  const BarComparison& bar = bars_[place];
   QStringList lines{QString::fromStdString(bar.name)};
   lines << (std::isfinite(bar.published) ? QString("published: %1 tokens/s/GPU").arg(bar.published, 0, 'f', 0)
                                          : QString("published: none"));

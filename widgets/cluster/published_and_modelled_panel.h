@@ -25,7 +25,7 @@ class PublishedAndModelledPanel : public Panel {
   Answer answer() const override;
 
  private:
-  Hypothesis hypothesis() const;
+  Hypothesis hypothesis() const { return static_cast<Hypothesis>(std::max(0, hypothesis_->currentIndex())); }
   void compute();
   QString fittedText() const;
   QStringList describe(int row) const;

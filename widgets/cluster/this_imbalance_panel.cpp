@@ -70,10 +70,6 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   });
 }
 
-void ThisImbalancePanel::setHypothesis(Hypothesis hypothesis) {
-  hypothesis_->setCurrentIndex(static_cast<int>(hypothesis));
-}
-
 void ThisImbalancePanel::showEvent(QShowEvent* event) {
   Panel::showEvent(event);
   renew();
@@ -191,9 +187,7 @@ Panel::Answer ThisImbalancePanel::answer() const {
 
 QString ThisImbalancePanel::status() const {
   if (costs_.empty()) return QString("671B on 256 GPUs");
-  return QString("671B on 256 GPUs, layer %1, step %2")
-      .arg(shown_.layer)
-      .arg(formatCount(static_cast<double>(shown_.step)));
+  return QString("671B on 256 GPUs, layer %1, step %2").arg(shown_.layer).arg(formatCount(shown_.step));
 }
 
 QString ThisImbalancePanel::csv() const {

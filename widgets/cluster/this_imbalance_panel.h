@@ -24,7 +24,7 @@ class ThisImbalancePanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  void setHypothesis(Hypothesis hypothesis);
+  void setHypothesis(Hypothesis hypothesis) { hypothesis_->setCurrentIndex(static_cast<int>(hypothesis)); }
 
  protected:
   QString status() const override;

@@ -196,10 +196,6 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   return q;
 }
 
-void TimeOfAStepPanel::setHypothesis(Hypothesis hypothesis) {
-  hypothesis_->setCurrentIndex(static_cast<int>(hypothesis));
-}
-
 void TimeOfAStepPanel::chosen() {
   if (!note_) return;  // the panel is still being built
   zipf_->setVisible(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
@@ -297,7 +293,7 @@ QString TimeOfAStepPanel::unitsOfRun() const {
 
 QStringList TimeOfAStepPanel::describe(int row) const {
   if (!answer_ || row < 0 || row >= static_cast<int>(answer_->time.parts.size())) return {};
-  const StepPart& part = answer_->time.parts[static_cast<std::size_t>(row)];
+  const StepPart& part = answer_->time.parts[row];
   QStringList lines{
       QString("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
       QString("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};

@@ -23,7 +23,7 @@ class TimeOfAStepPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  void setHypothesis(Hypothesis hypothesis);
+  void setHypothesis(Hypothesis hypothesis) { hypothesis_->setCurrentIndex(static_cast<int>(hypothesis)); }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
   // "DeepEP shortens the step by 12 % (modelled)"; empty: there is no answer yet, or none is possible.
   QString verdict() const;

@@ -154,7 +154,7 @@ void CaptureBar::setTexts(const QString& head, const QStringList& details, const
 void CaptureBar::offer(std::int64_t step) {
   offered_step_ = step;
   recompute_->setVisible(step >= 0);
-  recompute_->setText(QString("Compute step %1 again").arg(formatCount(static_cast<double>(step))));
+  recompute_->setText(QString("Compute step %1 again").arg(formatCount(step)));
 }
 
 void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
@@ -173,11 +173,10 @@ void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std
   cancel_->show();
   again_->hide();
   news_ = true;
-  const auto count = [](std::int64_t n) { return formatCount(static_cast<double>(n)); };
-  const QString now = QString("step %1 of %2").arg(count(step), count(wanted));
-  const QString from = first > 0
-                           ? QString("Training a copy of the run from its checkpoint of step %1: ").arg(count(first))
-                           : QString("Training a copy of the run from its beginning: ");
+  const QString now = QString("step %1 of %2").arg(formatCount(step), formatCount(wanted));
+  const QString from =
+      first > 0 ? QString("Training a copy of the run from its checkpoint of step %1: ").arg(formatCount(first))
+                : QString("Training a copy of the run from its beginning: ");
   setTexts(placeName(place), {from + now, now}, {});
 }
 
@@ -187,7 +186,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   save_->show();
   again_->setVisible(source_ == Source::live);
   rotated_->setVisible(captured.format.hadamard > 0);
-  const QString step = formatCount(static_cast<double>(captured.step));
+  const QString step = formatCount(captured.step);
   QStringList details{
       QString("run %1").arg(QString::fromStdString(captured.run_name)), QString("step %1").arg(step),
       QString("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
@@ -203,8 +202,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   if (captured.ahead)
     notes << QString("The run is paused before step %1, which was computed for display only.").arg(step);
   if (other_step)
-    notes << QString("Captured at step %1; the matrix shows step %2.")
-                 .arg(step, formatCount(static_cast<double>(wanted_step)));
+    notes << QString("Captured at step %1; the matrix shows step %2.").arg(step, formatCount(wanted_step));
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
   QStringList forms;  // each form without the last part of the one before

@@ -74,7 +74,7 @@ void TensorListModel::arrange() {
   std::vector<std::pair<QString, std::vector<Row>>> groups;
   QHash<QString, std::size_t> known;
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
-    const TensorEntry& each = entries_[static_cast<std::size_t>(entry)];
+    const TensorEntry& each = entries_[entry];
     if (!each.source.name().contains(filter_, Qt::CaseInsensitive)) continue;
     GroupedName named = groupedName(each);
     if (!known.contains(named.group)) {
@@ -91,7 +91,7 @@ void TensorListModel::arrange() {
 
 void TensorListModel::setFigures(int entry, const QuantSums& sums, bool sampled) {
   if (entry >= static_cast<int>(entries_.size())) return;
-  TensorEntry& each = entries_[static_cast<std::size_t>(entry)];
+  TensorEntry& each = entries_[entry];
   each.state = TensorEntry::Figures::known;
   each.sampled = sampled;
   each.sqnr_db = sums.sqnr_db();
@@ -108,12 +108,12 @@ void TensorListModel::forgetFigures() {
 }
 
 std::vector<int> TensorListModel::takeWanted() {
-  for (const int entry : wanted_) entries_[static_cast<std::size_t>(entry)].state = TensorEntry::Figures::asked;
+  for (const int entry : wanted_) entries_[entry].state = TensorEntry::Figures::asked;
   return std::exchange(wanted_, {});
 }
 
 int TensorListModel::entryAt(int row) const {
-  return row >= 0 && row < rowCount() ? rows_[static_cast<std::size_t>(row)].entry : -1;
+  return row >= 0 && row < rowCount() ? rows_[row].entry : -1;
 }
 
 int TensorListModel::rowOf(int entry) const {
@@ -122,16 +122,12 @@ int TensorListModel::rowOf(int entry) const {
 }
 
 QString TensorListModel::shortName(int entry) const {
-  const auto [group, name] = groupedName(entries_[static_cast<std::size_t>(entry)]);
+  const auto [group, name] = groupedName(entries_[entry]);
   return group.isEmpty() ? name : group + QLatin1Char('.') + name;
 }
 
 int TensorListModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(rows_.size());
-}
-
-int TensorListModel::columnCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : kColumns;
 }
 
 QString TensorListModel::figure(const TensorEntry& entry, int number, int column) const {
@@ -165,13 +161,13 @@ QString TensorListModel::toolTip(const TensorEntry& entry) const {
 
 QVariant TensorListModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
-  const Row& row = rows_[static_cast<std::size_t>(index.row())];
+  const Row& row = rows_[index.row()];
   const bool heading = row.entry < 0;
   if (role == kHeadingRole) return heading;
   if (role == Qt::TextAlignmentRole)
     return int((index.column() == kName ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
   if (heading) return role == Qt::DisplayRole && index.column() == kName ? QVariant(row.text) : QVariant();
-  const TensorEntry& entry = entries_[static_cast<std::size_t>(row.entry)];
+  const TensorEntry& entry = entries_[row.entry];
   if (role == Qt::ToolTipRole) return toolTip(entry);
   if (role == kShapeRole) return QString(entry.source.shape()).replace(QLatin1Char('x'), QChar(0xd7));
   if (role != Qt::DisplayRole) return {};
@@ -188,7 +184,7 @@ QVariant TensorListModel::headerData(int section, Qt::Orientation orientation, i
 
 Qt::ItemFlags TensorListModel::flags(const QModelIndex& index) const {
   const int entry = index.isValid() ? entryAt(index.row()) : -1;
-  const bool usable = entry >= 0 && entries_[static_cast<std::size_t>(entry)].usable;
+  const bool usable = entry >= 0 && entries_[entry].usable;
   return usable ? QAbstractTableModel::flags(index) : Qt::NoItemFlags;
 }
 

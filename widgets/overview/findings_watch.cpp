@@ -32,7 +32,7 @@ void FindingsWatch::look() {
   const std::vector<PairedRun> others = runs_->others(*selection_);
   std::vector<PairedRun> judged;
   for (int place = 1; place <= std::ssize(others); ++place)
-    if (!selection_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
+    if (!selection_->isNoiseTwin(place)) judged.push_back(others[place - 1]);
   worker_.start([this, histories = selection_->histories(), judged = std::move(judged),
                  twins = runs_->twins(*selection_), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result{.judged = histories};

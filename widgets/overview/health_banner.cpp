@@ -20,6 +20,16 @@
 
 namespace moescope {
 
+namespace {
+
+QStringList textsOf(const std::vector<std::string>& texts) {
+  QStringList out;
+  for (const std::string& text : texts) out << QString::fromStdString(text);
+  return out;
+}
+
+}  // namespace
+
 HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : QFrame(parent), selection_(selection), watch_(watch) {
   setObjectName("health_banner");
@@ -139,10 +149,6 @@ QString HealthBanner::text() const {
   return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
 }
 
-QString HealthBanner::shownText() const {
-  return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed();
-}
-
 Sign HealthBanner::sign() const {
   switch (judged_ ? health_.verdict : HealthVerdict::unknown) {
     case HealthVerdict::unhealthy:
@@ -170,15 +176,7 @@ QStringList HealthBanner::sentences() const {
   if (!shown_) return {};
   if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
   if (!judged_) return {"Reading the run"};
-  QStringList texts{QString::fromStdString(health_.sentence)};
-  for (const std::string& text : health_.shorter) texts << QString::fromStdString(text);
-  return texts;
-}
-
-QStringList HealthBanner::balances() const {
-  QStringList texts;
-  for (const std::string& text : health_.balance) texts << QString::fromStdString(text);
-  return texts;
+  return QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
 }
 
 void HealthBanner::fill() {
@@ -194,7 +192,7 @@ void HealthBanner::fill() {
   QPalette colored = palette();
   colored.setColor(QPalette::WindowText, signColor(sign(), isDark(palette())));
   word_->setPalette(colored);
-  balance_->setTexts(balances());
+  balance_->setTexts(textsOf(health_.balance));
   help_->setVisible(!health_.help.empty());
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
   setAccessibleDescription(text());
@@ -207,8 +205,7 @@ void HealthBanner::fillTexts() {
   QStringList names;
   const RunInfo& info = shown_->info();
   if (run_origin(info) == RunOrigin::checkpoint && info.domains.size() > 1) {
-    names << "all texts";
-    for (const std::string& domain : info.domains) names << QString::fromStdString(domain);
+    names << "all texts" << textsOf(info.domains);
   }
   QStringList shown;
   for (int i = 0; i < texts_->count(); ++i) shown << texts_->itemText(i);
@@ -306,8 +303,8 @@ void HealthBanner::changeEvent(QEvent* event) {
 
 QString HealthBanner::advice() const {
   QString html = QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.help).toHtmlEscaped());
-  if (const QStringList balance = balances(); !balance.isEmpty())
-    html += QStringLiteral("<p>%1</p>").arg(balance.front().toHtmlEscaped());
+  if (!health_.balance.empty())
+    html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
   return html + QString("<p>Every change while a run trains is marked on the timeline.</p>");
 }
 

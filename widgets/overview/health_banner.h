@@ -22,9 +22,10 @@ class HealthBanner : public QFrame {
 
  public:
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  void addTiles();            // adds the tiles below the line
-  QString text() const;       // the whole sentence without links
-  QString shownText() const;  // the form of the sentence that fits
+  void addTiles();       // adds the tiles below the line
+  QString text() const;  // the whole sentence without links
+  // The form of the sentence that fits.
+  QString shownText() const { return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed(); }
   QString shownBalance() const { return balance_->shownText(); }
   bool isCut() const;  // whether the sentence is cut; only if the window is too narrow for a word
   QSize sizeHint() const override;
@@ -54,7 +55,6 @@ class HealthBanner : public QFrame {
   Sign sign() const;
   QString verdictWord() const;
   QStringList sentences() const;  // long to short
-  QStringList balances() const;
   QString advice() const;
   QString explanation() const;
   QString textsExplained() const;

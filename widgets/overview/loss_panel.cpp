@@ -83,10 +83,6 @@ void LossPanel::setMetric(Metric metric) {
   if (place != kShown.end()) metric_->setCurrentIndex(static_cast<int>(place - kShown.begin()));
 }
 
-double LossPanel::smoothing() const {
-  return smoothing_->currentData().toDouble();
-}
-
 void LossPanel::setSmoothing(double factor) {
   const double wanted = std::clamp(factor, 0.0, 0.999);
   int index = smoothing_->findData(wanted);

@@ -24,7 +24,7 @@ class LossPanel : public Panel {
   Answer answer() const override;
 
  private:
-  double smoothing() const;  // 0 to 0.999
+  double smoothing() const { return smoothing_->currentData().toDouble(); }  // 0 to 0.999
   void setSmoothing(double factor);
   void refill();
 

@@ -275,7 +275,7 @@ void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {
     const int each = width() / static_cast<int>(shown.size());
-    return std::ranges::all_of(shown, [&](int i) { return tiles_[static_cast<std::size_t>(i)]->leastWidth() <= each; });
+    return std::ranges::all_of(shown, [&](int i) { return tiles_[i]->leastWidth() <= each; });
   };
   while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
   const int count = static_cast<int>(shown.size());

@@ -52,12 +52,11 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   layers_->fetch = [this](StepRange range, int bins) { return fetchLayers(range, bins); };
   layers_->describe = [this](int row, std::int64_t step) { return describeLayer(row, step); };
   layers_->figure = [this](int row, std::int64_t step) {
-    const int layer = selection_->history()->info().moe_layers[static_cast<std::size_t>(row)];
+    const int layer = selection_->history()->info().moe_layers[row];
     return FigureTarget{.key = shownMetric(), .layer = layer, .step = step};
   };
-  connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
-    selection_->setLayer(selection_->history()->info().moe_layers[static_cast<std::size_t>(row)]);
-  });
+  connect(layers_, &TimeHeatMap::rowClicked, this,
+          [this](int row) { selection_->setLayer(selection_->history()->info().moe_layers[row]); });
   spread_ = new PercentilePlot(this);
   spread_->setAccessibleName("Spread of the load within each layer");
   spread_->setValueCaption("utilisation, 1 = fair");
@@ -126,7 +125,7 @@ QString BalanceOfAllLayersPanel::whyNothing() const {
 void BalanceOfAllLayersPanel::refillLines() {
   lines_->setNotice(whyNothing());
   if (!lines_->notice().isEmpty()) return;
-  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& active = selection_->histories()[selection_->run()];
   const RunInfo& info = active->info();
   lines_->setCaption(window() ? QString("MaxVio, last %1 steps").arg(info.window) : QString("MaxVio of the batch"));
   std::vector<ReferenceLine> references;
@@ -185,8 +184,8 @@ void BalanceOfAllLayersPanel::refillSpread() {
 
 QStringList BalanceOfAllLayersPanel::describeLayer(int row, std::int64_t step) const {
   const History* history = selection_->history();
-  const int layer = history->info().moe_layers[static_cast<std::size_t>(row)];
-  return {QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(static_cast<double>(step))).arg(layer),
+  const int layer = history->info().moe_layers[row];
+  return {QString("%1 %2, layer %3").arg(selection_->stepWord(), formatCount(step)).arg(layer),
           QString("MaxVio %1 (batch), %2 (window)")
               .arg(formatValue(history->value_at(Metric::max_vio, layer, step), 3),
                    formatValue(history->value_at(Metric::max_vio_window, layer, step), 3))};
@@ -201,10 +200,6 @@ QStringList BalanceOfAllLayersPanel::describeSpread(int layer) const {
           QString("most %1, least %2").arg(formatValue(values[4], 3), formatValue(values[0], 3)),
           QString("90 % %1, median %2, 10 % %3")
               .arg(formatValue(values[3], 3), formatValue(values[2], 3), formatValue(values[1], 3))};
-}
-
-QString BalanceOfAllLayersPanel::status() const {
-  return timeStatus(selection_->step(), view_->currentIndex() == within_layers);
 }
 
 QString BalanceOfAllLayersPanel::csv() const {

@@ -20,7 +20,7 @@ class BalanceOfAllLayersPanel : public Panel {
   QString csv() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return timeStatus(selection_->step(), view_->currentIndex() == within_layers); }
   Answer answer() const override;
 
  private:

@@ -32,7 +32,7 @@ BiasAndFairSharePanel::BiasAndFairSharePanel(Selection* selection, QWidget* pare
 
 Panel::Answer BiasAndFairSharePanel::answer() const {
   if (!shown_ || shown_->bias_E.empty()) return {};
-  const double now = static_cast<double>(shown_->bias_E[static_cast<std::size_t>(shown_->expert)]);
+  const double now = static_cast<double>(shown_->bias_E[shown_->expert]);
   const double share = share_at_bias(shown_->of(shown_->expert), shown_->top_k, shown_->n_experts, now);
   const QString load = formatValue(share * shown_->n_experts / shown_->top_k, 3);
   const QString fair = biasText(shown_->fair_bias(shown_->expert));
@@ -70,8 +70,7 @@ std::optional<BiasAndFairSharePanel::Shown> BiasAndFairSharePanel::find() const 
   if (selection_->expert() < 0 && !shown.bias_E.empty()) {  // shows the expert farthest above its fair share
     double least = std::numeric_limits<double>::infinity();
     for (int e = 0; e < shown.n_experts; ++e)
-      if (const double lacking = shown.fair_bias(e) - static_cast<double>(shown.bias_E[static_cast<std::size_t>(e)]);
-          lacking < least)
+      if (const double lacking = shown.fair_bias(e) - static_cast<double>(shown.bias_E[e]); lacking < least)
         least = lacking, shown.expert = e;
   }
   return shown;
@@ -92,7 +91,7 @@ void BiasAndFairSharePanel::refill() {
   const double fair = shown_->fair_bias(shown_->expert);
   std::vector<CurvePlot::Curve> curves;
   if (!shown_->bias_E.empty()) {
-    const double now = static_cast<double>(shown_->bias_E[static_cast<std::size_t>(shown_->expert)]);
+    const double now = static_cast<double>(shown_->bias_E[shown_->expert]);
     low = std::min(low, now), high = std::max(high, now);
     curves.push_back({QString("its bias %1").arg(biasText(now)), 1, {{now, 0}, {now, 1}}});
   }
@@ -127,8 +126,7 @@ QString BiasAndFairSharePanel::csv() const {
   for (int e = 0; shown && e < shown->n_experts; ++e) {
     const auto shares = bias_shares(shown->top_k, shown->n_experts);
     for (std::size_t q = 0; q < kBiasShares; ++q)
-      text +=
-          csvRow(shown->step, shown->layer, e, digits(shares[q], 7), digits(static_cast<double>(shown->of(e)[q]), 7));
+      text += csvRow(shown->step, shown->layer, e, digits(shares[q], 7), digits(shown->of(e)[q], 7));
   }
   return text;
 }

@@ -129,10 +129,6 @@ void ExpertBiasOverTimePanel::refillMap() {
                       selection_->expert() < 0 ? QString() : QString::number(selection_->expert()));
 }
 
-QString ExpertBiasOverTimePanel::sourceKey() const {
-  return QStringLiteral("%1:%2").arg(drawn_).arg(limit_);
-}
-
 const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bins) const {
   const History* history = selection_->history();
   const bool same = image_.history == history && image_.sequence == history->sequence() &&
@@ -163,7 +159,7 @@ std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins
 void ExpertBiasOverTimePanel::refillLines() {
   lines_->setNotice(whyNothing());
   if (!lines_->notice().isEmpty()) return;
-  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& active = selection_->histories()[selection_->run()];
   const auto series = [&](const QString& label, int color, double share, int expert) {
     return LineSeries{
         .history = active, .label = label, .color = color, .fetch = [this, share, expert](StepRange range, int bins) {
@@ -188,10 +184,6 @@ QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) con
   if (expert < std::ssize(router->tokens_per_expert))
     lines << QString("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, expert), 3));
   return lines;
-}
-
-QString ExpertBiasOverTimePanel::status() const {
-  return timeStatus(selection_->step(), true);
 }
 
 QString ExpertBiasOverTimePanel::csv() const {

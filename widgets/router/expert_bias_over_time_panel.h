@@ -19,14 +19,14 @@ class ExpertBiasOverTimePanel : public Panel {
   QString csv() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return timeStatus(selection_->step(), true); }
   Answer answer() const override;
 
  private:
   std::vector<float> biasNow() const;  // biases of the layer at the cursor, or the last known ones; empty: none
   QString whyNothing() const;
   void refillMap();
-  QString sourceKey() const;
+  QString sourceKey() const { return QStringLiteral("%1:%2").arg(drawn_).arg(limit_); }
   void refillLines();
   QStringList describe(int expert, std::int64_t step) const;
   // Result of History::expert_bias(), cached from one curve to the next.

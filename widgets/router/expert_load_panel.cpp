@@ -333,7 +333,7 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
   } else if (selection_->following()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUneven);
     const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
-    if (over) head = QString("Mostly even since step %1").arg(formatCount(static_cast<double>(last + 1)));
+    if (over) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
   const QString short_who = QString("expert %1 of layer %2: %3 \u00d7")
                                 .arg(worst.fullest)
@@ -379,10 +379,6 @@ QString ExpertLoadPanel::csv() const {
                      digits(utilisation(router.tokens_per_expert, e), 7),
                      e < router.expert_bias.size() ? QString::number(router.expert_bias[e], 'g', 7) : QString());
   return text;
-}
-
-QString ExpertLoadPanel::explain() const {
-  return explanation({QString::number(kWindowSteps)});
 }
 
 }  // namespace moescope

@@ -26,7 +26,7 @@ class ExpertLoadPanel : public Panel {
       : ExpertLoadPanel(selection, at_a_step, parent) {}
   ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
+  QString explain() const override { return explanation({QString::number(kWindowSteps)}); }
 
  protected:
   QString status() const override;

@@ -246,7 +246,7 @@ QString ExpertPanel::figure(LastArray& array, bool share) const {
 QStringList ExpertPanel::stepOf(LastArray& array) const {
   const LastArray::Found* found = arrayAt(array);
   if (!found || found->step < 0 || found->step == frame_->step) return {};
-  return {QString("%1 %2").arg(selection_->stepWord(), formatCount(static_cast<double>(found->step)))};
+  return {QString("%1 %2").arg(selection_->stepWord(), formatCount(found->step))};
 }
 
 const std::vector<std::uint32_t>* ExpertPanel::counts() const {
@@ -316,15 +316,14 @@ const ExpertCost* ExpertPanel::cost() const {
 void ExpertPanel::refillCosts() {
   costs_->setNotice(whyNothing());
   if (!costs_->notice().isEmpty() || !atCursor(measured_, *selection_)) return;
-  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& active = selection_->histories()[selection_->run()];
   const auto fetch = [measured = measured_, layer = selection_->layer(), expert = selection_->expert()](StepRange range,
                                                                                                         int bins) {
     std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
     for (const auto& [step, scan] : measured->by_step) {
       const ExpertCost* cost = scan.find(layer, expert);
       if (cost && step >= range.first && step <= range.last)
-        out[static_cast<std::size_t>((step - range.first) * bins / range.size())].add(
-            static_cast<float>(cost->loss_change.mean));
+        out[(step - range.first) * bins / range.size()].add(static_cast<float>(cost->loss_change.mean));
     }
     return out;
   };
@@ -351,7 +350,7 @@ QString ExpertPanel::mostSimilarText() const {
 void ExpertPanel::refillLoad() {
   load_->setNotice(whyNothing());
   if (!load_->notice().isEmpty()) return;
-  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& active = selection_->histories()[selection_->run()];
   const int layer = selection_->layer(), expert = selection_->expert();
   load_->setReferences({{1, "fair"}});
   load_->setAtLeastShown(0, 1.2);
@@ -364,7 +363,7 @@ void ExpertPanel::refillLoad() {
 void ExpertPanel::refillBias() {
   bias_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
   if (!bias_->notice().isEmpty()) return;
-  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto& active = selection_->histories()[selection_->run()];
   const int layer = selection_->layer(), expert = selection_->expert();
   bias_->setAtLeastShown(0, 0);
   bias_->setSeries({LineSeries{

@@ -120,10 +120,6 @@ QStringList GateMassAgainstLoadPanel::describe(int expert) const {
   return lines;
 }
 
-QString GateMassAgainstLoadPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, true) : QString();
-}
-
 QString GateMassAgainstLoadPanel::csv() const {
   QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),gate mass (share),score mass (share),bias\n");
   const auto frame = selection_->frame();

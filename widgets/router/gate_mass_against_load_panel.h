@@ -19,7 +19,7 @@ class GateMassAgainstLoadPanel : public Panel {
   QString csv() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return frame_ ? timeStatus(frame_->step, true) : QString(); }
   Answer answer() const override;
 
  private:

@@ -35,10 +35,6 @@ void LayerStackMap::setLayers(std::vector<int> layers, int experts, const std::v
   setRowOrder(std::move(order));
 }
 
-int LayerStackMap::rowCount() const {
-  return layers_.empty() ? 0 : static_cast<int>(layers_.size()) * block() - gap();
-}
-
 int LayerStackMap::rowOf(int layer, int expert) const {
   const auto found = std::ranges::find(layers_, layer);
   if (found == layers_.end() || expert < 0 || expert >= experts_) return -1;
@@ -47,11 +43,7 @@ int LayerStackMap::rowOf(int layer, int expert) const {
 
 int LayerStackMap::layerAt(int row) const {
   const int at = row / block();
-  return row < 0 || at >= std::ssize(layers_) || row % block() >= experts_ ? -1 : layers_[static_cast<std::size_t>(at)];
-}
-
-int LayerStackMap::expertAt(int row) const {
-  return row % block();
+  return row < 0 || at >= std::ssize(layers_) || row % block() >= experts_ ? -1 : layers_[at];
 }
 
 int LayerStackMap::placeOfExpert(std::size_t layer, int expert) const {
@@ -136,8 +128,7 @@ MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
     const LayerWindow* of = window.of(layers_[l]);
     for (int e = 0; of && e < std::min(experts_, static_cast<int>(of->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
-      bars.bars.push_back({yOf(place), yOf(place + 1),
-                           static_cast<double>(of->utilisation[static_cast<std::size_t>(e)]), e == of->fullest});
+      bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(of->utilisation[e]), e == of->fullest});
     }
   }
   return bars;

@@ -22,8 +22,8 @@ class LayerStackMap : public TimeHeatMap {
   const std::vector<int>& layers() const { return layers_; }
   int rowOf(int layer, int expert) const;  // -1: not shown
   int layerAt(int row) const;              // -1: between two layers
-  int expertAt(int row) const;
-  int rowCount() const;
+  int expertAt(int row) const { return row % block(); }
+  int rowCount() const { return layers_.empty() ? 0 : static_cast<int>(layers_.size()) * block() - gap(); }
   int mostLayers(int layers) const;  // number of layers, of `layers`, that can be read
   bool showsBars() const;
 

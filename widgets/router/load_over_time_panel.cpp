@@ -46,10 +46,6 @@ void FullestExperts::setWithoutTokens(int experts, int of) {
   of_ = of;
 }
 
-int FullestExperts::rowHeight() const {
-  return fontMetrics().height() + 2;
-}
-
 int FullestExperts::rowsThatFit() const {
   constexpr int kMost = 4, kLinesBelow = 2;
   return std::clamp((height() - margins().top()) / rowHeight() - kLinesBelow, 1, kMost);
@@ -114,13 +110,13 @@ int FullestExperts::rowAt(QPoint position) const {
 QStringList FullestExperts::readoutAt(QPoint position) const {
   const int row = rowAt(position);
   if (row < 0) return {};
-  const Row& at = rows_[static_cast<std::size_t>(row)];
+  const Row& at = rows_[row];
   return {QString("expert %1: %2 \u00d7 its fair share").arg(at.expert).arg(formatValue(at.load, 3))};
 }
 
 void FullestExperts::mousePressEvent(QMouseEvent* event) {
   const int row = rowAt(event->pos());
-  if (event->button() == Qt::LeftButton && row >= 0) emit expertChosen(rows_[static_cast<std::size_t>(row)].expert);
+  if (event->button() == Qt::LeftButton && row >= 0) emit expertChosen(rows_[row].expert);
 }
 
 LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
@@ -235,10 +231,6 @@ Panel::Answer LoadOverTimePanel::answer() const {
   const QString question = QString("Who gets the tokens of layer %1?").arg(now->layer);
   if (none.isEmpty()) return {question, {first, QString("at most %1 \u00d7 fair").arg(load)}};
   return {question, {first + QStringLiteral(", ") + none, first, none}};
-}
-
-QString LoadOverTimePanel::status() const {
-  return timeStatus(selection_->step(), true);
 }
 
 void LoadOverTimePanel::refill() {

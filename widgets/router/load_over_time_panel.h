@@ -39,7 +39,7 @@ class FullestExperts : public PlotFrame {
   void mousePressEvent(QMouseEvent* event) override;
 
  private:
-  int rowHeight() const;
+  int rowHeight() const { return fontMetrics().height() + 2; }
   int rowAt(QPoint position) const;  // -1: none
   void paintWithout(QPainter& painter, int top) const;
 
@@ -55,7 +55,7 @@ class LoadOverTimePanel : public Panel {
   QString csv() const override;
 
  protected:
-  QString status() const override;
+  QString status() const override { return timeStatus(selection_->step(), true); }
   Answer answer() const override;
   void resizeEvent(QResizeEvent* event) override;
 

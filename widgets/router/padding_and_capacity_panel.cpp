@@ -23,7 +23,7 @@ double shareAt(int figure, const RouterFrame& router, double factor) {
 QString tileName(int figure) {
   if (figure == kDrops) return QString("Drop");
   if (figure == kFiller) return QString("Fill");
-  return QString("Pad %1").arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
+  return QString("Pad %1").arg(PaddingAndCapacityPanel::kAlignments[figure]);
 }
 
 QString tileTip(int figure) {
@@ -35,7 +35,7 @@ QString tileTip(int figure) {
   return QString(
              "Zero rows when every expert's rows are padded to a multiple of %1, as a share of all rows; mean of "
              "layers")
-      .arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
+      .arg(PaddingAndCapacityPanel::kAlignments[figure]);
 }
 
 int sliderPlace(double factor) {
@@ -58,7 +58,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
     tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
     group->addButton(tile, i);
     tiles->addWidget(tile);
-    tiles_[static_cast<std::size_t>(i)] = tile;
+    tiles_[i] = tile;
   }
   addBody(row, 0);
   plot_ = new CurvePlot(this);
@@ -90,7 +90,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   connect(factor_, &QSlider::valueChanged, this, [this] {
     factor_text_->setText(QString("what-if capacity factor %1").arg(capacityFactor(), 0, 'f', 2));
     plot_->markDirty();
-    for (const int i : {kDrops, kFiller}) tiles_[static_cast<std::size_t>(i)]->update();
+    for (const int i : {kDrops, kFiller}) tiles_[i]->update();
   });
   connect(group, &QButtonGroup::idClicked, this, &PaddingAndCapacityPanel::showFigure);
   setCapacityFactor(1.25);
@@ -104,7 +104,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
 
 void PaddingAndCapacityPanel::showFigure(int figure) {
   shown_ = std::clamp(figure, 0, kFiller);
-  tiles_[static_cast<std::size_t>(shown_)]->setChecked(true);
+  tiles_[shown_]->setChecked(true);
   factor_row_->setVisible(shown_ >= kDrops);
   plot_->markDirty();
 }
@@ -121,13 +121,13 @@ FigureTarget PaddingAndCapacityPanel::figure(int which, int layer, double factor
   const FigureKey key = which == kFiller  ? FigureKey("filler_fraction")
                         : which == kDrops ? FigureKey(Metric::dropped_fraction)
                                           : FigureKey(Metric::padding_fraction);
-  const double parameter = which >= kDrops ? factor : kAlignments[static_cast<std::size_t>(which)];
+  const double parameter = which >= kDrops ? factor : kAlignments[which];
   return {.key = key, .layer = layer, .step = selection_->step(), .parameter = parameter};
 }
 
 double PaddingAndCapacityPanel::figureOf(const RouterFrame& router, int figure) const {
   return figure >= kDrops ? shareAt(figure, router, capacityFactor())
-                          : padding_fraction(router.tokens_per_expert, kAlignments[static_cast<std::size_t>(figure)]);
+                          : padding_fraction(router.tokens_per_expert, kAlignments[figure]);
 }
 
 void PaddingAndCapacityPanel::refill() {
@@ -187,9 +187,7 @@ QStringList PaddingAndCapacityPanel::describe(double x) const {
     if (!router) return {};
     QStringList lines{QString("layer %1").arg(router->layer)};
     for (int i = 0; i < kDrops; ++i)
-      lines << QString("padded to %1: %2 zero rows")
-                   .arg(kAlignments[static_cast<std::size_t>(i)])
-                   .arg(formatPercent(figureOf(*router, i)));
+      lines << QString("padded to %1: %2 zero rows").arg(kAlignments[i]).arg(formatPercent(figureOf(*router, i)));
     return lines;
   }
   QStringList lines{QString("capacity factor %1").arg(x, 0, 'f', 2)};
@@ -225,7 +223,7 @@ Panel::Answer PaddingAndCapacityPanel::answer() const {
   if (!frame || frame->routers.empty() || frame->routers[0].tokens_per_expert.empty()) return {};
   const QString share = valueText(shown_);
   if (shown_ < kDrops) {
-    const QString rows = QString::number(kAlignments[static_cast<std::size_t>(shown_)]);
+    const QString rows = QString::number(kAlignments[shown_]);
     return {"What does padding cost?",
             {QString("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share),
              QString("%1 zero rows").arg(share)}};

@@ -115,7 +115,7 @@ QString ScoresAndMarginsPanel::csv() const {
   const auto frame = selection_->frame();
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
     const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {
-      return static_cast<std::size_t>(bin) < counts.size() ? counts[static_cast<std::size_t>(bin)] : 0;
+      return static_cast<std::size_t>(bin) < counts.size() ? counts[bin] : 0;
     };
     const auto bins = static_cast<int>(std::max(router.score_chosen.size(), router.margin_tokens.size()));
     for (int bin = 0; bin < bins && !router.score_chosen.empty(); ++bin)

@@ -107,7 +107,7 @@ void BlockBars::paintData(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   painter.drawLine(QPointF(plotRect().left(), zero), QPointF(plotRect().right(), zero));
   for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
-    const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(i)];
+    const ElementAnatomy& e = block_->elements[i];
     const QRectF place = slot(i);
     const double width = std::max(1.0, place.width() * kBarWidth), left = place.center().x() - width / 2;
     const auto bar = [&](double value) {
@@ -155,7 +155,7 @@ void BlockBars::keyPressEvent(QKeyEvent* event) {
 }
 
 QStringList elementReadout(const BlockAnatomy& block, int element) {
-  const ElementAnatomy& e = block.elements[static_cast<std::size_t>(element)];
+  const ElementAnatomy& e = block.elements[element];
   QStringList lines{QString("element %1").arg(element),
                     QString("%1 \u2192 %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
   if (std::isnan(e.dequantized)) return lines << QString("NaN block");

@@ -27,22 +27,22 @@ QString fourDigits(double value) {
 }
 
 BlockCard largestCard(const BlockAnatomy& block) {
-  BlockCard card{QString("Largest value"), inDigits(static_cast<double>(block.amax), 7), {}};
+  BlockCard card{"Largest value", inDigits(block.amax, 7), {}};
   if (block.amax_at < 0) {
     card.notes << QString("all values are 0");
   } else {
     const QString element = QString("element %1").arg(block.amax_at);
-    const float value = block.elements[static_cast<std::size_t>(block.amax_at)].value;
-    card.notes << element + QStringLiteral(", ") + inDigits(static_cast<double>(value), 7) << element;
+    const float value = block.elements[block.amax_at].value;
+    card.notes << element + QStringLiteral(", ") + inDigits(value, 7) << element;
   }
   return card;
 }
 
 // The card with the code of the largest value.
 BlockCard codeCard(const BlockAnatomy& block) {
-  BlockCard card{QString("Largest code"), QStringLiteral("0"), {}};
+  BlockCard card{"Largest code", QStringLiteral("0"), {}};
   if (block.amax_at < 0) return card;
-  const ElementAnatomy& e = block.elements[static_cast<std::size_t>(block.amax_at)];
+  const ElementAnatomy& e = block.elements[block.amax_at];
   const auto max = static_cast<double>(traits(block.format.element).max);
   card.value = fourDigits(std::fabs(static_cast<double>(e.decoded)));
   const QString scaled = fourDigits(std::fabs(static_cast<double>(e.scaled)));
@@ -67,51 +67,44 @@ void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const QString rounded = rule == ScaleRule::floor  ? QString("Rounded down")
                           : rule == ScaleRule::even ? QString("Rounded to the mantissa, then down")
                                                     : QString("Rounded up");
-  cards.push_back(
-      {rounded,
-       formatPowerOfTwo(block.scale.code - 127),
-       {QString("scale %1").arg(inDigits(static_cast<double>(block.scale.value), 8)), scaleRuleLabel(rule)}});
-  cards.push_back(
-      {QString("Scale byte"), QString::number(block.scale.code), {QString("E8M0: exponent + 127"), QString("E8M0")}});
+  cards.push_back({rounded,
+                   formatPowerOfTwo(block.scale.code - 127),
+                   {QString("scale %1").arg(inDigits(block.scale.value, 8)), scaleRuleLabel(rule)}});
+  cards.push_back({"Scale byte", QString::number(block.scale.code), {"E8M0: exponent + 127", "E8M0"}});
 }
 
 void addNvfp4Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
-  cards.push_back({QString("Divided by 6"),
-                   fourDigits(static_cast<double>(block.amax) / 6),
-                   {QString("the largest E2M1"), QString("E2M1")}});
-  cards.push_back({QString("Scale of the tensor"),
-                   fourDigits(static_cast<double>(block.scale.tensor)),
-                   {QString("FP32, shared by all blocks"), QString("FP32")}});
-  cards.push_back(
-      {QString("Scale of the block"),
-       exactText(decode(ElementFormat::e4m3, block.scale.code)),
-       {QString("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(static_cast<double>(block.scale.value))),
-        QString("E4M3 code %1").arg(block.scale.code)}});
+  cards.push_back({"Divided by 6", fourDigits(static_cast<double>(block.amax) / 6), {"the largest E2M1", "E2M1"}});
+  cards.push_back({"Scale of the tensor", fourDigits(block.scale.tensor), {"FP32, shared by all blocks", "FP32"}});
+  cards.push_back({"Scale of the block",
+                   exactText(decode(ElementFormat::e4m3, block.scale.code)),
+                   {QString("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(block.scale.value)),
+                    QString("E4M3 code %1").arg(block.scale.code)}});
 }
 
 void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const FormatTraits& f = traits(block.format.element);
   const double scale = block.scale.value;
   cards.push_back(
-      {QString("Largest of all that share the scale"),
+      {"Largest of all that share the scale",
        fourDigits(scale * static_cast<double>(f.max)),
        {block.format.granularity == ScaleGranularity::block_1x128 ? QString("these 128 values")
                                                                   : QString("more than these 128 values")}});
-  cards.push_back({QString("Divided by %1").arg(fourDigits(static_cast<double>(f.max))),
+  cards.push_back({QString("Divided by %1").arg(fourDigits(f.max)),
                    fourDigits(scale),
                    {QString("the largest %1").arg(elementFormatLabel(block.format.element))}});
-  cards.push_back({QString("Scale"),
-                   fourDigits(scale),
-                   {block.format.power_of_two_scale ? QString("FP32, a power of two") : QString("FP32, not rounded"),
-                    QString("FP32")}});
+  cards.push_back(
+      {"Scale",
+       fourDigits(scale),
+       {block.format.power_of_two_scale ? QString("FP32, a power of two") : QString("FP32, not rounded"), "FP32"}});
 }
 
 }  // namespace
 
 std::vector<BlockCard> blockCards(const BlockAnatomy& block) {
   if (block.is_nan())
-    return {{QString("Largest value"), QStringLiteral("NaN"), {QString("a NaN or an infinity"), QString("NaN")}},
-            {QString("Scale"), QStringLiteral("NaN"), {QString("every value decodes to NaN"), QString("NaN")}}};
+    return {{"Largest value", QStringLiteral("NaN"), {"a NaN or an infinity", "NaN"}},
+            {"Scale", QStringLiteral("NaN"), {"every value decodes to NaN", "NaN"}}};
   std::vector<BlockCard> cards{largestCard(block)};
   switch (block.format.scheme) {
     case QuantScheme::nvfp4:
@@ -153,7 +146,7 @@ void BlockCards::paintEvent(QPaintEvent*) {
   const int wide = (width() - (count - 1) * arrow) / count, high = height() - kSpace8;
   for (int i = 0; i < count; ++i) {
     const QRect place(i * (wide + arrow), 0, wide, high);
-    paintCard(painter, place, cards_[static_cast<std::size_t>(i)]);
+    paintCard(painter, place, cards_[i]);
     if (i + 1 == count) break;
     painter.save();
     painter.translate(QPoint(place.right() + 1 + arrow / 2, high / 2));

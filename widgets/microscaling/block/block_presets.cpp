@@ -35,7 +35,7 @@ std::vector<BlockPreset> makePresets() {
   presets.push_back({"Gains near 0.93", "With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875",
                      gaussian(2, 0.93, 0.01)});
   std::vector<float> wide = gaussian(3, 0, 1);
-  for (int i = 0; i < kBlock; ++i) wide[static_cast<std::size_t>(i)] *= static_cast<float>(std::exp2(-i));
+  for (int i = 0; i < kBlock; ++i) wide[i] *= static_cast<float>(std::exp2(-i));
   presets.push_back({"Wide range", "Gradients over 32 binades: SQNR is high while the small ones vanish", wide});
   presets.push_back(
       {"Subnormal floats", "Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used", gaussian(4, 0, 1e-40)});

@@ -47,17 +47,9 @@ void BlockModel::setBlock(const BlockAnatomy* block) {
   endResetModel();
 }
 
-int BlockModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : rows_;
-}
-
-int BlockModel::columnCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : kColumns;
-}
-
 // Shows six digits; tool tip and editor have the exact value.
 QString BlockModel::text(int element, int column) const {
-  const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(element)];
+  const ElementAnatomy& e = block_->elements[element];
   const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 6)) : printed(v); };
   switch (column) {
     case kElement:
@@ -85,7 +77,7 @@ QString BlockModel::text(int element, int column) const {
 
 QVariant BlockModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || !block_) return {};
-  const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(index.row())];
+  const ElementAnatomy& e = block_->elements[index.row()];
   switch (role) {
     case Qt::DisplayRole:
       return text(index.row(), index.column());
@@ -161,7 +153,7 @@ void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, 
   const QRect area = option.rect.adjusted(kSpace12, 3, -kSpace4, -kBitsGap + 3);
   painter->save();
   painter->setFont(option.font);
-  paintBits(*painter, area, layout, block.elements[static_cast<std::size_t>(index.row())].fields.code, option.palette);
+  paintBits(*painter, area, layout, block.elements[index.row()].fields.code, option.palette);
   painter->restore();
 }
 

@@ -84,10 +84,6 @@ double NumberLine::xOf(double value) const {
   return plot.left() + (coordinate(value) - low_) / (high_ - low_) * plot.width();
 }
 
-int NumberLine::rowHeight() const {
-  return rows_.empty() ? 1 : plotRect().height() / static_cast<int>(rows_.size());
-}
-
 std::vector<Tick> NumberLine::ticks() const {
   const int most = std::max(2, plotRect().width() / withType(44));
   if (!log_) return linearTicks(low_, high_, most);
@@ -172,7 +168,7 @@ void NumberLine::paintData(QPainter& painter) {
 void NumberLine::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
   if (current_ >= 0 && current_ < static_cast<int>(marks_.size())) {
-    const Mark& mark = marks_[static_cast<std::size_t>(current_)];
+    const Mark& mark = marks_[current_];
     painter.setClipRect(plot.adjusted(0, -4, 0, 4));
     painter.setPen(cursorColor(dark()));
     if (!std::isnan(mark.value)) {
@@ -192,7 +188,7 @@ QStringList NumberLine::readoutAt(QPoint position) const {
   for (const Mark& mark : marks_)
     if (row == 0 && position.y() < plotRect().top() + rowHeight() / 3 && std::fabs(xOf(mark.value) - position.x()) < 4)
       return {mark.label, QString("%1 is stored as %2").arg(formatValue(mark.value, 7), formatValue(mark.rounded, 7))};
-  const Points& points = rows_[static_cast<std::size_t>(row)];
+  const Points& points = rows_[row];
   if (points.values.empty()) return {};
   std::size_t best = 0;
   for (std::size_t i = 0; i < points.values.size(); ++i)
@@ -244,10 +240,6 @@ void NumberLine::mouseMoveEvent(QMouseEvent* event) {
     showRange(press_low_ + move, press_high_ + move);
   }
   PlotFrame::mouseMoveEvent(event);
-}
-
-void NumberLine::mouseDoubleClickEvent(QMouseEvent*) {
-  fit();
 }
 
 void NumberLine::keyPressEvent(QKeyEvent* event) {

@@ -46,7 +46,7 @@ class NumberLine : public PlotFrame {
   void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
-  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent*) override { fit(); }
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -54,7 +54,7 @@ class NumberLine : public PlotFrame {
   double coordinate(double value) const;
   double valueOf(double coordinate) const;
   double xOf(double value) const;
-  int rowHeight() const;
+  int rowHeight() const { return rows_.empty() ? 1 : plotRect().height() / static_cast<int>(rows_.size()); }
   std::vector<Tick> ticks() const;
   void zoomAbout(double x, double factor);
   void panBy(double share);
