@@ -11,9 +11,9 @@
 
 namespace moescope {
 
-class Draws {
+class RoutingDraws {
  public:
-  Draws(std::int64_t seed, std::string_view purpose) : stream_(seed, purpose) {}
+  RoutingDraws(std::int64_t seed, std::string_view purpose) : stream_(seed, purpose) {}
   double uniform() { return stream_.uniform(next_++); }
   int below(int n) { return static_cast<int>(uniform() * n); }  // the bias of 2^-53 n is negligible
   template <class T>

@@ -106,7 +106,7 @@ std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_exper
   }
   const double mean = std::accumulate(load.begin(), load.end(), 0.0) / n_experts;
   for (double& u : load) u /= mean;
-  Draws(seed, "load_routing").shuffle(load);
+  RoutingDraws(seed, "load_routing").shuffle(load);
   return load;
 }
 
@@ -114,7 +114,7 @@ std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int
                                         int limited_groups, std::int64_t seed) {
   check(load_E.size(), tokens, top_k, n_groups, limited_groups);
   std::vector<std::int32_t> topk_TK(static_cast<std::size_t>(tokens) * top_k);
-  Draws draws(seed, "load_routing");
+  RoutingDraws draws(seed, "load_routing");
   const std::vector<double> load = positive(load_E);
   std::vector<std::vector<std::int32_t>> orders;
   std::vector<std::int32_t> order = first_ids(load.size());

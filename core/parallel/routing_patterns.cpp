@@ -29,12 +29,12 @@ Number parse_number(std::string_view digits, std::string_view whole) {
 }
 
 // Makes the first `count` of `ids` a random sample without replacement (Fisher-Yates).
-void sample(std::vector<std::int32_t>& ids, int count, Draws& draws) {
+void sample(std::vector<std::int32_t>& ids, int count, RoutingDraws& draws) {
   const int size = static_cast<int>(ids.size());
   for (int k = 0; k < count; ++k) std::swap(ids[k], ids[k + draws.below(size - k)]);
 }
 
-void route_uniform(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, Draws draws) {
+void route_uniform(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, RoutingDraws draws) {
   std::vector<std::int32_t> ids = first_ids(static_cast<std::size_t>(n_experts));
   for (auto chosen = topk_TK.begin(); chosen != topk_TK.end(); chosen += top_k) {
     sample(ids, top_k, draws);
@@ -43,7 +43,7 @@ void route_uniform(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
 }
 
 void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, const RoutingPattern& pattern,
-                   Draws draws) {
+                   RoutingDraws draws) {
   const int size = n_experts / pattern.n_groups;
   std::vector<std::int32_t> groups = first_ids(pattern.n_groups);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(pattern.limited_groups) * size);
@@ -58,7 +58,7 @@ void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
 
 // Draws from cumulative weights until K experts are distinct, which equals drawing without replacement. If few experts
 // have nearly all the weight, this takes long: after some tries the others are the most popular ones not yet chosen.
-void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, Draws draws) {
+void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, RoutingDraws draws) {
   std::vector<std::int32_t> order = first_ids(static_cast<std::size_t>(n_experts));
   sample(order, n_experts, draws);
   std::vector<double> cumulated(n_experts);
@@ -142,7 +142,7 @@ std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::i
                                            std::int64_t seed) {
   check(pattern, tokens, top_k, n_experts);
   std::vector<std::int32_t> topk_TK(static_cast<std::size_t>(tokens) * top_k);
-  const Draws draws(seed, "routing_pattern");
+  const RoutingDraws draws(seed, "routing_pattern");
   switch (pattern.rule) {
     case RoutingRule::round_robin:
       for (std::size_t i = 0; i < topk_TK.size(); ++i)
