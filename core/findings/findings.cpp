@@ -545,7 +545,8 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
             "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.saw + "\n  " +
             finding.why + "\n";
-    if (!finding.knobs.empty()) text += "  Moved by: " + joined(finding.knobs, ", ", &Setting::key) + "\n";
+    if (!finding.knobs.empty())
+      text += "  Settings that affect it: " + joined(finding.knobs, ", ", &Setting::key) + "\n";
   }
   if (findings.empty()) {
     text += "No finding.\n";

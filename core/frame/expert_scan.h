@@ -15,7 +15,7 @@ namespace moescope {
 struct ExpertCost {
   int layer = 0, expert = 0;
   double load = 0;      // times the fair share
-  double saliency = 0;  // mean over its tokens of mixing weight times length of its output; 0: it has no token
+  double saliency = 0;  // mean over its tokens of mixing weight times norm of its output; 0: it has no token
   // Without it, against the whole model: change of the loss and divergence of the predictions, nats per token.
   FigureOfPieces loss_change = {}, divergence = {};
   std::vector<FigureOfPieces> loss_by_domain = {};  // [ExpertScan::domains]; NaN: no piece is of the domain

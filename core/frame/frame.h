@@ -98,8 +98,8 @@ struct SpecialisationFrame {
   std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
-  std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
-  // Of the step alone, of the same weights: length of their gradient, before clipping, and of their change.
+  std::vector<float> weight_norm_E;        // norm of an expert's w1, w2 and w3 together
+  // Of the step alone, of the same weights: norm of their gradient, before clipping, and of their change.
   std::vector<float> gradient_norm_E, update_norm_E;
   std::vector<float> weight_sqnr_E;  // dB, of the same in the run's format; kNoValue: not quantized
   // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e

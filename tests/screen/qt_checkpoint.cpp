@@ -118,7 +118,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(losses.contains("training") && !losses.contains("smoothed"), qPrintable(losses));
   }
 
-  // Which experts take a domain, whether the router is healthy on one domain alone, and which operand suffers most in
+  // Which experts take a domain, whether the router is healthy on one domain alone, and which operand loses most in
   // MXFP4: each in at most four clicks, which are all that this test does with the window.
   void threeAnswersInFourClicksEach() {
     OpenWindow w;
@@ -157,7 +157,7 @@ class CheckpointTest : public QObject {
     QVERIFY(costs->isVisible() && !costs->visibleRegion().isEmpty());
     QAbstractButton* measure = button(costs, "Measure mxfp4");
     QTest::mouseClick(measure, Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(costs->answerText().contains(" suffers most: divergence "), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(costs->answerText().contains(" loses most: divergence "), kWaitMs);
     QVERIFY(costs->caption().startsWith("measured here, mxfp4"));
     QVERIFY(costs->csv().contains("\nmxfp4,all,all,all,"));
     QVERIFY(!measure->isVisible());
@@ -170,7 +170,7 @@ class CheckpointTest : public QObject {
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({recording});
     QVERIFY(opened.wait(kWaitMs));
-    QVERIFY2(costs->answerText().contains(" suffers most: divergence "), qPrintable(costs->answerText()));
+    QVERIFY2(costs->answerText().contains(" loses most: divergence "), qPrintable(costs->answerText()));
   }
 
   // The loss without each expert, by domain, and without several; the panel of one expert says the same.

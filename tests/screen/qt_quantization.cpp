@@ -76,8 +76,8 @@ class QuantizationTest : public QObject {
       if (quant.gemm_class() == GemmClass::experts && (!least || quant.sqnr_db < least->sqnr_db)) least = &quant;
     QVERIFY(least);
     const QString said = panel.answerText();
-    QVERIFY2(said.startsWith(QStringLiteral("What does the format cost? Signal ")), qPrintable(said));
-    const QString name = QStringLiteral("; least %1 in layer %2, %3 %4")
+    QVERIFY2(said.startsWith(QStringLiteral("What does the format cost? SQNR ")), qPrintable(said));
+    const QString name = QStringLiteral("; lowest %1 in layer %2, %3 %4")
                              .arg(formatValue(static_cast<double>(least->sqnr_db), 3))
                              .arg(least->layer)
                              .arg(QLatin1String(gemm_name(least->gemm)), QLatin1String(operand_name(least->operand)));

@@ -85,8 +85,8 @@ Panel::Answer BytesByLinkPanel::answer() const {
   const auto network = static_cast<double>(standard.network_out),
              all = network + static_cast<double>(standard.nvlink_out);
   const QString question = "How many bytes cross nodes?";
-  if (!(all > 0)) return {question, {"Nothing: every token stays on its rank"}};
-  if (!(network > 0)) return {question, {"Nothing: all ranks are in one node"}};
+  if (!(all > 0)) return {question, {"None: every token stays on its rank"}};
+  if (!(network > 0)) return {question, {"None: all ranks are in one node"}};
   const QString share = std::abs(network / all - 0.5) < 0.02 ? QString("Half") : formatPercent(network / all);
   const QString crosses = QString("%1 of the bytes cross nodes").arg(share);
   const double change = static_cast<double>(lean.network_out) / network - 1;

@@ -178,7 +178,7 @@ QStringList PlacementStrip::describe(const Block& block) const {
                         .arg(block.rank)
                         .arg(block.to - block.from, 0, 'f', 0)};
   if (replicas > 1) lines << QString("one of %1 replicas, which take its tokens in turn").arg(replicas);
-  lines << QString("rank %1: %2 copies, %3 x the mean")
+  lines << QString("rank %1: %2 copies, %3 \u00d7 the mean")
                .arg(block.rank)
                .arg(load, 0, 'f', 0)
                .arg(mean_ > 0 ? load / mean_ : 0, 0, 'f', 2);

@@ -39,7 +39,7 @@ QStringList figureNames() {
   return names;
 }
 
-// Length of the error over length of the gradient.
+// Norm of the error over norm of the gradient.
 double errorOf(double snr_db) {
   return std::pow(10.0, -snr_db / 20);
 }
@@ -80,7 +80,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
 
   figure_ = makeChoice(
       figureNames(), "Figure",
-      "Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
+      "Error of the gradient against that of FP32 relative to its norm (by layer: the signal-to-noise ratio "
       "in dB), or the cosine of the angle between both. Of the predictions against those of the FP32 pass, or of "
       "checkpoint A: KL "
       "divergence, its estimates k1 and k3, tokens whose probability differs by more than a factor of 2, and tokens "
@@ -169,7 +169,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   if (worst < 0) return {};
   if (most == 0) return {{}, {"The gradients equal those of FP32, to the bit", "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
-  const QString all = QString("%1 of its length is rounding").arg(share);
+  const QString all = QString("%1 of its norm is rounding").arg(share);
   return {{}, {all + unpinnedError(worst), all, share}};
 }
 
@@ -294,7 +294,7 @@ void GradientErrorPanel::refillLines() {
   for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
-  lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the length"));
+  lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the norm"));
   lines_->setSeries(std::move(series));
 }
 

@@ -37,7 +37,7 @@ LegendScale differenceLegend(bool dark) {
                     {0.5, QStringLiteral("0")},
                     {0.75, QStringLiteral("+0.5")},
                     {1.0, QStringLiteral("+1")}},
-          .caption = QStringLiteral("x fair"),
+          .caption = QStringLiteral("\u00d7 fair share"),
           .beyond = true,
           .first_code = 2};
 }

@@ -24,7 +24,7 @@ struct ColumnHead {
   const char *first, *second;
 };
 constexpr std::array<ColumnHead, VerdictRow::kColumns> kHeads = {{{"Gap", "±95 %"},
-                                                                  {"Least SQNR", "dB"},
+                                                                  {"Lowest SQNR", "dB"},
                                                                   {"Flushed", "to zero"},
                                                                   {"Flips by", "rounding"},
                                                                   {"Gradient", "error"},

@@ -100,8 +100,8 @@ QTableWidget* makeBlockFormats(QWidget* parent) {
                                 rows, parent);
   table->item(nvfp4_row, kBlockScaleColumn)
       ->setToolTip(
-          "2⁻⁶ is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
-          "such floor: scales go down to E4M3's least number, 2⁻⁹, and a block too small for that becomes zeros");
+          "2⁻⁶ is the smallest block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
+          "such floor: scales go down to E4M3's smallest number, 2⁻⁹, and a block too small for that becomes zeros");
   table->setSelectionMode(QAbstractItemView::ExtendedSelection);
   table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   followFont(table, [table] {

@@ -355,7 +355,7 @@ Panel::Answer OperandCostsPanel::answer() const {
 
 Panel::Answer OperandCostsPanel::sayTwins() const {
   if (!twins_) return {{}, {"Not measured yet"}};
-  return {QString("Which operand suffers most in %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
+  return {QString("Which operand loses most in %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
           twinsAnswers(twins_->scan)};
 }
 

@@ -148,17 +148,19 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     return answer;
   }
   const QString least = formatValue(all.least->sqnr_db, 3);
-  const QString usual = std::isinf(all.median_db) ? QString("Most values are exact")
-                                                  : QString("Signal %1 dB over noise").arg(wholeDb(all.median_db));
-  const auto in = [&](bool brief) { return usual + QString("; least %1 in %2").arg(least, nameOf(*all.least, brief)); };
+  const QString usual =
+      std::isinf(all.median_db) ? QString("Most values are exact") : QString("SQNR %1 dB").arg(wholeDb(all.median_db));
+  const auto in = [&](bool brief) {
+    return usual + QString("; lowest %1 in %2").arg(least, nameOf(*all.least, brief));
+  };
   QString lost;
   if (const QuantFrame* most = all.most_underflow; most && most->underflow >= kToldShare)
     lost += QString("; %1 to zero in %2").arg(formatPercent(most->underflow), nameOf(*most, true));
   if (const QuantFrame* most = all.most_clipped; most && most->clipped >= kToldShare)
     lost += QString("; %1 clipped in %2").arg(formatPercent(most->clipped), nameOf(*most, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
-  answer.answers << in(false) << in(true) << usual + QString("; least %1").arg(least)
-                 << QString("Least %1 dB").arg(least);
+  answer.answers << in(false) << in(true) << usual + QString("; lowest %1").arg(least)
+                 << QString("Lowest %1 dB").arg(least);
   return answer;
 }
 

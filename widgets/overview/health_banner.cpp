@@ -327,7 +327,7 @@ QString HealthBanner::textsExplained() const {
   if (texts_->isHidden()) return {};
   return QString(
              "<p>The router of a checkpoint does not train. The verdict judges the load of all batches together, for "
-             "all texts or for the domain that is chosen at the right. It is <i>needs attention</i> if an expert gets "
+             "all texts or for the domain that is chosen on the right. It is <i>needs attention</i> if an expert gets "
              "no token although an even share is %1 tokens or more, or if the fullest expert has twice its fair share. "
              "Specialised experts are uneven on one domain alone; over all texts their load should be even.</p>")
       .arg(kLeastToJudge);

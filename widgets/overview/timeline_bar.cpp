@@ -471,9 +471,9 @@ void TimelineBar::takeFollowing() {
   follow_->setText(!growing                  ? QString("Last %1").arg(selection_->stepWord())
                    : selection_->following() ? QString("Following")
                                              : QString("Follow"));
-  follow_->setToolTip(growing
-                          ? QString("Keep the cursor on the newest step")
-                          : QString("Put the cursor on the last %1; no new ones arrive").arg(selection_->stepWord()));
+  follow_->setToolTip(
+      growing ? QString("Keep the cursor on the newest step")
+              : QString("Moves the cursor to the last %1; no new steps arrive").arg(selection_->stepWord()));
   follow_->setAccessibleName(follow_->text());
   follow_->update();
 }

@@ -94,7 +94,7 @@ QString formulaText(const Explanation& figure) {
 
 QString moreLines(const Explanation& figure) {
   QStringList lines;
-  if (const QString knobs = knobsText(figure.knobs); !knobs.isEmpty()) lines << QString("Moved by %1").arg(knobs);
+  if (const QString knobs = knobsText(figure.knobs); !knobs.isEmpty()) lines << QString("Affected by: %1").arg(knobs);
   if (const auto lesson = taughtIn(figure.info->key))
     lines << QString("Taught in <a href='lesson:%1'>lesson %1, %2</a>")
                  .arg(lesson->number)
@@ -125,7 +125,7 @@ QString metricCard(const MetricInfo& info) {
                 QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
                     .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
                 QStringLiteral("<p class=\"more\">%1%2</p>")
-                    .arg(more("Moved by", knobs_text(info).c_str()), more("Source:", info.source)));
+                    .arg(more("Affected by:", knobs_text(info).c_str()), more("Source:", info.source)));
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {

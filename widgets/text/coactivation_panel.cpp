@@ -199,7 +199,8 @@ void CoactivationPanel::refillTogether() {
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->together_EE.empty())
-    return view_->setNotice(notInLogNotice(history->info(), "experts chosen together"));
+    return view_->setNotice(notInLogNotice(history->info(), "experts chosen together") +
+                            (now && !kindsOf(*now).empty() ? "\n\nMap shows which experts take similar tokens." : ""));
   const int experts = static_cast<int>(now->n_experts()), top_k = topK(*now);
   if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
   view_->setNotice({});

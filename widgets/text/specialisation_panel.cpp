@@ -196,8 +196,9 @@ Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   if (measure_->busy()) return {{}, {measure_->progress()}};
   if (!measure_->refused().isEmpty()) return {{}, {measure_->refused()}, true};
   if (!measured()) return {{}, {"Not measured yet"}};
-  if (figure_->currentIndex() == kPruning) return {"How many experts could go?", pruningAnswers(measured()->second)};
-  return {"Which expert could go?", costAnswers(measured()->second)};
+  if (figure_->currentIndex() == kPruning)
+    return {"How many experts can be removed?", pruningAnswers(measured()->second)};
+  return {"Which expert can be removed?", costAnswers(measured()->second)};
 }
 
 const SpecialisationFrame* SpecialisationPanel::table() const {

@@ -30,7 +30,7 @@ std::vector<BlockPreset> makePresets() {
   std::vector<float> outlier = gaussian(1, 0, 1);
   outlier[5] *= 300;
   presets.push_back({"Outlier x300",
-                     "E4M3 copes: it spans 17.8 powers of two. In E2M1 (MXFP4, NVFP4) the neighbours become 0",
+                     "E4M3 spans 17.8 powers of two and keeps the neighbours. In E2M1 (MXFP4, NVFP4) they become 0",
                      outlier});
   presets.push_back({"Gains near 0.93", "With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875",
                      gaussian(2, 0.93, 0.01)});
@@ -42,7 +42,7 @@ std::vector<BlockPreset> makePresets() {
   presets.push_back({"All zero", "amax 0: in MX byte 0 and codes 0", std::vector<float>(kBlock, 0.0f)});
   std::vector<float> nan = gaussian(5, 0, 1);
   nan[7] = std::numeric_limits<float>::quiet_NaN();
-  presets.push_back({"One NaN", "One NaN or infinity spoils all values that share its scale", nan});
+  presets.push_back({"One NaN", "One NaN or infinity makes all values that share its scale NaN", nan});
   return presets;
 }
 
