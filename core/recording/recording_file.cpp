@@ -43,9 +43,6 @@ std::unique_ptr<Connection> open_immutable(const std::string& path) {
   return std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path);
 }
 
-constexpr const char* kTables[] = {"meta", "run",      "frame",          "router", "volume",     "quant", "flip",
-                                   "text", "gradient", "specialisation", "wire",   "text_layer", "marker"};
-
 // Only ordinary tables are read: a view runs its query, which may never end, a virtual table runs code, and a computed
 // column runs its expression.
 void require_table(Connection& connection, const char* name) {
@@ -125,7 +122,8 @@ RecordingFile::RecordingFile(const std::string& path, const std::function<bool()
 
 void RecordingFile::check() {
   require_recording(*connection_);
-  for (const char* table : kTables) require_table(*connection_, table);
+  for (const char* table : {"meta", "run", "frame", "marker"}) require_table(*connection_, table);
+  for (const char* table : kFrameTables) require_table(*connection_, table);
 }
 
 void RecordingFile::open_without_locks() {

@@ -366,12 +366,12 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   find.next();
   const std::int64_t id = find.get_integer();
   find.run();
-  for (const char* table :
-       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "wire", "frame"}) {
-    const bool is_frame = std::string_view(table) == "frame";
-    Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
-    remove.bind_all(is_frame ? id : id << 16, run, step).run();
-  }
+  const auto remove = [&](const char* table, std::int64_t first_id) {
+    Statement rows(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
+    rows.bind_all(first_id, run, step).run();
+  };
+  for (const char* table : kFrameTables) remove(table, id << 16);
+  remove("frame", id);
   Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind_all(run, step).run();
 }
 

@@ -29,6 +29,10 @@ inline bool has_application_id(std::string_view file) {
   return file.substr(0, kApplicationIdEnds).ends_with("MoES") && file.size() >= kApplicationIdEnds;
 }
 
+// The tables whose rows belong to rows of `frame`.
+inline constexpr const char* kFrameTables[] = {"router",          "volume",         "quant", "flip",       "gradient",
+                                               "router_rounding", "specialisation", "text",  "text_layer", "wire"};
+
 // Value of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";
 inline constexpr const char* kFp32Reference = "fp32";

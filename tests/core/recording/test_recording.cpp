@@ -207,7 +207,10 @@ TEST(Recording, RewindReplacesWhatFollows) {
   expect_equal(*other->frame_at(30), *b[30]);
   EXPECT_EQ(other->markers().size(), 1u);
   Connection connection(path, SQLITE_OPEN_READONLY);
-  EXPECT_EQ(connection.integer("SELECT count(*) FROM quant WHERE run = 0 AND step > 20"), 0);
+  for (const char* table : kFrameTables)
+    EXPECT_EQ(
+        connection.integer(("SELECT count(*) FROM " + std::string(table) + " WHERE run = 0 AND step > 20").c_str()), 0)
+        << table;
 }
 
 TEST(Recording, ProgressRisesAndCancels) {
