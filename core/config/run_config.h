@@ -29,7 +29,7 @@ enum class Schedule { constant, cosine };
 // Of numbers that a training keeps or hands on, in place of FP32. They are rounded to nearest, ties to even.
 enum class StoredFormat : std::uint8_t { fp32, bf16 };
 // Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the
-// same symbols, to be known by heart (core/data/facts.h).
+// same symbols, to be known by heart (core/data/domain_generator.h).
 enum class Generator { passages, facts };
 // Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
 // and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the two return trips BF16.

@@ -1,4 +1,4 @@
-// Part of every test program. Starts it with the matrix kernels that MoEScope itself picks (kernels.h): those that
+// Part of every test program. Starts it with the matrix kernels that MoEScope itself picks (processor.h): those that
 // OpenBLAS falls back to on processors it does not know make the suite three times slower. And trains on one thread,
 // for ctest runs as many programs at a time as there are cores; tests about threads ask for more.
 #include <cstdlib>

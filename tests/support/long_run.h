@@ -82,8 +82,7 @@ class LongTraining {
 };
 
 // A history keeps up to 256 MiB of figures and up to 512 MiB of arrays (history.h): both of a LongRun are full after
-// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). Memory must not grow after
-// kPlateau.
+// 270,000 steps. Memory must not grow after kPlateau.
 inline constexpr std::int64_t kPlateau = 600000;
 // Allocated memory varies as budgets are halved, and the allocator keeps free blocks, so the maximum after the plateau
 // is compared with the maximum before it.

@@ -22,7 +22,7 @@ struct ClusterQuestion {
   bool mxfp8 = true;
   AllToAll way = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
-  int latent_part = 1;  // experts get rows of dim / latent_part values (core/model/moe/latent_experts.h)
+  int latent_part = 1;  // experts get rows of dim / latent_part values (core/model/moe/moe_layer.h)
   int ep = 32;
   AskedRouting routing = AskedRouting::forced;
   double zipf_exponent = 0.6;

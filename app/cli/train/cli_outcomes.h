@@ -1,4 +1,4 @@
-// The table of outcomes of a comparison: on the terminal, as CSV (core/training/engine/outcome_table.h) and as JSON.
+// The table of outcomes of a comparison: on the terminal, as CSV (core/training/engine/outcomes.h) and as JSON.
 #pragma once
 
 #include <cstdio>
