@@ -255,7 +255,7 @@ Arguments parseArguments(const QStringList& arguments) {
   readMatrixUnits(parser, result);
   readLooks(parser, result);
   result.projector = parser.isSet("projector");
-  result.workspace = parser.value("workspace");
+  result.workspace = parser.value("workspace").toLower();
   if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))
     result.problems << QString("--workspace: \"%1\" is not a workspace; give one of %2")
                            .arg(result.workspace, workspaceNames().join(", "));

@@ -291,7 +291,7 @@ TEST_F(ExportProgram, EveryFormFromTheCommandLine) {
   EXPECT_GT(std::ranges::count(text_of(path("load.csv")), '\n'), 4);
   for (const std::string form : {"jsonl", "trace", "safetensors", "html", "tensorboard"})
     EXPECT_EQ(cli(in + "--to " + form + " -o '" + path("out-" + form) + "'").status, 0) << form;
-  EXPECT_EQ(cli(in + "--to svg --workspace compare --size 1400x900 -o '" + path("compare.svg") + "'").status, 0);
+  EXPECT_EQ(cli(in + "--to svg --workspace Compare --size 1400x900 -o '" + path("compare.svg") + "'").status, 0);
   const Ran wrong = cli(in + "--to svg --panel nonsense -o x.svg");
   EXPECT_NE(wrong.status, 0);
   EXPECT_NE(wrong.out.find("overview: Expert load"), std::string::npos) << wrong.out;
