@@ -127,7 +127,7 @@ void CaptureActions::look() {
     if (recompute_) bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
     return;
   }
-  timer_.stop();  // both stay until the end of this function
+  timer_.stop();  // `capture` is valid until the end of this function
   const auto recomputed = std::exchange(recompute_, nullptr);
   const auto captured = std::exchange(capture_, nullptr);
   if (capture.state() == Capture::State::failed)

@@ -23,8 +23,8 @@ namespace moescope {
 
 namespace {
 
-// A change of a live setting, which may stand for several others. Undo makes the reverse changes, each with its own
-// marker on the timeline.
+// A change of a live setting, which may consist of changes of several settings. Undo makes the reverse changes, each
+// with its own marker on the timeline.
 class LiveChangeCommand : public QUndoCommand {
  public:
   LiveChangeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)

@@ -61,7 +61,7 @@ ScanActions::ScanActions(const Context& context)
 
 namespace {
 
-// The newest data of a kind in the first run that has some, and its place; -1: none has.
+// Returns the place of the first run that has data of this kind, and its newest data; -1: no run has any.
 std::pair<int, Marker> recorded(const std::vector<HistoryPtr>& histories, std::string_view kind) {
   for (std::size_t run = 0; run < histories.size(); ++run) {
     std::optional<Marker> found;
@@ -107,7 +107,7 @@ std::uint64_t ScanActions::truncations() const {
   return sum;
 }
 
-// A rewind deletes the later steps and what was measured of them.
+// A rewind deletes the later steps and their measurements.
 void ScanActions::forgetAfterRewind() {
   const std::uint64_t now = truncations();
   if (std::exchange(truncations_, now) >= now) return;
@@ -136,7 +136,7 @@ void ScanActions::ask(int run, std::int64_t step) {
   withKernelsAsked(messages_->window(), kernels, session_->paths(), [this, run, step] { start(run, step); });
 }
 
-// Ends what is measured until now.
+// Ends a measurement that is still running.
 void ScanActions::begin(int run, const QString& what, Subject subject) {
   if (scan_ || checkpoint_) stop("Cancelled.");
   subject_ = subject;
@@ -180,7 +180,7 @@ void ScanActions::startTwins(int run, Recipe recipe) {
 
 namespace {
 
-// Returns what was measured of the run before, together with the figures at one more step.
+// Returns the earlier measurements of the run together with the figures of one more step.
 template <typename Figures>
 std::shared_ptr<const Measured<Figures>> withStep(const std::shared_ptr<const Measured<Figures>>& before,
                                                   const QString& run, std::int64_t step, const Figures& figures) {
@@ -217,7 +217,7 @@ void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, Measu
   const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
   if (checkpoint) steps = {history->steps().last};
   const auto found = std::make_shared<std::vector<Figures>>();
-  found->reserve(steps.size());  // so that those before stay in place while the thread adds one
+  found->reserve(steps.size());  // so that earlier elements stay in place while the thread adds one
   const auto measure = [found, measure_figures](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
                                                 const auto& progress) {
     found->push_back(measure_figures(model, texts, which, progress));
@@ -239,7 +239,7 @@ void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>(
   launch([&] { checkpoint_ = scan(); });
 }
 
-// Writes what was measured into the recording of the run.
+// Writes a measurement into the recording of the run.
 void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
   if (session_->isLive()) return session_->live()->pin({session_->runAt(place_), step, kind, data});
   const HistoryPtr history = session_->histories()[static_cast<std::size_t>(place_)];
@@ -247,7 +247,7 @@ void ScanActions::keep(const char* kind, std::int64_t step, const std::string& d
     const auto recorded = session_->recordedRun(place_);
     if (!recorded) return;
     write_marker(recorded->file, {recorded->run, step, kind, data});
-    // Only the opener wrote to the history before, and History is thread-safe.
+    // No other thread writes to a history after it was opened, and History is thread-safe.
     std::const_pointer_cast<History>(history)->append(Marker{history->info().run, step, kind, data});
   } catch (const std::exception& refused) {
     messages_->say(QString("The measurement is not kept in the recording: %1").arg(QString::fromUtf8(refused.what())),

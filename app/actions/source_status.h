@@ -1,5 +1,5 @@
-// What the status line and the notice say about the source of the runs: what is being built, read or trained for the
-// first time, and for how long; whether new steps come; what is missing, and which lines could not be read.
+// Texts of the status line and of the notice about the source of the runs: work that is in progress and its time,
+// whether new steps arrive, and missing parts and lines that could not be read.
 #pragma once
 
 #include <QElapsedTimer>

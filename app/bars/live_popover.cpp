@@ -70,7 +70,7 @@ void LivePopover::showConfig(const RunConfig* config, bool live) {
   for (const auto& [setting, editor] : editors_) {
     editor->offer(config, live);
     names_.at(setting)->setToolTip(editor->toolTip());
-    config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // clears the values of the run before
+    config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // clears the values of the previous run
   }
   if (config) editors_.at(&RouterConfig::top_k)->setUnit(QString("of %1").arg(config->model.n_experts));
   showProblem({});

@@ -20,7 +20,7 @@ class LivePopover : public Popover {
  public:
   explicit LivePopover(QWidget* parent = nullptr);
 
-  // Settings of the active run; nullptr: no run; not live: disabled.
+  // Shows the settings of the active run; nullptr: no run. Unless `live`, they cannot be changed.
   void showConfig(const RunConfig* config, bool live);
   void showRun(const QString& letter);  // letter of the run whose settings are changed; empty: there is only one run
   void showProblem(const QString& problem);    // shows why a value was refused; empty: none was
@@ -30,7 +30,7 @@ class LivePopover : public Popover {
   void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
   // Asks for a twin of run A with this value.
   void twinRequested(moescope::Setting setting, moescope::ConfigValue value);
-  // Asks for a twin with another value of the setting; nullopt: of any.
+  // Asks for a twin with another value of the setting; nullopt: of any setting.
   void compareRequested(std::optional<moescope::Setting> setting);
   void allSettingsRequested();
   void undoRequested();

@@ -33,7 +33,7 @@ std::vector<Claim> chosen_claims(const ClaimsOptions& o) {
   return claims;
 }
 
-// With fewer steps the comparisons are over what there is of their last steps.
+// With fewer steps, a comparison covers those of its last steps that exist.
 void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
   for (Claim& claim : claims) {
     if (o.seeds > 0) claim.seeds = o.seeds;

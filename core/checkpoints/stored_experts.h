@@ -42,7 +42,7 @@ struct RoutedTokens {
 };
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h);
 
-// y_TD += the experts' outputs, mixed, and those of the shared ones. `output_norms`, unless nullptr, gets the length of
+// y_TD += the experts' outputs, mixed, and those of the shared ones. `output_norms`, unless nullptr, gets the norm of
 // each chosen expert's output, [T, K].
 void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y,
                      std::vector<float>* output_norms = nullptr);

@@ -20,8 +20,9 @@ struct NpyHeader {
   std::size_t data_at = 0;  // position of the values
   bool big_endian = false, columns_first = false;
 };
-// Parses the first bytes of a file. `bytes_are` is the type of values that have none in the file, if its number of bits
-// is the same. Throws std::runtime_error with the reason and what is allowed, UntypedArray if the type is not known.
+// Parses the first bytes of a file. `bytes_are` is the type of the values if the file does not state one; it must have
+// the same number of bits. Throws std::runtime_error with the reason and what is allowed, UntypedArray if the type is
+// not known.
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are = std::nullopt);
 
 // Returns the array whose values are `data`. Throws std::runtime_error if their number does not fit the shape.

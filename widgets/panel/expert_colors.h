@@ -1,9 +1,10 @@
 // A colour for each expert of a layer.
 //
 // A few experts are easy to distinguish by colour; for 64 and more no palette is enough, so the number is always shown
-// as well, in the legend, in the readout and on click. Colours run along the cycle of Okabe and Ito's colour-blind-safe
-// ones in three steps of lightness. By id the golden ratio separates neighbours, and an expert keeps its colour over
-// time; in an order (of co-activation), neighbours look alike, so that experts chosen together share a hue.
+// as well, in the legend, in the readout and on click. The colours are those of Okabe and Ito, which are safe for
+// colour-blind readers, in three steps of lightness. By id the golden ratio separates neighbours, and an expert keeps
+// its colour over time; in an order (of co-activation), neighbours look alike, so that experts chosen together share a
+// hue.
 #pragma once
 
 #include <QColor>

@@ -50,7 +50,7 @@ std::optional<Records::Piece> Records::piece() {
   const std::string_view header = bytes_.substr(at_, kPieceHeader);
   const std::size_t length = number_at(header.substr(4), 2), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
   const int type = static_cast<unsigned char>(header[6]);
-  // Zeros are no record: some systems lengthen a file by them before they write to it.
+  // Zeros are not a record: some systems append zeros to a file before they write to it.
   if (header.find_first_not_of('\0') == std::string_view::npos) {
     at_ += room + kPieceHeader;
     return piece();
