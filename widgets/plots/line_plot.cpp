@@ -13,6 +13,8 @@
 namespace moescope {
 namespace {
 
+constexpr int kEndSwatch = 8;
+
 // Parts of the range in which a logarithmic axis may treat steps as evenly spaced.
 std::vector<StepRange> octaves(StepRange range) {
   std::vector<StepRange> parts;
@@ -149,16 +151,21 @@ void LinePlot::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < series_.size(); ++i) paintNonFinite(painter, columns_[i], series_[i]);
 }
 
-void LinePlot::paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
+void LinePlot::paintPoint(QPainter& painter, QPointF place, const QColor& color) const {
   constexpr double kRadius = 2.5;
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.setPen(QPen(seriesColor(series.color, dark()), kRawCurveWidth));
+  painter.setPen(QPen(color, kRawCurveWidth));
   painter.setBrush(palette().base());
+  painter.drawEllipse(place, kRadius, kRadius);
+  painter.restore();
+}
+
+void LinePlot::paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
   for (const Column& column : columns)
     if (column.bin.finite > 0)
-      painter.drawEllipse(QPointF(xOf(column.step), valueAxis().toPixel(column.bin.mean())), kRadius, kRadius);
-  painter.restore();
+      paintPoint(painter, {xOf(column.step), valueAxis().toPixel(column.bin.mean())},
+                 seriesColor(series.color, dark()));
 }
 
 void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
@@ -263,14 +270,23 @@ std::vector<LinePlot::Named> LinePlot::named() const {
   return curves;
 }
 
+QString LinePlot::Named::letter() const {
+  const QString first = name.section(QLatin1Char(' '), 0, 0);
+  return first.size() == 1 ? first : QString();
+}
+
+int LinePlot::Named::swatch() const {
+  return isReference() || name.isEmpty() || !letter().isEmpty() ? 0 : kEndSwatch + kSpace4;
+}
+
 // Forms of the text at an end: "A mxfp8 2.31", "A 2.31", or only the name, which identifies the curve.
 QStringList LinePlot::endForms(const Named& curve) const {
-  const QString first = curve.name.section(QLatin1Char(' '), 0, 0);
   if (curve.isReference()) return {curve.value, curve.value.section(QLatin1Char(' '), 0, 0)};
   if (curve.name.isEmpty()) return {curve.value};
   const auto with_value = [&](const QString& name) { return name + QLatin1Char(' ') + curve.value; };
-  if (first.size() > 1) return {with_value(curve.name), curve.name};
-  return {with_value(curve.name), with_value(first), first};  // the letter of the run
+  const QString letter = curve.letter();
+  if (letter.isEmpty()) return {with_value(curve.name), curve.name};
+  return {with_value(curve.name), with_value(letter), letter};
 }
 
 // Chooses a margin for the names and values of usual length, in steps, so that the plot keeps its width while values
@@ -282,8 +298,8 @@ void LinePlot::chooseEnds() {
   ends_ = true;
   for (const Named& curve : named()) {
     if (!curve.isReference()) lines += metrics.height();
-    const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare);
-    widest = std::max(widest, form.isEmpty() ? most : metrics.horizontalAdvance(form) + spare);
+    const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare - curve.swatch());
+    widest = std::max(widest, form.isEmpty() ? most : curve.swatch() + metrics.horizontalAdvance(form) + spare);
   }
   ends_ = widest > 0 && widest + kSpace12 <= most &&
           lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
@@ -308,11 +324,17 @@ void LinePlot::paintEnds(QPainter& painter) const {
   for (const Named& curve : curves) {
     painter.setFont(curve.active ? strong : usual);
     const QFontMetrics metrics(painter.font());
-    const QString text = fittingText(endForms(curve), metrics, room);
+    const QString text = fittingText(endForms(curve), metrics, room - curve.swatch()), letter = curve.letter();
     const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
-    const QString letter = curve.name.section(QLatin1Char(' '), 0, 0);
     int x = left;
-    if (letter.size() == 1 && text.startsWith(letter)) {  // the letter of a run in its colour
+    if (curve.swatch() > 0 && series_[curve.series].points) {
+      paintPoint(painter, {x + kEndSwatch / 2.0, curve.y}, curve.color);
+      x += curve.swatch();
+    } else if (curve.swatch() > 0) {
+      painter.fillRect(QRect(x, static_cast<int>(std::lround(curve.y)), kEndSwatch, 2), curve.color);
+      x += curve.swatch();
+    }
+    if (!letter.isEmpty() && text.startsWith(letter)) {  // the letter of a run in its colour
       painter.setFont(strong);
       painter.setPen(curve.color);
       painter.drawText(x, baseline, letter);
@@ -320,7 +342,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
       painter.setFont(curve.active ? strong : usual);
     }
     painter.setPen(curve.isReference() ? curve.color : palette().text().color());
-    painter.drawText(x, baseline, letter.size() == 1 && x > left ? text.mid(1) : text);
+    painter.drawText(x, baseline, !letter.isEmpty() && x > left ? text.mid(1) : text);
   }
   painter.setFont(usual);
 }

@@ -74,6 +74,7 @@ class LinePlot : public TimeAxisPlot {
   Axis valueAxis() const { return axisUp(values_.low, values_.high, log_values_); }
   QString formatted(float value) const;  // a value as text; a dash: none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
+  void paintPoint(QPainter& painter, QPointF place, const QColor& color) const;
   void paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   struct Named {
@@ -83,6 +84,8 @@ class LinePlot : public TimeAxisPlot {
     bool active = false;  // whether the curve is of the active run
     double y = 0;         // y of the end of the curve
     bool isReference() const { return series < 0; }
+    QString letter() const;  // of the run whose name it is; empty if it is another name
+    int swatch() const;      // width of the piece of the curve before a name that is not a run's
   };
   std::vector<Named> named() const;
   bool isActive(std::size_t series) const;
