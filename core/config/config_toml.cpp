@@ -13,8 +13,8 @@
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
-#include "core/io/trimmed.h"
 #include "core/io/toml_text.h"
+#include "core/io/trimmed.h"
 #include "core/io/words.h"
 
 namespace moescope {

@@ -38,7 +38,8 @@ void ByteStrip::paintData(QPainter& painter) {
     painter.setPen(textOn(color));
     const int half = std::min(metrics.height(), place.height() / 2);
     painter.setFont(letters);
-    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter, byteGlyph(static_cast<std::uint8_t>(bytes_[i].kind)));
+    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter,
+                     byteGlyph(static_cast<std::uint8_t>(bytes_[i].kind)));
     painter.setFont(usual);
     painter.drawText(place.adjusted(0, place.height() - half, 0, 0), Qt::AlignCenter,
                      QString::number(bytes_[i].lift, 'f', bytes_[i].lift < 9.95f ? 1 : 0));
@@ -49,7 +50,8 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
-  return {QString("%1, lift %2").arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
+  return {QString("%1, lift %2")
+              .arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
           QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
 
