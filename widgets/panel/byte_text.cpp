@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr struct {
-  char byte;
+  std::uint8_t byte;
   char16_t glyph;
   const char* name;
 } kWhiteSpace[] = {
