@@ -11,6 +11,7 @@
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_section.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 namespace {

@@ -1,8 +1,8 @@
 // Number formats that a tensor can be quantized to, and the table of formats with a name of their own.
 //
-// quantize.h defines their effect on a value, scale_rules.h defines the scales. A new element format needs a row in
-// float_formats.h and one in number_format.cpp; the figures that findings expect of it are a row in
-// core/numerics/quant_format.cpp.
+// quantize.h defines their effect on a value; scale_rules.h defines their scales and the values that share one. A new
+// element format needs a row in float_formats.h and one in number_format.cpp; the figures that findings expect of it
+// are a row in core/numerics/quant_format.cpp.
 #pragma once
 
 #include <cstdint>
@@ -88,20 +88,10 @@ constexpr OperandFormat fp8_format(ScaleGranularity granularity, ElementFormat e
 constexpr bool is_scaled(const OperandFormat& format) {
   return format.scheme >= QuantScheme::fp8;
 }
-// True if one scale, or one factor of it, belongs to the whole tensor.
-constexpr bool has_tensor_scale(const OperandFormat& format) {
-  return (format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::torchao_one_level) ||
-         (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
-}
 // Number of values along the contracting dimension that form a block: that of MX and NVFP4; 128 for FP8, whose scale
 // may belong to a row or a tensor.
 constexpr int block_size(const OperandFormat& format) {
   return format.scheme == QuantScheme::mx ? format.block : format.scheme == QuantScheme::nvfp4 ? 16 : 128;
-}
-// True if values outside of such a block influence its scale.
-constexpr bool shares_scale(const OperandFormat& format) {
-  return has_tensor_scale(format) || (format.scheme == QuantScheme::nvfp4 && format.nvfp4.square) ||
-         (format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::block_1x128);
 }
 
 // A format with its name in run configs, on the command line and in lists on the screen: "mxfp8_e4m3", "nvfp4",

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "core/numerics/block_quantize.h"
 #include "core/numerics/matrix.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 
@@ -25,26 +25,6 @@ struct RoundingKey {
   std::uint32_t first_row = 0, first_col = 0;
   std::uint64_t rotation_seed = 0;  // signs of the rotation; equal for both operands of a GEMM
 };
-
-// Values that share a scale of fp8: their numbers along and across the contracting dimension; kWhole: all.
-struct ScaleBlock {
-  static constexpr Index kWhole = std::numeric_limits<Index>::max();
-  Index along = kWhole, across = kWhole;
-};
-constexpr ScaleBlock fp8_block(ScaleGranularity granularity) {
-  constexpr Index kSquare = 128;
-  switch (granularity) {
-    case ScaleGranularity::tensor:
-      return {};
-    case ScaleGranularity::row:
-      return {ScaleBlock::kWhole, 1};
-    case ScaleGranularity::block_1x128:
-      return {kSquare, 1};
-    case ScaleGranularity::block_128x128:
-      return {kSquare, kSquare};
-  }
-  return {};
-}
 
 // The scales of fp8's blocks: [`rows` blocks along the contracting dimension, `stride` blocks across it].
 struct ScaleGrid {
@@ -105,7 +85,7 @@ struct Operand {
   bool has_grid() const { return format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::tensor; }
   ScaleGrid grid(float* scales) const {
     const bool along_row = axis == BlockAxis::row;
-    const ScaleBlock block = fp8_block(format.granularity);
+    const ScaleBlock block = scale_block(format);
     const Matrix<const T> one = part(0).matrix;
     return {scales, blocks(along_row ? one.cols : one.rows, block.along),
             blocks(along_row ? one.rows : one.cols, block.across), block};

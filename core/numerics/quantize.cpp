@@ -30,13 +30,7 @@ bool has_one_fp8_scale(const OperandFormat& format) {
 }
 
 Scope scope_of(const OperandFormat& format, BlockAxis axis) {
-  ScaleBlock block;
-  if (format.scheme == QuantScheme::fp8) {
-    block = fp8_block(format.granularity);
-  } else {
-    block.along = block_size(format);
-    block.across = format.scheme == QuantScheme::nvfp4 && format.nvfp4.square ? block.along : 1;
-  }
+  const ScaleBlock block = scale_block(format);
   return axis == BlockAxis::row ? Scope{block.across, block.along} : Scope{block.along, block.across};
 }
 

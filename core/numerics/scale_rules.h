@@ -1,5 +1,5 @@
-// Computes the scales of every scheme from the largest magnitude (amax) of the values that share them. All are defined
-// here; the loops over many blocks inline them. quantize.h names the sources of the formulas.
+// The scales of every scheme: which values share one, and how it follows from their largest magnitude (amax). All are
+// defined here; the loops over many blocks inline them. quantize.h names the sources of the formulas.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,44 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/numerics/matrix.h"
 #include "core/numerics/number_format.h"
 
 namespace moescope {
+
+// Values that share a scale: their numbers along and across the contracting dimension; kWhole: all.
+struct ScaleBlock {
+  static constexpr Index kWhole = std::numeric_limits<Index>::max();
+  Index along = kWhole, across = kWhole;
+};
+// NVFP4's scale has two factors: this is the block of the first; the second belongs to the tensor.
+constexpr ScaleBlock scale_block(const OperandFormat& format) {
+  constexpr Index kSquare = 128;
+  const Index block = block_size(format);
+  if (format.scheme != QuantScheme::fp8)
+    return {block, format.scheme == QuantScheme::nvfp4 && format.nvfp4.square ? block : 1};
+  switch (format.granularity) {
+    case ScaleGranularity::tensor:
+      break;
+    case ScaleGranularity::row:
+      return {ScaleBlock::kWhole, 1};
+    case ScaleGranularity::block_1x128:
+      return {kSquare, 1};
+    case ScaleGranularity::block_128x128:
+      return {kSquare, kSquare};
+  }
+  return {};
+}
+// True if one scale, or one factor of it, belongs to the whole tensor.
+constexpr bool has_tensor_scale(const OperandFormat& format) {
+  return (format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::torchao_one_level) ||
+         (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
+}
+// True if values outside of a block of block_size() influence its scale.
+constexpr bool shares_scale(const OperandFormat& format) {
+  const ScaleBlock block = scale_block(format);
+  return has_tensor_scale(format) || block.along == ScaleBlock::kWhole || block.across > 1;
+}
 
 // MX. E = exponent field and M = mantissa field of amax in float32, emax and m those of the format:
 //   floor  clamp(E - emax, 0, 254)

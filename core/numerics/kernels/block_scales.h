@@ -34,14 +34,7 @@ inline constexpr Index kMaxBlocks = 256;
 // Blocks of a batch, row after row or column beside column. Blocks of zeros fill the arrays from the count to the next
 // multiple of 16.
 struct BlockBatch {
-  BlockBatch(Index blocks, Index elements_of_each) : count(blocks) {
-    const Index padded = (blocks + 15) / 16 * 16;
-    std::fill_n(x2.begin(), padded, 0.0f);
-    std::fill_n(elements.begin(), blocks, static_cast<float>(elements_of_each));
-    std::fill(elements.begin() + blocks, elements.begin() + padded, 0.0f);
-  }
-
-  Index count;
+  Index count = 0;
   alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // ordered as integers: numbers < infinity < NaN
   alignas(64) std::array<float, kMaxBlocks> encode;            // 1 / decode, rounded
   alignas(64) std::array<float, kMaxBlocks> decode;            // NaN for code 255

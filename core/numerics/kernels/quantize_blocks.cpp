@@ -195,9 +195,19 @@ void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
     b.four[i] = goes_to_four(s.format.nvfp4, s.nvfp4, std::bit_cast<float>(b.amax_bits[i]), block_at(i));
 }
 
+BlockBatch batch_of(Index blocks, Index elements_of_each) {
+  BlockBatch b;
+  b.count = blocks;
+  const Index padded = (blocks + 15) / 16 * 16;
+  std::fill_n(b.x2.begin(), padded, 0.0f);
+  std::fill_n(b.elements.begin(), blocks, static_cast<float>(elements_of_each));
+  std::fill(b.elements.begin() + blocks, b.elements.begin() + padded, 0.0f);
+  return b;
+}
+
 void quantize_row_batch(const Scaling& s, const Tile& t, Index width, ScaleCounts& counts, QuantSums& sums) {
   const Index per_row = (t.in.cols + width - 1) / width;
-  BlockBatch b(t.in.rows * per_row, width);
+  BlockBatch b = batch_of(t.in.rows * per_row, width);
   for (Index i = per_row - 1; i < b.count; i += per_row)
     b.elements[i] = static_cast<float>(t.in.cols - (per_row - 1) * width);
   find_row_amax(t, width, b.amax_bits.data());
@@ -224,7 +234,7 @@ void add(const BatchSums& stretch, BatchSums& all) {
 
 // Quantizes columns with one scale each.
 void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
-  BlockBatch b(t.in.cols, t.in.rows);
+  BlockBatch b = batch_of(t.in.cols, t.in.rows);
   find_column_amax(t, b.amax_bits.data());
   choose_four_or_six(s, b, [&](Index i) -> SharedBlock { return {t.in.data + i, 1, 0, t.in.rows, t.in.stride}; });
   find_scales(s, b);
@@ -245,7 +255,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
 // Quantizes a row of squares, each a block of the batch. They are converted as rows of sixteen values.
 void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   const Index per_row = (t.in.cols + kNvfp4Square - 1) / kNvfp4Square;
-  BlockBatch squares(per_row, kNvfp4Square * kNvfp4Square);
+  BlockBatch squares = batch_of(per_row, kNvfp4Square * kNvfp4Square);
   const auto square_of = [per_row](const Tile& tile, Index i) {
     return tile.block(0, i % per_row * kNvfp4Square, tile.in.rows, kNvfp4Square);
   };
@@ -306,7 +316,7 @@ void quantize_column_blocks(const Scaling& s, const Tile& t, Index depth, QuantS
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
   const Index cols = std::min(t.in.cols, kAreaCols), rows = std::min(kMaxBlocks, kBatchElements / cols);
-  BlockBatch b(rows, cols);  // one block per row, all with the scale of the area
+  BlockBatch b = batch_of(rows, cols);  // one block per row, all with the scale of the area
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_scales(s, b);
   note_small_numbers(s, b, t);
@@ -329,9 +339,11 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
 }
 
 bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block) {
-  const float six = block_error(scaling.four_over_six, tensor, nvfp4_block_of(scaling, tensor, amax, false), block);
-  const float four = block_error(scaling.four_over_six, tensor, nvfp4_block_of(scaling, tensor, amax, true), block);
-  return four < six;
+  const auto error = [&](bool four) {
+    const Nvfp4Block scale = nvfp4_block<Nvfp4Rule::transformer_engine, true>(tensor, amax, four);
+    return block_error(scaling.four_over_six, tensor, scale, block);
+  };
+  return error(true) < error(false);
 }
 
 }  // namespace moescope
