@@ -67,17 +67,17 @@ class CheckpointModel {
   std::size_t parameters() const { return parameters_; }
   std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights, in the files
   std::vector<int> moe_layers() const;                        // among all layers
-  // Of a pass over so many tokens, beside the weights' pages.
+  // Returns the memory of a pass over so many tokens, without the pages of the weights.
   std::size_t working_bytes(Index tokens) const;
 
-  // Of a text, measured on one layer of each kind and on the head.
+  // Estimates the time of a text from one layer of each kind and the head, which it times.
   double measured_seconds_per_token() const;
 
   // `ids` are those of sequences of these lengths, none of them 0; with a cache, of one sequence whose earlier tokens
   // it holds. Throws std::runtime_error: an id is none of the vocabulary's, or a file was shortened meanwhile.
   void forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
-  // The same of sequences of one length.
+  // forward() over sequences that all have the length `length`.
   void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
 

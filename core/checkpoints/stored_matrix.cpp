@@ -63,7 +63,7 @@ void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index fir
     gemm(Trans::no, Trans::yes, onto.factor, x, Matrix<N>(piece, y.cols, w.inputs()), onto.beta(), y);
 }
 
-// The same of few rows, for which sgemm would copy the weights once more. W does not lie across.
+// multiply_outputs() for few rows, for which sgemm would copy the weights once more. W does not lie across.
 void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
   if (w.weight.multiply_mapped(x, first, y)) return;
   const auto inputs = static_cast<std::size_t>(w.inputs());

@@ -88,7 +88,7 @@ void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32
 // Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), with the
 // problem in the tokenizer or in the mixture, or because `goes_on` returned false.
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on = {});
-// The same for text files, whose path the config has.
+// open_dataset() for text files, whose path is in the config.
 std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed,
                                            std::unique_ptr<const Tokenizer> tokenizer, const GoesOn& goes_on);
 

@@ -14,7 +14,7 @@ namespace moescope {
 // meet, each is turned so that their more similar ends touch. Ties go to the lower id, so equal counts give equal
 // orders. Experts without a token come last, by id. together_EE is row-major.
 std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts);
-// The same of any symmetric similarities, row-major.
+// coactivation_order() with a given symmetric matrix of similarities, row-major, in place of the cosines.
 std::vector<int> similarity_order(std::vector<float> similarity_EE, int n_experts);
 
 }  // namespace moescope

@@ -53,7 +53,7 @@ enum class Metric {
   predicted_share,
   max_vio_microbatch,
   max_vio_sequence,  // kWholeRun: mean over layers
-  flip_rate,         // the same
+  flip_rate,         // kWholeRun: mean over layers
   quant_sqnr_db,     // mean over the layer's (all) quantized operands
   gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,

@@ -9,7 +9,7 @@ namespace moescope {
 
 // Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable "count: ..." with the cell.
 std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what);
-// The same, or the only number in a name: 3 of "layer_3" and "model.layers.3.mlp".
+// Reads a whole number as whole_number() does, or the only number in a name: 3 in "layer_3" and "model.layers.3.mlp".
 std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what);
 // True for cells that stand for no value: empty, NA, null, None, ...
 bool is_no_value(std::string_view cell);
