@@ -26,6 +26,8 @@
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
 #include "app/window/frame_clock.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
@@ -340,6 +342,19 @@ class MainWindowTest : public QObject {
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
     QTest::qWait(250);
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
+  }
+
+  void tabsAndKeysChooseTheWorkspace() {
+    OpenWindow w;
+    auto* tabs = w.window.findChild<QTabBar*>("workspace_tabs");
+    QVERIFY(tabs);
+    const int compare = 4;  // Overview, Router, All-to-all, Microscaling, Compare, Cluster
+    QCOMPARE(tabs->tabText(compare), QStringLiteral("Compare"));
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(compare).center());
+    QVERIFY(w.window.workspaces()->compare()->isVisible());
+    QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
+    QVERIFY(w.window.workspaces()->microscaling()->isVisible());
+    QVERIFY(!w.window.workspaces()->compare()->isVisible());
   }
 
   void shortcutSheetOpens() {

@@ -359,6 +359,27 @@ class OpeningTest : public QObject {
     QVERIFY2(w.complaint()->text().contains("no log that MoEScope knows"), qPrintable(w.complaint()->text()));
   }
 
+  void droppedTensorsOpenTheLaboratory() {
+    OpenWindow w;
+    const QString path = home_.filePath("t.safetensors");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray header = R"({"w":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}})";
+    while (header.size() % 8) header += ' ';
+    const quint64 size = static_cast<quint64>(header.size());
+    file.write(reinterpret_cast<const char*>(&size), 8);
+    file.write(header);
+    const std::vector<float> values(64, 1.5f);
+    file.write(reinterpret_cast<const char*>(values.data()), 256);
+    file.close();
+    drop(&w.window, {path});
+    QTRY_VERIFY(w.window.workspaces()->microscaling()->isVisible());
+    auto* browser = w.window.workspaces()->microscaling()->tensorLab()->browser();
+    QTRY_VERIFY(browser->csv().contains("w"));
+    QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
+    QVERIFY(w.window.session()->isLive());  // and the run is still there
+  }
+
   void aLogIsFollowedWhileItGrows() {
     QTemporaryDir folder;
     const QString path = folder.filePath("run.jsonl");

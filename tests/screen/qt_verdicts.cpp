@@ -1,0 +1,158 @@
+// Verdicts on real runs: which loss they judge, what they need, and how twins bound chance.
+#include <QComboBox>
+#include <QPushButton>
+#include <QRegularExpression>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "core/config/config_difference.h"
+#include "tests/support/compare_window.h"
+#include "tests/support/controls.h"
+#include "widgets/compare/loss_gap_panel.h"
+
+using namespace moescope;
+
+class VerdictsTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() { useFolderOfTest(home_); }
+  void init() { useSettingsOfTest(home_); }
+
+  void theVerdictOffersTheTwinThatItNeeds() {
+    CompareWindow w;
+    w.addFormat("mxfp4");
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not told apart: B mxfp4"));
+    QCOMPARE(w.reason(1), QStringLiteral("no noise twin to compare with"));
+    auto* add = w.strip()->findChild<QPushButton*>();
+    QTRY_VERIFY(add->isVisible());
+    QCOMPARE(add->text(), QStringLiteral("+ Noise twin"));
+    QVERIFY2(w.strip()->settlementText().startsWith("A noise twin of A"), qPrintable(w.strip()->settlementText()));
+    QTest::mouseClick(add, Qt::LeftButton);
+    QCOMPARE(w.window.selection()->histories().size(), 3u);
+    QCOMPARE(w.window.session()->config(2).perturbation, 1);
+    QCOMPARE(w.window.session()->config(2).seed, w.window.session()->config(0).seed);
+    w.waitFor(60);
+    const auto& h = w.window.selection()->histories();
+    const PairedRun twins[] = {{h[2]}};
+    const Conclusion found = conclude(h[0], {h[1]}, twins);
+    QCOMPARE(found.twins, 1);
+    QCOMPARE(*w.row(1).word, verdict_word(found));
+    QCOMPARE(w.row(2).note, QStringLiteral("noise twin: A, weights perturbed"));
+    // What the formats cost stands in the same row.
+    const auto quantized = h[1]->quant_frame_at(59);
+    QVERIFY(quantized);
+    for (const auto column : {VerdictRow::kSqnr, VerdictRow::kFlushed, VerdictRow::kFlips, VerdictRow::kGradient})
+      QVERIFY(w.row(1).figures[column].text.contains(QRegularExpression("\\d")));
+    QVERIFY(w.row(1).figures[VerdictRow::kFlushed].bad);
+    // Another twin is another choice of weights, not the same run twice.
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QCOMPARE(w.window.session()->config(3).perturbation, 2);
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QCOMPARE(w.window.session()->config(4).perturbation, 3);
+    QCOMPARE(w.row(4).letter, QStringLiteral("N3"));
+    QTRY_VERIFY(!add->isVisible() || add->text().startsWith("Train to step"));  // five runs are open
+    QTest::keyClick(&w.window, Qt::Key_5, Qt::AltModifier);
+    QCOMPARE(w.window.selection()->run(), 4);
+  }
+
+  // A perturbed run in FP32 stays beside run A for hundreds of steps, where one in MXFP4 drifts at once.
+  void noIntervalIsShownBeforeTheTwinsHaveDriftedApart() {
+    CompareWindow w;
+    w.addFormat("mxfp4");
+    w.addTwin(perturbed_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp4"));
+    QVERIFY2(w.reason(1).startsWith("in about "), qPrintable(w.reason(1)));
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].below.isEmpty());
+  }
+
+  // The settings choose the loss, so that nobody sees both results before.
+  void theValidationLossDecidesWhereItIsMeasured() {
+    RunConfig config = comparedNano();
+    config.telemetry.validation_every = 5;
+    CompareWindow w(config);
+    w.addFormat("mxfp4");
+    w.addTwin(noise_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].tip.startsWith("validation loss"));
+    QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Judged loss")->currentText(),
+             QStringLiteral("validation loss"));
+    QVERIFY(w.panel<LossGapPanel>()->csv().contains("mean validation loss of the judged steps"));
+    w.window.workspaces()->compare()->judged()->setLoss(JudgedRuns::Loss::training);
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].tip.startsWith("training loss"));
+  }
+
+  // What a gap that matters is, the person may set.
+  void aLargerGapThatMattersIsSoonExcluded() {
+    RunConfig config = comparedNano();
+    config.precision.experts = Recipe::mxfp8_rceil;  // so that its twin drifts from it at once
+    CompareWindow w(config);
+    w.addFormat("mxfp8_floor");
+    w.addTwin(perturbed_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B mxfp8_floor"));
+    QCOMPARE(w.reason(1), QStringLiteral("less than what matters"));
+    QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
+             QStringLiteral("50 % matters"));
+  }
+
+  // A change of run A, undone or not, leaves a twin that shows what chance did before it.
+  void aLiveChangeOfRunAEndsItsTwins() {
+    CompareWindow w;
+    w.addTwin(noise_twin(w.window.session()->config()));
+    w.trainTo(55);
+    const auto change = [&](double lr) {
+      QVERIFY(w.window.session()->change({.run = 0, .setting = &OptimizerConfig::lr, .value = lr}).isEmpty());
+    };
+    const double lr = w.window.session()->config().optimizer.lr;
+    change(2 * lr);
+    w.trainTo(58);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QCOMPARE(w.row(1).letter, QStringLiteral("B"));  // the settings differ: no twin
+    change(lr);
+    w.trainTo(60);
+    w.addFormat("mxfp8_floor");
+    w.waitFor(60);
+    QCOMPARE(w.row(1).note, QStringLiteral("noise twin: A with another seed, up to step 54"));
+  }
+
+  void fourCandidatesAndANoiseTwin() {
+    CompareWindow w;
+    w.addFormat("mxfp8_rceil");
+    w.addTwin(noise_twin(w.window.session()->config()));
+    w.addFormat("mxfp8_floor");
+    w.addFormat("mxfp4");
+    w.trainTo(4);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QStringList letters;
+    for (int place = 0; place < 5; ++place) letters << w.row(place).letter;
+    QCOMPARE(letters, QStringList({"A", "B", "N", "C", "D"}));
+    QCOMPARE(w.row(2).color, kNoiseSeries);
+    QCOMPARE(w.row(3).color, 2);
+    for (const QString& letter : letters) QVERIFY(w.chip(letter) && w.chip(letter)->isVisible());
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp8_rceil, C mxfp8_floor, D mxfp4"));
+    QVERIFY2(w.strip()->settlementText().startsWith("Verdict in 46 steps"), qPrintable(w.strip()->settlementText()));
+
+    // Rows choose the active run.
+    auto* table = w.panel<VerdictsPanel>()->table();
+    QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(60, table->heightFor(0) - 20 + 2 * 38));
+    const int chosen = w.window.selection()->run();
+    QVERIFY(chosen > 0);
+    QTest::keyClick(table, Qt::Key_Down);
+    QCOMPARE(w.window.selection()->run(), chosen + 1);
+    QVERIFY2(table->valueText().contains(w.row(chosen + 1).name), qPrintable(table->valueText()));
+  }
+};
+
+QTEST_MAIN(VerdictsTest)
+#include "qt_verdicts.moc"
