@@ -131,8 +131,9 @@ TEST(FaultsInLogs, OnlyTwiceTheSlotsIsFound) {
     });
     const auto found = of_kind(log.findings(), FindingKind::counted_twice);
     ASSERT_EQ(found.size(), times == 2 ? 1u : 0u) << times;
-    if (times == 2)
+    if (times == 2) {
       EXPECT_EQ(found[0].saw, "The counts of a step add up to 4,096. Tokens of a step times top_k are 2,048.");
+    }
   }
 }
 
@@ -219,7 +220,9 @@ TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {
         260, [](int, RouterFrame&) {}, shares);
     const auto found = of_kind(log.findings(), FindingKind::shared_excess);
     ASSERT_EQ(found.size(), wrong ? 1u : 0u) << all_text(log.findings());
-    if (wrong) EXPECT_EQ(found[0].experts, (std::vector<int>{4, 9}));
+    if (wrong) {
+      EXPECT_EQ(found[0].experts, (std::vector<int>{4, 9}));
+    }
   }
 }
 
