@@ -1,6 +1,6 @@
-// Follows files of any kind with runs, and folders of them, by reading them again when they have grown: router traces,
-// TensorBoard events, W&B's files, MLflow's stores, TransformerEngine's statistics, tables. A file that takes long to
-// read is read less often, so that reading takes at most a tenth of a core's time.
+// Follows a file with runs, or a folder of such files, by reading it again after each change. The file may be of any
+// kind: router traces, TensorBoard events, W&B's files, MLflow's stores, TransformerEngine's statistics, tables. A file
+// that takes long to read is read less often, so that reading takes at most a tenth of a core's time.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class FileFollower : public Follower {
   // `run`: number of the first run. Files with more than `most_runs` runs are refused with a problem(). `only`: see
   // ImportOptions.
   FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
-  // New histories after each reading.
+  // Returns new histories after each reading.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
@@ -50,8 +50,8 @@ class FileFollower : public Follower {
   std::jthread thread_;  // last member, because the thread uses the others
 };
 
-// Returns a LogFollower, which reads only new lines, for JSON lines and for a file that does not exist yet; else a
-// FileFollower, which reads the whole file again.
+// Returns a LogFollower, which reads only new lines, for JSON lines, text logs, and files that do not exist yet or hold
+// no runs yet. Otherwise returns a FileFollower, which reads the whole file again.
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
                                       std::vector<std::string> only = {});
 

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLookedAt = 4096;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
-constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes of the header of a table
+constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes read of a table, for its header
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
 std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
@@ -108,7 +108,7 @@ bool holds_text_log(const std::string& path) {
   return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
 }
 
-// A lesson has steps and a title; a config has neither.
+// A lesson has a [[step]] or the key `teaches`; a config has neither.
 bool is_lesson(const std::string& path) {
   InputFile file(path);
   bool title = false;
@@ -124,7 +124,7 @@ bool is_lesson(const std::string& path) {
 struct Kind {
   FileKind kind;
   const char* name;
-  Imported (*read)(const std::string&, const ImportOptions&) = nullptr;  // nullptr if it is no log
+  Imported (*read)(const std::string&, const ImportOptions&) = nullptr;  // nullptr: not a log of another program
 };
 constexpr Kind kKinds[] = {
     {FileKind::recording, "recording"},

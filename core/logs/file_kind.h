@@ -14,29 +14,29 @@ enum class FileKind {
   training_log,    // JSON lines: a step or a layer of a step per line
   event_file,      // TensorBoard: an event file, or a folder with event files
   load_table,      // CSV: loads of experts, llama.cpp's moe-trace, or figures by step
-  wandb_run,       // W&B's offline file, its folder, or the folder of several
+  wandb_run,       // W&B's offline file, its folder, or a folder of several runs
   te_statistics,   // TransformerEngine's debug statistics: a file, or a folder with such files
   mlflow_run,      // the folder of an MLflow run, or mlflow.db
-  routed_experts,  // from inference engines and verl: JSON of responses, or a tensor of integers
+  routed_experts,  // from inference engines and verl: JSON of responses, or an integer tensor
   text_log,        // output of a training: text_log.h
   trainer_state,   // trainer_state.json of Hugging Face's Trainer
   router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder with such files
   tensors,         // .safetensors, .npy, .pt
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson
-  queue,           // .queue: candidates that train in groups; beside their recordings
+  queue,           // .queue: candidates that train in groups; lies beside their recordings
   text,            // any other file or folder: text to train on if the user chooses so
 };
 const char* file_kind_name(FileKind kind);
 bool holds_runs(FileKind kind);
 
 // Throws std::runtime_error with the path if the file is missing or cannot be read, or if it is compressed or not UTF-8
-// where text is expected. Reads a few kB; 4 MiB of JSON that does not begin with a step; the first and the last MiB of
-// other text.
+// where text is expected. Reads a few kB of most files, 64 KiB of CSV, up to 4 MiB of JSON that does not begin with a
+// step, the whole of a config, and the first and the last MiB of other text.
 FileKind file_kind(const std::string& path);
 
-// Reads the runs of a log of another program. `kind` is the file's kind: one that holds runs, but no recording.
-// Throws std::runtime_error with the path.
+// Reads the runs of a log of another program. `kind`: the file's kind, which must hold runs and not be a recording.
+// Throws std::runtime_error with the path if the log cannot be read.
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options);
 
 }  // namespace moescope

@@ -14,8 +14,8 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-// Returns one stamp for all files in a folder. Includes SQLite's write-ahead log, since a database grows there first.
-// Ignores what cannot be read.
+// Returns the stamp of a file, or one stamp for all files below a folder. Includes SQLite's write-ahead log, since a
+// database grows there first. Ignores files that cannot be read.
 FileStamp stamp_of(const std::string& path);
 
 }  // namespace moescope

@@ -10,7 +10,7 @@
 namespace moescope {
 
 // `deepest`: number of folder levels below `folder`; 0: only its own files. `take` returns false to stop. A folder is
-// entered once, so that loops of links end. Skips what cannot be read.
+// entered once, so that loops of links end. Skips files and folders that cannot be read.
 void each_file_below(const std::filesystem::path& folder, int deepest,
                      const std::function<bool(const std::filesystem::path&)>& take);
 // Returns the folder's own files whose names are wanted, sorted.

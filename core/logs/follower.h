@@ -1,4 +1,4 @@
-// Shows a run while another program writes it.
+// Base class of the followers, which read runs while another program writes them.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,14 @@ class Follower {
   virtual ~Follower() = default;
 
   const std::string& path() const { return path_; }
-  // Empty before the first step. New histories may replace them; replaced histories keep their steps.
+  // Returns a history for each run; none before the first step. Later calls may return new histories in place of these,
+  // which then keep their steps.
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
   virtual std::vector<std::string> remarks() const = 0;  // see Imported::remarks
   virtual std::string amount() const = 0;                // amount read: "412 lines", "up to step 102"
-  virtual int restarts() const { return 0; }             // how often the file started again
-  virtual std::string problem() const = 0;  // why the file cannot be read at present ("no such file"); else empty
+  virtual int restarts() const { return 0; }             // times that the file was truncated or replaced
+  virtual std::string problem() const = 0;               // why the file cannot be read now ("no such file"); else empty
 
  private:
   std::string path_;

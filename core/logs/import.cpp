@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
-constexpr std::size_t kRecentFrames = 8;  // newest steps that late values may join
+constexpr std::size_t kRecentFrames = 8;  // newest steps to which late values can be added
 constexpr std::int64_t kMarkedRestarts = 1000;
 constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
 
@@ -128,7 +128,7 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
 }
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
-  info.name = printable(info.name);  // becomes one line
+  info.name = printable(info.name);  // so that it takes one line
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
@@ -152,7 +152,7 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
 
 namespace {
 
-// Other numbers of loads would make a damaged recording.
+// Throws Unreadable if a router has loads of more or fewer experts than the run: they would make a damaged recording.
 void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
   for (const RouterFrame& router : frame.routers) {
     const std::size_t loads = router.tokens_per_expert.size(), experts = static_cast<std::size_t>(info.n_experts);

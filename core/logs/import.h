@@ -89,17 +89,19 @@ struct ImportOptions {
 class ImportedRun {
  public:
   ImportedRun(RunInfo info, const ImportOptions& options);
-  // A frame at or before the newest step replaces that step and later ones: the run went back to a checkpoint.
+  // Adds a frame. If its step is not after the newest one, the run went back to a checkpoint: its step and all later
+  // ones are dropped first.
   void add(TelemetryFrame frame);
   void add(Marker marker);
-  // Adds further values to a step that was added before; later steps stay. Returns false if too many steps followed, so
-  // that the step is no longer in memory.
+  // Adds further values to an earlier step, or adds the step if it is missing; later steps stay. Returns false if too
+  // many steps followed, so that its place is no longer in memory.
   bool join(TelemetryFrame more);
-  // Drops the steps of an earlier attempt and adds a marker. Returns restart_text() with the number of dropped steps.
+  // Drops the steps of an earlier attempt and adds a marker. Returns restart_text() with the number of dropped steps;
+  // empty if there were none.
   std::string drop(const Restart& restart);
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
-  std::int64_t steps() const { return steps_; }  // added so far
+  std::int64_t steps() const { return steps_; }  // all that were added, also those dropped later
   std::size_t kept_steps() const { return kept_.size(); }
   bool has(std::int64_t step) const;
 
@@ -112,13 +114,13 @@ class ImportedRun {
   std::map<int, LoadWindow> windows_;  // by layer
   std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
   std::vector<std::int64_t> kept_;                            // steps that were not dropped
-  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest kept frames
+  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };
 
-// Appends a marker at the end of an import.
+// Appends a marker to the history and passes it to options.on_marker.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
 
-// Returns "not shown: epoch, total_flos, ..." for names without a rule.
+// Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".
 std::string no_known_names(const std::set<std::string>& names);
@@ -130,7 +132,7 @@ struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // empty if cancelled
   std::int64_t lines = 0;
   BadLines bad;
-  bool glanced = false;                   // the file has more
+  bool glanced = false;                   // true: the runs are a sample of the file (ImportOptions::glance)
   std::vector<std::string> remarks = {};  // for the user: restarts, unknown names
   std::shared_ptr<const RoutedRows> routes = nullptr;
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{4} << 30;
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
-constexpr float kRounding = 1e-3f;  // above 0 by rounding, at most
+constexpr float kRounding = 1e-3f;  // largest value above 0 that rounding explains
 constexpr int kDeepest = 16;
 
 using Sequences = std::vector<LogProbSequence> LogProbs::*;
@@ -24,7 +24,8 @@ struct Name {
   std::string_view name;
   Sequences of;
 };
-// `log_probs` is the trainer's beside rollout_log_probs, `logprobs` the engine's beside prox_logp: see settle_names().
+// In a file with rollout_log_probs, `log_probs` is the trainer's; in a file with prox_logp, `logprobs` is the engine's
+// (settle_names()).
 constexpr Name kNames[] = {{"rollout_log_probs", &LogProbs::engine},
                            {"rollout_logprobs", &LogProbs::engine},
                            {"output_token_logprobs", &LogProbs::engine},
@@ -42,7 +43,7 @@ Sequences named(std::string_view name) {
   return nullptr;
 }
 
-// A file that names one side by its own name has the other side under the name that both use.
+// If the file names exactly one side, the unnamed sequences are those of the other side.
 void settle_names(LogProbs& found) {
   if (found.unnamed.empty() || found.engine.empty() == found.trainer.empty()) return;
   (found.engine.empty() ? found.engine : found.trainer) = std::move(found.unnamed);
@@ -63,7 +64,7 @@ void check_values(const LogProbs& found) {
 
 // JSON ---------------------------------------------------------------------------------------------------------------
 
-// A number, [number, ...] as SGLang writes it, or {"logprob": number} as vLLM does. null: the first token has none.
+// Reads a number, [number, ...] as SGLang writes it, or {"logprob": number} as vLLM does. The first token may be null.
 float value_of(JsonValue value) {
   if (value.is_array()) {
     const JsonList list = list_of(value, "log-probability", 0, "");
@@ -77,8 +78,8 @@ float value_of(JsonValue value) {
   return to_float(*number, "logprob");
 }
 
-// A list whose elements are lists of plain numbers holds several sequences; SGLang's inner lists begin with a number
-// below 0 and go on with an id, or a text.
+// True if the elements of the list are lists, each a sequence. SGLang's inner lists are single tokens instead:
+// [log-probability, id, text].
 bool holds_sequences(JsonValue list, std::string_view name) {
   if (name == "output_token_logprobs") return false;
   for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) return each.is_array();
@@ -139,7 +140,8 @@ class JsonReader {
       ++i;
     }
   }
-  // vLLM's chat: "logprobs": {"content": [{"token", "logprob"}, ...]}. A message's content is a text or has no logprob.
+  // Reads vLLM's chat: "logprobs": {"content": [{"token", "logprob"}, ...]}. Leaves out the content of a message, which
+  // is a text or has no logprob.
   void take_content(JsonValue list) {
     for (const JsonValue each : list_of(list, "content", 0, ""))
       if (!each.is_object() || !fields_of(each, "content").find("logprob")) return;
@@ -151,7 +153,7 @@ class JsonReader {
 
 // Tensors ------------------------------------------------------------------------------------------------------------
 
-// The last part of a name: "batch.rollout_log_probs", "rollout_log_probs".
+// Returns the last part of a name: "rollout_log_probs" of "batch.rollout_log_probs".
 std::string_view last_part(std::string_view name) {
   const std::size_t dot = name.find_last_of("./");
   return dot == std::string_view::npos ? name : name.substr(dot + 1);

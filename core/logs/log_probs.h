@@ -7,7 +7,7 @@
 //   vLLM    responses with logprobs.token_logprobs, or logprobs.content[].logprob
 //   SGLang  responses with meta_info.output_token_logprobs: [[log-probability, id, text], ...]
 //   .npy    one array [tokens] or [sequences, tokens]
-// JSON: an object, a list of objects, or one object per line; each list of numbers is a sequence. Sources: verl
+// JSON may be an object, a list of objects, or one object per line; each list of numbers is a sequence. Sources: verl
 // utils/debug/metrics.py, slime backends/megatron_utils/loss.py, AReaL pull request 1207.
 #pragma once
 
@@ -22,22 +22,26 @@ namespace moescope {
 
 struct LogProbSequence {
   std::vector<float> values;       // [tokens] ln of the token's probability, at most 0
-  std::vector<std::uint8_t> mask;  // [tokens] 1: counts; empty: all count
+  std::vector<std::uint8_t> mask;  // [tokens] 1: the token counts; empty: all tokens count
 };
 
 struct LogProbs {
   std::vector<LogProbSequence> engine, trainer;
-  std::vector<LogProbSequence> unnamed;  // under a name that both sides use: of an array, a response, or `log_probs`
+  // Sequences of an unknown side: of an array, of a response, or under a name that both sides use (`log_probs`).
+  std::vector<LogProbSequence> unnamed;
 };
 
-// Throws std::runtime_error with the path: no log-probabilities, values above 0, lists of several lengths.
+// Throws std::runtime_error with the path if the file cannot be read, has no log-probabilities or one above 0, or if a
+// mask and its sequence have different lengths.
 LogProbs read_log_probs(const std::string& path);
-LogProbs log_probs_in(std::string_view json);  // of a JSON text; throws Unreadable
+// Reads the text of a JSON file. Throws Unreadable if it cannot be read.
+LogProbs log_probs_in(std::string_view json);
 
-// p is the trainer's, q the engine's. Of `trainer` the trainer's or unnamed sequences, of `engine` the engine's or
-// unnamed ones; sequence i is compared with sequence i. A token counts if both masks count it; if only one side has a
-// mask and the other one as many tokens as it counts, these are the tokens. Throws std::runtime_error: a side has none,
-// or lengths differ.
+// Returns the ratios of p, the trainer's probability of a token, and q, the engine's. Uses the trainer's sequences of
+// `trainer` and the engine's of `engine`, or the unnamed ones if there are none, and compares sequence i with sequence
+// i. If the two have one length, a token counts if both masks count it; otherwise each is reduced by its own mask, and
+// the rest must have one length. Leaves out tokens whose values are not finite. Throws std::runtime_error if a side has
+// no sequences, lengths or numbers of sequences differ, or no token is left.
 LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine);
 
 }  // namespace moescope

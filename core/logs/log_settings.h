@@ -25,11 +25,11 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
 
-// Returns the last step before a live change that only one of them has; INT64_MAX if there is no such change. Ignores
-// changes of [telemetry] and [parallel], which do not affect training.
+// Returns the last step before the first live change that only one of the runs has; INT64_MAX if there is no such
+// change. Ignores changes of [telemetry] and [parallel], which do not affect training.
 std::int64_t same_changes_until(const History& a, const History& b);
 
-// Returns loss, gradient norm and learning rate of the steps up to and including `last`.
+// Returns a history with the loss, gradient norm and learning rate of the steps up to and including `last`.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);
 
 }  // namespace moescope

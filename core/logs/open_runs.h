@@ -21,14 +21,16 @@ struct OpenedRuns {
   std::vector<SkippedLines> skipped;                // files with unreadable lines
   std::vector<std::string> remarks;                 // remarks on all files: "PATH: goes on from step 101: dropped ..."
   std::vector<std::string> missing;  // texts for recordings without their log: RecordingReader::missing()
-  // Functions for files that a training may still write: each appends new steps to `histories` and returns their
-  // number. Must not run in two threads at once; throws std::runtime_error if the file can no longer be read.
+  // A function for each recording, to which a training may still write: appends the new steps to `histories` and
+  // returns their number. Must not run in two threads at the same time. Throws std::runtime_error if the file can no
+  // longer be read.
   std::vector<std::function<std::size_t()>> more;
   bool glanced = false;  // at least one history is only a sample of its file (options.glance)
 };
 
-// Refuses more than `most_runs` runs. `options.run` is the number of the first run; the callbacks of `options` are
-// called for all files except recordings. Throws std::runtime_error with the file.
+// `options.run` is the number of the first run. Calls options.progress for all files, the other callbacks for all files
+// except recordings. Throws std::runtime_error with the file if it cannot be read or the files have more than
+// `most_runs` runs.
 OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs);
 
 }  // namespace moescope

@@ -22,7 +22,8 @@ std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::si
          std::to_string(logged) + " steps would be dropped. Sort the lines by their step";
 }
 
-// Returns the newest step of a key that was not dropped since. The first cut after it is the lowest one.
+// Returns the newest step of a key, without the steps that were dropped since. Of the cuts after the value was logged,
+// the first has the lowest step.
 std::int64_t RestartRule::kept(const Seen& seen) const {
   const auto cut = std::ranges::upper_bound(cuts_, seen.restarts, {}, &Cut::number);
   return cut == cuts_.end() ? seen.step : std::min(seen.step, cut->step - 1);

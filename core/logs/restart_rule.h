@@ -29,16 +29,18 @@ struct Restart {
 // Returns "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150".
 std::string restart_text(const Restart& restart);
 
-// True if a log is refused because most of its steps would be dropped and several restarts go back to a step that was
-// not logged before: its lines were shuffled, or the newest comes first.
+// True if a log must be refused: most of its steps would be dropped, and at least two restarts go back to a step that
+// was not logged before. Then its lines were shuffled, or the newest comes first.
 bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 
 class RestartRule {
  public:
-  // Adds a value in the order of the log. The caller must drop the returned steps before it takes the value.
+  // To be called for each value in the order of the log. Returns the steps of an abandoned attempt, which the caller
+  // must drop before it adds the value; nullopt if there are none.
   std::optional<Restart> take(std::string_view key, std::int64_t step);
-  // The log says that the training goes on from `step`; nullopt if there were no values from `step` on.
+  // To be called if the log itself records that the training goes on from `step`. Returns the steps to drop; nullopt if
+  // there were no values from `step` on.
   std::optional<Restart> go_back_to(std::int64_t step);
   // Returns "step 0: "loss" was logged again (and 2 more such values): the last value of a step is shown"; empty if no
   // value was repeated.
@@ -47,7 +49,7 @@ class RestartRule {
  private:
   struct Seen {
     std::int64_t step = -1;
-    std::size_t restarts = 0;  // number of restarts until then
+    std::size_t restarts = 0;  // number of restarts before the value was logged
   };
   struct Cut {
     std::int64_t step;
@@ -59,10 +61,11 @@ class RestartRule {
   std::int64_t kept(const Seen& seen) const;
 
   std::unordered_map<std::string, Seen, Hash, std::equal_to<>> seen_;
-  std::vector<Cut> cuts_;  // cuts that no later cut went behind: steps and numbers rise
+  // Restarts, without those that a later one exceeds by going back as far or further. Steps and numbers rise.
+  std::vector<Cut> cuts_;
   std::size_t restarts_ = 0;
   std::int64_t newest_ = -1;
-  // Values that were repeated at the newest step, and the first of them.
+  // Number of values that were repeated at the newest step, and a text on the first of them.
   std::size_t again_ = 0;
   std::string first_again_;
 };

@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-// Thrown if a file has more runs than can be open together and none was chosen.
+// Thrown if more runs of a file are chosen than can be open together. Without a choice, all its runs count.
 struct TooManyRuns : std::runtime_error {
   TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t most);
   std::vector<std::string> names;
@@ -17,7 +17,8 @@ struct TooManyRuns : std::runtime_error {
 
 bool is_wanted(const ImportOptions& options, const std::string& name);
 
-// Throws TooManyRuns, or std::runtime_error if options.only has a run that is not in `names`.
+// Throws TooManyRuns if `options` choose more than options.most_runs of the runs `names`; std::runtime_error if
+// options.only has a run that is not in `names`.
 void check_choice(const std::string& path, const std::vector<std::string>& names, const ImportOptions& options);
 
 }  // namespace moescope

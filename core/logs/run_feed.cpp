@@ -58,7 +58,7 @@ struct Resolved {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-    // Resolved here, because a minimal system has no /etc/hosts.
+    // getaddrinfo() does not know localhost on a minimal system without /etc/hosts.
     const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
     const int code = getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
     if (code != 0) throw std::runtime_error(address.text() + ": " + gai_strerror(code));
@@ -168,8 +168,8 @@ struct RunFeed::State {
     bool authenticated = false;
     std::string own;         // text for this client alone, sent before the lines
     std::uint64_t line = 0;  // number of the next line
-    std::size_t sent = 0;    // bytes of `line`, or of `own`
-    bool closing = false;    // close when `own` is sent
+    std::size_t sent = 0;    // bytes already sent of `line`, or of `own`
+    bool closing = false;    // close the connection when `own` is sent
   };
 
   std::string token;
@@ -178,7 +178,7 @@ struct RunFeed::State {
   Descriptor listener, wake;
   std::mutex mutex;  // protects the members up to `ended`
   std::vector<std::string> infos;
-  std::deque<std::shared_ptr<const TelemetryFrame>> frames;  // not yet formatted as lines
+  std::deque<std::shared_ptr<const TelemetryFrame>> frames;  // frames that are not formatted as lines yet
   std::string why;                                           // why the training ended
   bool ended = false;
 
@@ -201,7 +201,7 @@ struct RunFeed::State {
     [[maybe_unused]] const ssize_t n = read(wake.get(), &count, sizeof count);
   }
   void serve();
-  bool queue_new_lines();  // false: the feed has ended, and all clients know or have had time to
+  bool queue_new_lines();  // false after the end, when all clients have received it or their time is over
   void add_line(std::string line);
   void accept_clients();
   void drop_oldest_unauthenticated();
@@ -215,7 +215,7 @@ void RunFeed::State::add_line(std::string line) {
   bytes += line.size();
   lines.push_back(std::move(line));
   for (; bytes > backlog_bytes && lines.size() > 1; ++first_line) {
-    for (Client& client : clients) {  // a partly sent line is sent to its end
+    for (Client& client : clients) {  // the client still gets the rest of a partly sent line
       if (client.line != first_line || client.sent == 0 || !client.own.empty()) continue;
       client.own = lines.front().substr(std::exchange(client.sent, 0));
       ++client.line;
@@ -226,7 +226,7 @@ void RunFeed::State::add_line(std::string line) {
 }
 
 bool RunFeed::State::queue_new_lines() {
-  // A limited number of lines per round, because clients wait while lines are formatted.
+  // Each round formats a limited number of lines, because clients wait meanwhile.
   constexpr std::size_t kLinesAtOnce = 32;
   std::vector<std::shared_ptr<const TelemetryFrame>> news;
   bool over;
@@ -253,7 +253,7 @@ bool RunFeed::State::has_unsent(const Client& client) const {
   return client.socket && (!client.own.empty() || (client.authenticated && client.line < first_line + lines.size()));
 }
 
-// Clients are in order of arrival.
+// Clients are in order of arrival, so the first one without authentication is the oldest.
 void RunFeed::State::drop_oldest_unauthenticated() {
   const auto unauthenticated =
       std::ranges::count_if(clients, [](const Client& client) { return !client.authenticated; });
@@ -409,7 +409,8 @@ void RunFeed::end(const std::string& why) {
 
 namespace {
 
-// Returns a connected socket within kConnectMs, or throws why not.
+// Returns a connected socket. Waits at most kConnectMs for each address of the host; throws std::runtime_error with the
+// last error if none answers.
 Descriptor connect_to(const FeedAddress& address) {
   const Resolved resolved(address, false);
   int why = ECONNREFUSED;
@@ -445,7 +446,7 @@ struct AttachedRuns::State {
   State(const FeedAddress& at) : address(at), socket(connect_to(at)), log("attached to " + at.text()) {}
 
   [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(address.text() + ": " + why); }
-  // Returns false if nothing came within the time.
+  // Returns false if no bytes arrived within `wait_ms`.
   bool receive(int wait_ms) {
     pollfd wait{socket.get(), POLLIN, 0};
     if (poll(&wait, 1, wait_ms) <= 0) return false;

@@ -1,12 +1,12 @@
-// Sends the frames of a training to attached windows: over TCP, as the lines of jsonl.h.
+// Sends the frames of a training over TCP to attached windows, as the lines of jsonl.h.
 //
-// The client begins with "moescope-attach 1 TOKEN\n". The server answers "moescope 1 RUNS\n", then sends a line for
-// each of the RUNS, every step so far (the newest ones if the training is long) and each new step; at the end of the
-// training it sends "moescope end WHY\n". It answers a wrong token with "refused: WHY\n". Nothing is encrypted: the
-// token keeps out other users of the machine, but no one who listens on the network.
+// The client begins with "moescope-attach 1 TOKEN\n". The server answers "moescope 1 RUNS\n" and sends a line for each
+// of the RUNS, then all earlier steps (only the newest ones if the training is long), then each new step. At the end of
+// the training it sends "moescope end WHY\n". It answers a wrong token with "refused: WHY\n". Nothing is encrypted: the
+// token keeps out other users of the machine, but not those who listen on the network.
 //
 // Clients that have not sent the token yet have a separate limit, kMaxUnauthenticated, so that they cannot use up the
-// connections of the others. Beyond it the oldest is dropped, and each has kGreetingMs to send the token.
+// connections of the others. Beyond this limit, the oldest of them is dropped. Each has kGreetingMs to send the token.
 #pragma once
 
 #include <memory>
@@ -40,15 +40,15 @@ void check_feed_token(const std::string& token);
 
 class RunFeed {
  public:
-  // Listens at once, in its own thread; port 0 selects any free port. Throws std::runtime_error with the address, or
-  // the error of check_feed_token().
+  // Starts to listen, in its own thread; port 0 selects any free port. Throws std::runtime_error with the address if it
+  // cannot listen there, or the error of check_feed_token().
   RunFeed(const FeedAddress& address, std::string token, std::size_t backlog_bytes = std::size_t{256} << 20);
-  ~RunFeed();  // ends with "the training ended" if end() was not called
+  ~RunFeed();  // calls end("the training ended") if end() was not called
   FeedAddress address() const;
-  bool is_loopback() const;  // reachable from this machine only
+  bool is_loopback() const;  // true if it can be reached from this machine only
 
-  // Add all runs before the first frame. Callable from any thread; practically wait-free, because the feed's own thread
-  // formats and sends the lines.
+  // All runs must be added before the first frame. Both functions may be called from any thread and return almost
+  // immediately, because the feed's own thread formats and sends the lines of the frames.
   void add_run(const RunInfo& info);
   void publish(std::shared_ptr<const TelemetryFrame> frame);
   // Tells the attached windows why the training ended; waits up to one second until they have received it.
@@ -66,10 +66,11 @@ class AttachedRuns {
   AttachedRuns(const FeedAddress& address, const std::string& token);
   ~AttachedRuns();
 
-  // Reads arrived lines, waits at most `wait_ms`; returns the number of new steps. Throws std::runtime_error at the
-  // end: why the training ended, that the connection broke, or that the other side is not a training.
+  // Reads the lines that have arrived, and waits at most `wait_ms` for the first; returns the number of new steps.
+  // Throws std::runtime_error if the training ended (with its reason), the connection broke, or the other side is not a
+  // training.
   std::size_t read(int wait_ms);
-  bool complete() const;  // every run has its first step
+  bool complete() const;  // true if every run has its first step
   const FeedAddress& address() const;
   std::vector<std::shared_ptr<History>> histories() const;  // read() appends to them
 

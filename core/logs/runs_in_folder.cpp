@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNamedRuns = 10;  // number of runs in a message
-constexpr int kFolderDepth = 3;         // wandb/offline-run-.../run-ID.wandb, and one folder above
+constexpr int kFolderDepth = 3;         // for PROJECT/wandb/offline-run-.../run-ID.wandb
 
 bool named_like_run(const fs::path& path) {
   constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
@@ -36,7 +36,7 @@ std::optional<RunFile> look_at(const fs::path& path) {
   return std::nullopt;
 }
 
-// Adds a file to the run that opens by its folder: all files of this kind in the folder are one run.
+// Adds a file to the run that its folder is: all files of this kind in the folder are one run.
 void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);
@@ -51,7 +51,7 @@ void add_part(const std::string& folder, const fs::path& path, FileKind kind, st
   }
 }
 
-// Adds a file of a W&B run. A resumed run has several files, of which the list has the newest.
+// Adds a file of a W&B run. A resumed run has several files; its entry in the list has the path of the newest.
 void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
   const auto run = look_at(path);
   if (!run) return;

@@ -1,6 +1,6 @@
-// Lists the runs in a folder for the user to choose from: recordings, logs and tables in it and below it, recognised by
-// their content (file_kind.h). A folder of event files, of router traces or of MLflow is one run. The parts of a
-// W&B run are listed as one run with the path of the newest part.
+// Lists the runs in a folder and below it for the user to choose from: recordings, logs and tables, recognised by their
+// content (file_kind.h). A folder of event files, of router traces, of TransformerEngine's statistics or of an MLflow
+// run is one run. The parts of a W&B run are listed as one run with the path of the newest part.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct RunFile {
   std::filesystem::file_time_type last_change;  // for a folder: change of the newest file
 };
 
-// Returns the newest first, at most kMostRunFiles. Opens only files with names of runs, so that a folder of texts takes
-// little time. Skips unreadable files.
+// Returns at most kMostRunFiles runs, the newest first. Opens only files that are named like runs, so that a folder of
+// texts takes little time. Skips unreadable files.
 inline constexpr std::size_t kMostRunFiles = 1000;
 std::vector<RunFile> runs_in_folder(const std::string& folder);
 

@@ -49,7 +49,8 @@ bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& matc
   return true;
 }
 
-// The text after a * is matched at its first place only: a later * may match what an earlier one could have matched.
+// True if the tag matches the pattern. It is enough to try the earliest match of the text after each *, because a later
+// * can match everything that an earlier * could.
 bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
   std::optional<std::string_view> behind_star;
   std::string_view tag_at_star;

@@ -1,9 +1,9 @@
 // Meaning of the names of values in logs, for all formats: tags of TensorBoard, keys of W&B, MLflow and JSON lines,
 // columns of CSV, names in text logs. Read from a TOML file of patterns (assets/tags/README.md).
 //
-// Spelling does not matter in a comparison of names: upper and lower case are equal, and so are `/`, `.`, `-`, `_`, `:`
-// and blanks, of which several count as one; before {layer} and {expert} they may be absent. "Train/Loss" is
-// "train_loss".
+// Names are compared in a normalised spelling: upper and lower case are equal, and so are the separators `/`, `.`, `-`,
+// `_`, `:` and blanks. Several separators count as one, and they may be absent before {layer} and {expert}.
+// "Train/Loss" is "train_loss".
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ enum class TagMeaning {
   expert_bias,
   router_figure,
   step_figure,
-  step_number,  // if a log has no other step
-  ignored,      // similar name, but not to be shown
+  step_number,  // for logs whose format does not give the step
+  ignored,      // not shown, although a later rule would match
 };
 // True if values of this meaning are shown.
 constexpr bool is_shown(TagMeaning meaning) {
@@ -48,7 +48,7 @@ struct TagMatch {
   const TagRule* rule = nullptr;
   int layer = -1, expert = -1;  // -1: not in the pattern
 };
-// True if the value is for all experts, so that it must be a list.
+// True if the name is for the values of all experts, so that the value must be a list.
 inline bool is_list(const TagMatch& match) {
   return match.rule->means <= TagMeaning::expert_bias && match.expert < 0;
 }
@@ -59,7 +59,7 @@ class TagMap {
   // Throws std::runtime_error with `file_name`, line, key, the given and the allowed value.
   static TagMap parse(std::string_view toml, const std::string& file_name);
   static TagMap load(const std::string& path);               // empty: the built-in mapping
-  std::optional<TagMatch> find(std::string_view tag) const;  // first match
+  std::optional<TagMatch> find(std::string_view tag) const;  // match of the first rule that fits
   int layer_offset() const { return layer_offset_; }
   bool names_the_step() const;  // true if there is a rule for the step
 
