@@ -1,6 +1,6 @@
-// A whole recording as JSON lines (jsonl.h): for each run a line that describes it, then one line per step. Live
-// changes, notes and events are "markers" [{"step", "kind", "text"}] of the next step, or of the last one. Changes also
-// have "key" and "value": the setting and its new value.
+// Writes a whole recording as JSON lines (jsonl.h): for each run a line that describes it, then one line per step. Live
+// changes, notes and events become "markers" [{"step", "kind", "text"}] of the next step, or of the last step if none
+// follows. Changes also have "key" and "value": the setting and its new value.
 #pragma once
 
 #include <functional>

@@ -15,10 +15,11 @@ namespace {
 
 constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
 constexpr double kMaxRanks = 4096;
-// Memory for the values of a line: the maximum, the base for any line, and the factor per byte. Rows of quantization
-// take the most, 30 bytes of memory per byte; byte counts of few bytes take 500, but they are small.
+// Limit of the memory for the values of a line: kBytesOfAnyLine plus kBytesAByte per byte of the line, at most
+// kMostStepBytes. Rows of quantization take the most, 30 bytes of memory per byte of the line. Counts by byte take 500
+// if the line has few bytes, but they are small.
 constexpr std::size_t kMostStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
-constexpr std::size_t kMaxRows = 65535;  // of one kind in a frame: their index has 16 bits in the recording's id
+constexpr std::size_t kMaxRows = 65535;  // rows of one kind in a frame; the recording's id has 16 bits for their index
 
 template <class Frame, std::size_t N>
 void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -27,7 +28,7 @@ void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFig
   }
 }
 
-// In a line that is one layer, "aux_loss" and "z_loss" belong to the layer.
+// Reads the figures of the step. In a line of one layer, "aux_loss" and "z_loss" are figures of the layer.
 void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   const bool of_layer = json.find("layer") != nullptr;
   for (const auto& figure : kFrameFigures) {
@@ -38,7 +39,7 @@ void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   }
 }
 
-// Reads a list of objects, if there is one, by read(fields).
+// Reads a list of objects, if the line has one: each object by read(fields).
 template <class Row, class Read>
 void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, LineBudget& budget, Read read) {
   const JsonValue* found = member(json, {key});
@@ -69,7 +70,7 @@ Enum named(const std::string& name, Names<Enum> names, const char* key) {
   throw Unreadable(std::string(key) + ": \"" + name + "\" is not known");
 }
 
-// Parses a key that is a byte. Throws Unreadable "KEY: "NAME" WHY".
+// Parses the name of a field that is the number of a byte. Throws Unreadable "KEY: "NAME" WHY".
 std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   unsigned byte = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), byte);
@@ -118,7 +119,7 @@ VolumeFrame volume_from_json(const JsonFields& json, LineBudget& budget) {
 // Reads one row of a frame as a visitor of describe().
 class RowFromJson {
  public:
-  // experts: E; 0: not known, taken from the first array by expert.
+  // `experts`: E; 0: not known, so that the first array by expert gives it.
   RowFromJson(const JsonFields& json, int experts) : json_(json), experts_(static_cast<std::size_t>(experts)) {}
 
   void layer(int& layer, LayerColumn column) { layer = layer_of(json_, column.lowest); }
@@ -350,9 +351,9 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* run = member(json, {"run"}); run && run->is_number())
     info.run = to_index(*run, "run", 0, 1 << 20);
   if (const JsonValue* name = member(json, {"name", "run", "run_name"}); name && name->is_string())
-    info.name = printable(to_text(*name, "name"));  // becomes one line
+    info.name = printable(to_text(*name, "name"));  // so that it takes one line
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
-  // `config` is TOML in this program's lines; in other logs a key of this name is an ordinary setting.
+  // In this program's lines `config` is TOML; in other logs a key of this name is an ordinary setting.
   if (const JsonValue* config = member(json, {"config"}); config && config->is_string())
     info.config_toml = to_text(*config, "config");
   info.kernels = text_of(json, "kernels");

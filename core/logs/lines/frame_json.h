@@ -18,9 +18,9 @@ class LineBudget {
   std::size_t left_;
 };
 
-// Reads a line with names of the table (line_names.h), without nested lists of routers. Throws Unreadable if a value
-// has the wrong kind or size. `info` gives the number of experts and domains. `names` translates the names of an entry
-// of "routers" into those of the table; empty: no translation.
+// Reads a line with names of the table (line_names.h), except lists with an entry for each layer (step_fields.h).
+// Throws Unreadable if a value has the wrong kind or size. `info` gives the number of experts and domains. `names`
+// translates the names of an entry of "routers" into those of the table; empty: no translation.
 using RouterNames = std::function<JsonFields(const JsonFields& entry)>;
 TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget,
                                const RouterNames& names = {});

@@ -28,14 +28,14 @@ constexpr std::int64_t kLastIteration = 1'000'000'000'000'000;
 constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
 constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before quantization
 
-// cur_amax, min and max all bound the magnitude.
+// cur_amax, min and max are all read as amax, which is the largest magnitude among them.
 enum class Statistic { amax, mean, deviation, underflow, overflow, squared_error };
 
 struct StatisticName {
   std::string_view name;
   Statistic statistic;
 };
-// Statistics of the tensor before quantization, then of the quantization.
+// Names of the statistics of the tensor before quantization, then of those of the quantization.
 constexpr std::array<StatisticName, 5> kTensorStatistics = {{{"cur_amax", Statistic::amax},
                                                              {"min", Statistic::amax},
                                                              {"max", Statistic::amax},
@@ -58,13 +58,13 @@ constexpr std::array<FormatName, 6> kFormats = {{{"fp8_delayed_scaling_", "fp8_e
                                                  {"fp8_block_scaling_", "fp8_e4m3_1x128"},
                                                  {"mxfp8_", "mxfp8_e4m3_rceil"},
                                                  {"nvfp4_", "nvfp4_te"},
-                                                 {"", "e4m3"}}};  // recipe in use, which the file does not name
+                                                 {"", "e4m3"}}};  // recipe of the training, not named in the file
 
 struct Reading {
   std::int64_t iteration = 0;
   OperandPlace place;
   Statistic statistic = Statistic::amax;
-  std::string_view recipe = kOfAnyFormat;  // a prefix of kFormats
+  std::string_view recipe = kOfAnyFormat;  // FormatName::prefix
   double value = 0;
 };
 
@@ -80,7 +80,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// "model.layers.3.mlp.experts.linear_fc1" becomes layer 3, w1 of the routed experts.
+// Returns layer and GEMM of a module: layer 3, w1 of the routed experts for "model.layers.3.mlp.experts.linear_fc1".
 std::optional<OperandPlace> place_of(std::string_view layer) {
   OperandPlace place{-1, Gemm::expert_w1, OperandRole::x, Direction::forward};
   if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
@@ -116,7 +116,7 @@ void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) 
   }
 }
 
-// Parses the name of a statistic; nullopt if it is not shown, or if no GEMM reads the tensor.
+// Parses the name of a statistic. Returns nullopt if it is not shown, or if no GEMM reads the tensor.
 std::optional<Reading> reading_of(std::string_view name) {
   Reading reading;
   const bool columnwise = take_suffix(name, "_columnwise");
@@ -155,7 +155,7 @@ double number_in(std::string_view line, std::string_view key) {
 class Statistics {
  public:
   void read_line(std::string_view line);  // throws Unreadable
-  void end_rank();                        // the next line is of another rank
+  void end_rank();                        // to be called after the last line of each rank
   bool understood() const { return !recipes_.empty(); }
   const std::set<std::string>& passed_over() const { return passed_over_; }
   const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // restart_text() by step
@@ -175,8 +175,8 @@ class Statistics {
 
   using Steps = std::map<std::int64_t, std::map<OperandPlace, Values, PlaceOrder>>;
 
-  Steps steps_, of_rank_;  // `of_rank_`: of the rank that is being read
-  RestartRule rule_;       // of that rank
+  Steps steps_, of_rank_;  // `of_rank_`: steps of the rank that is being read
+  RestartRule rule_;       // restarts of this rank
   std::map<std::int64_t, std::string> restarts_;
   std::map<std::string, std::optional<Reading>> names_;
   std::set<std::string_view> recipes_;

@@ -48,7 +48,7 @@ bool is_own_name(std::string_view name) {
   return std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; });
 }
 
-// True for an object around the figures of a step whose name has no meaning.
+// True for names of objects that only enclose the figures of a step, so that the figures' names do not include them.
 bool is_wrapper(std::string_view name) {
   constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
   return std::ranges::find(kWrappers, name) != kWrappers.end();
@@ -58,7 +58,7 @@ std::string joined_name(std::string_view outer, std::string_view inner) {
   return is_wrapper(outer) ? std::string(inner) : std::string(outer) + '.' + std::string(inner);
 }
 
-// Text that the values of a line were measured on: {"split": "val", "step": 7, "loss": 2.5}.
+// Kind of text on which the values of a line were measured: validation for {"split": "val", "step": 7, "loss": 2.5}.
 enum class MeasuredOn { training, validation, test };
 MeasuredOn measured_on(const JsonFields& line) {
   constexpr std::array<const char*, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
@@ -74,7 +74,7 @@ MeasuredOn measured_on(const JsonFields& line) {
   return MeasuredOn::training;
 }
 
-// Leaves only the loss of a line that is no training.
+// Reduces a line that was not measured on training text to its step, run, epoch and, for a validation, its loss.
 void keep_validation(MeasuredOn text, NamedLine& line) {
   std::vector<JsonFields::Field> kept;
   for (JsonFields::Field field : line.fields) {
@@ -205,7 +205,7 @@ NamedLine LineNames::read(const JsonFields& line) {
       take(field, false);
   for (const JsonFields::Field& field : joined.fields) take(field, true);
   for (auto& [rule, field] : named) {
-    const bool shown = places_.find(rule->column)->second == rule->place;  // a better name may have followed
+    const bool shown = places_.find(rule->column)->second == rule->place;  // a better name may follow in the line
     if (!shown) note_unknown(field.key);
     if (shown) fields.push_back({rule->column, field.value});
   }

@@ -33,13 +33,13 @@ class LineNames {
  public:
   // If `tags` has no rule for the step, the built-in rules are used for it.
   explicit LineNames(TagMap tags) : tags_(std::move(tags)), names_the_step_(tags_.names_the_step()) {}
-  // If several names have one meaning, reads the one that is first in the table, in this line and in later ones. For
-  // the step it reads the first one that the line has: "step" and "global_step" may take turns. After a line with two
-  // different numbers (for example a step within the epoch), a line with only the later name has no step. Throws
-  // Unreadable.
+  // Translates a line. If several names have one meaning, only the one that is first in the table is read, in this line
+  // and in later ones. The step is different: each line may have another name for it ("step", "global_step"), of which
+  // the first in the table is read. But if a line has two different numbers (for example a step within the epoch), the
+  // name that was not read cannot give the step of later lines. Throws Unreadable.
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
-  bool has_load_of_expert(const JsonFields& line);  // a value whose name has the number of an expert
+  bool has_load_of_expert(const JsonFields& line);  // true if the name of a value has the number of an expert
   const TagMap& tags() const { return tags_; }
   // Names of values that are not shown; the first kMostUnknown of them.
   const std::set<std::string>& unknown() const { return unknown_; }
@@ -66,8 +66,9 @@ class LineNames {
   TagMap tags_;
   bool names_the_step_;
   std::unordered_map<std::string, std::optional<TagMatch>, Hash, std::equal_to<>> known_;
-  std::map<std::string, int, std::less<>> places_;  // place of the rule that is shown, by meaning
-  // For each name whose number differed from that of a better one: place in the table and the name.
+  std::map<std::string, int, std::less<>> places_;  // TagRule::place of the rule that is shown, by TagRule::column
+  // Names of the step whose number differed from that of an earlier name in the table: place of the name, and the
+  // earlier name.
   std::map<int, std::string> other_steps_;
   std::set<std::string> unknown_;
 };

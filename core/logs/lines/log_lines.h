@@ -13,8 +13,9 @@ namespace moescope {
 
 using TakeLine = std::function<void(std::string_view line)>;  // throws Unreadable for a bad line
 
-// Reads all files as one log into `imported.lines` and `imported.bad`. Skips empty lines; a line of more than `longest`
-// bytes is bad. Returns false if `options.progress` cancelled. Throws std::runtime_error if a file cannot be read.
+// Calls `take` with each line of the files, which are read as one log. Counts all lines in `imported.lines` and the bad
+// ones, which include lines of more than `longest` bytes, in `imported.bad`. Skips empty lines. Returns false if
+// `options.progress` cancelled. Throws std::runtime_error if a file cannot be read.
 bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t longest, const TakeLine& take,
                 const ImportOptions& options, Imported& imported);
 

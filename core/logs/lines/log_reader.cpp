@@ -23,22 +23,22 @@ namespace moescope {
 
 namespace {
 
-// Limits of steps without a load that wait for the first load: their number, and their bytes in all runs of a file.
+// Steps before the first load are held until it is read. Limits: steps of a run, and bytes in all runs of a file.
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
 constexpr std::size_t kMostLinesOfObject = 10000;
-constexpr std::ptrdiff_t kMostNames = 65536;  // maximum in a line
+constexpr std::ptrdiff_t kMostNames = 65536;  // names in a line
 constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr int kFirstNamedRun = 1 << 21;
 constexpr std::size_t kLongestRunName = 200;
 constexpr double kLastStep = 1e15;
 
-// Keys of a step besides the figures; a repeated key shows that a step was repeated.
+// Keys of a step besides the figures. A key that is logged again shows that its step was repeated.
 constexpr std::array<const char*, 8> kValuesOfStep = {
     "tokens_per_expert", "utilization", "expert_bias", "routers", "quants", "gradients", "specialisation", "texts"};
 
-// After the first step, a line without a step and without figures is a remark of the script, such as {"end": true}.
+// False for a remark of the script, such as {"end": true}: after the first step, a line without a step and figures.
 bool has_figures(const NamedLine& line) {
   return has_nested(line.fields) || !line.of_layers.empty() || member(line.fields, {"routers", "layer", "markers"}) ||
          std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
@@ -77,7 +77,7 @@ bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
 }
 
-// Sums up the losses of a step that is given layer by layer.
+// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
 void sum_up(TelemetryFrame& frame) {
   for (const auto& [field, sum] :
        {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
@@ -97,21 +97,22 @@ struct LogReader::State {
   struct Run {
     int number = 0;                       // in the file; named runs are numbered from kFirstNamedRun
     std::string name;                     // {"run": "a"}
-    std::optional<std::string> settings;  // JSON; empty: this run's settings are elsewhere
-    RunInfo stated;                       // from the line of settings
+    std::optional<std::string> settings;  // JSON; empty: the settings are in `config` or in a marker
+    RunInfo stated;                       // values of the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::optional<bool> is_read;  // decided at its first step
     std::unique_ptr<ImportedRun> imported;
-    // The current step: given layer by layer, or further values of a step that was added before.
+    // The current step if it may be incomplete: layers of a step that is given layer by layer, or, if `joins`, further
+    // values of a step that was added before.
     std::optional<TelemetryFrame> part;
     bool joins = false;
     std::int64_t part_line = 0, newest = -1;
     RestartRule restarts;
     std::size_t to_new_steps = 0;  // restarts to a step that was not logged before
     std::int64_t first_step = -1;
-    double epoch = -1;         // of the newest step
-    bool begins_anew = false;  // a later epoch began at the first step again
+    double epoch = -1;         // epoch of the newest step
+    bool begins_anew = false;  // true if a later epoch began at the first step again
     std::vector<HeldStep> held;
     SplitStep split;
   };
@@ -129,7 +130,7 @@ struct LogReader::State {
   std::optional<int> unnamed_run;  // number of the run whose lines have no name
   std::vector<std::string> remarks;
   std::size_t held_bytes = 0;
-  std::int64_t lines = 0, lines_of_text = 0;  // of text: those with figures of a step
+  std::int64_t lines = 0, lines_of_text = 0;  // all lines; lines of printed text that have figures of a step
   std::int64_t last_bad_line = 0;
   bool has_values = false;
   BadLines bad;
@@ -169,7 +170,7 @@ struct LogReader::State {
   void take_markers(Run& run, const JsonFields& json);
 };
 
-// True for a line of a training without a step, which is no line of settings.
+// True if a line without a step has a loss, so that it is a line of a training and not one of settings.
 bool LogReader::State::is_of_training(const JsonFields& json) const {
   return std::ranges::any_of(json, [&](const JsonFields::Field& field) {
     const auto found = names.tags().find(field.key);
@@ -191,13 +192,13 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
   if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
     run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
-  // This program's lines have the settings elsewhere: `config` for its trainings, a marker for imported runs.
+  // This program's lines have the settings elsewhere: in `config` for its trainings, in a marker for imported runs.
   const JsonValue* config = json.find("config");
   const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
   run.settings = elsewhere ? std::string() : settings_text(json);
 }
 
-// If a file has several runs, those without a name get their number.
+// Returns the name of a run. A run without a name gets the name of the file, and its number if it is not 0.
 std::string LogReader::State::name_of(const Run& run, const RunInfo& info) const {
   if (!info.name.empty()) return info.name;
   const std::string stem = std::filesystem::path(source).stem().string();
@@ -262,7 +263,7 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named
   return frame;
 }
 
-// Reads a line that is one layer.
+// Reads a line of one layer.
 TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
   RunInfo info = run.imported ? run.imported->info() : run.stated;
   if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
@@ -297,7 +298,8 @@ void LogReader::State::take_markers(Run& run, const JsonFields& json) {
   }
 }
 
-// After a restart the epoch is not a later one: steps that begin again in a later epoch are counted within the epoch.
+// Detects steps that are counted within the epoch: they begin again in a later epoch. After a restart the epoch is not
+// a later one.
 void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_t step) {
   const JsonValue* found = named.fields.find("epoch");
   if (run.first_step < 0) run.first_step = step;
@@ -307,7 +309,7 @@ void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_
   run.epoch = epoch;
 }
 
-// If these values were logged before, drops what an earlier attempt logged.
+// Drops the steps of an earlier attempt if values of the line were logged before (RestartRule).
 void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t step) {
   std::optional<Restart> restart;
   const auto take_key = [&](std::string_view key) {
@@ -333,11 +335,11 @@ void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t st
   run.newest = std::min(run.newest, restart->step - 1);
 }
 
-// A complete step is added at once; a step that may be incomplete waits for the next one.
+// Adds a new, complete step to the run. Keeps any other in `part` until the next step, because more may follow.
 void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
   if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
   add_part(run);
-  if (run.imported)  // may have been opened by add_part()
+  if (run.imported)  // add_part() may have opened the run
     for (const RouterFrame& router : frame.routers) require_layer(router.layer, run.imported->info());
   if (whole && frame.step > run.newest) {
     run.newest = frame.step;
@@ -360,7 +362,7 @@ void LogReader::State::take(Run& run, const NamedLine& named) {
   if (!of_layer) take_markers(run, named.fields);
 }
 
-// Adds the current step.
+// Adds the step in `part` to the run.
 void LogReader::State::add_part(Run& run) {
   if (!run.part) return;
   TelemetryFrame frame = std::move(*run.part);
@@ -407,7 +409,7 @@ void LogReader::State::step(Run& run, const JsonFields& json) {
   const NamedLine named = names.read(json);
   try {
     take_or_hold(run, named, false);
-  } catch (const Unreadable&) {  // loads that cannot be read do not take the step's loss with them
+  } catch (const Unreadable&) {  // the step's figures are read even if its loads cannot be read
     if (const auto rest = without_loads(named)) take_or_hold(run, *rest, true);
     throw;
   }
@@ -430,7 +432,7 @@ void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool loads
   take(run, named);
 }
 
-// Reads the joined lines of a step, in place of the current line.
+// Reads the joined lines of a split step as one line. While they are read, they replace the current line.
 void LogReader::State::read_split(Run& run) {
   if (run.split.empty()) return;
   const std::string_view current = std::exchange(line, run.split.text());
@@ -456,7 +458,7 @@ void LogReader::State::parse_line(JsonLines& parser) {
   Run& run = run_of(json, has_step);
   if (!has_step) return describe(run, json);
   form = form == Form::unknown ? Form::json : form;
-  // Reads as many runs as can be shown. The names of all runs are known only at the end.
+  // Only as many runs are read as can be shown. The names of all runs are known at the end of the file only.
   if (!run.is_read)
     run.is_read =
         is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options.most_runs, kMostRunsRead);
@@ -479,19 +481,20 @@ void LogReader::State::read_json(std::string_view json) {
   }
 }
 
-// Used until a JSON line has a step: tries JSON lines, then printed text.
+// Reads a line while the form of the log is unknown: as JSON, and if that fails, as printed text.
 void LogReader::State::read_unknown(std::string_view read) {
   const std::int64_t bad_before = bad.count();
   read_json(read);
   if (form == Form::json || bad.count() == bad_before) return;
   lines_of_text += text.read(read, [&](std::string_view json) {
-    if (form != Form::text) bad = {}, last_bad_line = 0;  // discards errors of lines before the first step
+    if (form != Form::text) bad = {}, last_bad_line = 0;  // discards errors of the lines before the first step
     form = Form::text;
     read_json(json);
   });
 }
 
-// Joins the lines of an object that begins with a line "{" and ends with a line "}", as programs indent it.
+// Joins the lines of an indented object, which begins with a line "{" and ends with a line "}". Returns the whole
+// object, or a line that is outside such objects; nullopt if the object is not complete yet.
 std::optional<std::string_view> LogReader::State::whole_object(std::string_view read) {
   const std::size_t end = read.find_last_not_of(" \t\r,");
   const std::string_view plain = end == std::string_view::npos ? read : read.substr(0, end + 1);

@@ -1,4 +1,4 @@
-// Python's dicts as printed by programs: {'loss': 2.31, 'grad_norm': nan, 'note': None}
+// Reads Python's dicts as programs print them: {'loss': 2.31, 'grad_norm': nan, 'note': None}
 #pragma once
 
 #include <optional>
@@ -8,13 +8,14 @@
 namespace moescope {
 
 struct PythonDict {
-  std::string json;      // dict as JSON; '2.31' and np.float64(2.31) become numbers
+  std::string json;      // the dict as JSON; '2.31' and np.float64(2.31) become numbers
   std::size_t size = 0;  // bytes of the dict in the text
 };
-// Reads the dict at the beginning of a text; nullopt if the text does not begin with a dict.
+// Reads the dict at the beginning of a text. Returns nullopt if the text does not begin with a dict.
 std::optional<PythonDict> read_python_dict(std::string_view text);
 
-// Returns a number as JSON, or NaN, Infinity, -Infinity (json_line.h); "72,914" becomes 72914. nullopt: not a number.
+// Returns a number as JSON, or NaN, Infinity, -Infinity (json_line.h); "72,914" becomes 72914. Returns nullopt if the
+// text is not a number.
 std::optional<std::string> json_number(std::string_view text);
 
 }  // namespace moescope

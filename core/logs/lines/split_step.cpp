@@ -18,7 +18,7 @@ std::optional<std::int64_t> step_in(const JsonFields& fields, LineNames& names) 
   return step ? std::optional(to_step(*step, kLatestSplitStep)) : std::nullopt;
 }
 
-// Returns the members of the object without its brackets.
+// Returns the members of the line's object, without its braces.
 std::string_view members_of(std::string_view line) {
   const std::size_t begin = line.find('{'), end = line.rfind('}');
   return begin < end && end != std::string_view::npos ? line.substr(begin + 1, end - begin - 1) : std::string_view();

@@ -17,20 +17,20 @@ namespace {
 // Keys of a step whose list has an entry for each layer.
 constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "utilization", "expert_bias",
                                                             "score_entropy",     "margin",      "aux"};
-constexpr double kCountsOfFairShare = 10000;  // for a log that has shares only
+constexpr double kCountsOfFairShare = 10000;  // count for a load of the fair share, if a log has shares only
 
-// Some programs write the counts of a model with one MoE layer without the outer list.
+// True if the list has the counts of one layer: some programs leave out the outer list if a model has one MoE layer.
 bool is_one_layer(JsonValue load) {
   JsonList list;
   return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
 }
 
-// Returns 0 for a layer without loads, as programs write dense layers: null or [].
+// Returns 0 for a layer without loads: programs write null or [] for dense layers.
 std::size_t experts_of_layer(JsonValue load) {
   return load.is_null() ? 0 : list_of(load, "tokens_per_expert", 0, "experts").size();
 }
 
-// Adds the layers and experts in the names of the values to `info`.
+// Adds the layers and experts that occur in the names of the values to `info`.
 void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
   for (const LayerValue& each : values) {
@@ -44,7 +44,7 @@ void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
   info.moe_layers.assign(layers.begin(), layers.end());
 }
 
-// Returns counts for shares of the fair load, for a log without numbers of tokens.
+// Converts loads divided by the fair share into counts, for a log without numbers of tokens.
 std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
   std::vector<std::uint32_t> counts;
   for (const float share : shares) {
@@ -55,7 +55,7 @@ std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
   return counts;
 }
 
-// Collects by layer the values whose names contain layers and experts.
+// Collects the values whose names contain layers and experts, by layer.
 class LayerValues {
  public:
   explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
@@ -99,7 +99,7 @@ class LayerValues {
   }
 
  private:
-  // The values of a layer: as a list, or by expert.
+  // The values of a layer: a list, or single values with their experts.
   struct Values {
     std::vector<float> list;
     std::vector<std::pair<int, float>> single;
@@ -111,7 +111,8 @@ class LayerValues {
   static float scaled(float value, const TagRule& rule) {
     return is_missing(value) || rule.scale == 1 ? value : static_cast<float>(rule.scale * static_cast<double>(value));
   }
-  // Returns a value for each expert, or nothing if there are none. Few of many experts must not take memory for all.
+  // Returns a value for each expert, or an empty list if there are no values. Throws Unreadable if an expert has none;
+  // a few values of many experts must not take memory for all.
   std::vector<float> complete(const Values& values, const char* name) const {
     std::vector<float> list = values.list;
     if (list.empty() && values.single.size() >= experts_) list.resize(experts_, kNoValue);
@@ -205,7 +206,7 @@ void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, T
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   frame.routers.resize(layers);
   for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
-  // Reads a list of layers; with one layer the outer list may be missing.
+  // Reads a list with an entry for each layer; with one layer the outer list may be missing.
   const auto by_layer = [&](const char* key, auto take) {
     const JsonValue* value = member(json, {key});
     if (!value) return false;

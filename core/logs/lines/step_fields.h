@@ -21,8 +21,9 @@ int listed_experts(const JsonValue* load);
 // Completes the description of a run from its first step. `dense_layers`: number of layers before the MoE layers.
 RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedLine& line, LineNames& router_names);
 
-bool has_nested(const JsonFields& json);  // has a list with an entry for each layer
-// `aux_coeff`: factor of the values of "aux"; kNoValue: not known.
+bool has_nested(const JsonFields& json);  // true if the line has a list with an entry for each layer
+// Reads the lists with an entry for each layer into `frame`. `aux_coeff`: factor of the values of "aux"; kNoValue: not
+// known, so that they are not read.
 void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame);
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame);
 void join_layer_values(const std::vector<LayerValue>& values, const RunInfo& info, TelemetryFrame& frame);

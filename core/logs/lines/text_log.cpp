@@ -24,7 +24,7 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// Removes terminal colours: ESC [ ... letter.
+// Removes codes for colours of a terminal: ESC [ ... letter.
 std::string without_colours(std::string_view line) {
   std::string out;
   out.reserve(line.size());
@@ -40,7 +40,8 @@ std::string without_colours(std::string_view line) {
   return out;
 }
 
-// Returns the prefix by which launchers mark a rank: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12, ip=...)".
+// Returns the prefix of a line by which launchers mark the rank: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12,
+// ip=...)"; empty if there is none.
 std::string_view rank_of(std::string_view line) {
   const std::size_t begin = std::min(line.find_first_not_of(kBlank), line.size());
   const std::string_view text = line.substr(begin);
@@ -67,7 +68,7 @@ std::string_view rank_of(std::string_view line) {
   return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
 }
 
-// True for ",000" of "1,000".
+// True if the text begins with a group of digits, such as ",000" of "1,000".
 bool is_group(std::string_view text) {
   return text.size() >= 4 && text[0] == ',' && is_digit(text[1]) && is_digit(text[2]) && is_digit(text[3]) &&
          (text.size() == 4 || !is_digit(text[4]));
@@ -76,7 +77,7 @@ bool is_group(std::string_view text) {
 struct StepPlace {
   std::string_view word;
   std::string number;
-  std::size_t begin = 0, end = 0;  // positions of the word and behind the number
+  std::size_t begin = 0, end = 0;  // begin of the word; end of the number and its total
 };
 
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
@@ -104,7 +105,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
       StepPlace place{word, std::move(number), at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
-      if (slash != std::string_view::npos && line[slash] == '/') {  // followed by the total
+      if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
         if (total != std::string_view::npos && is_digit(line[total]))
           place.end = std::min(line.find_first_not_of("0123456789", total), line.size());
@@ -119,7 +120,8 @@ struct Pair {
   std::string name, number;
 };
 
-// Returns the length of a number that begins the text and ends there or before a blank or bracket; 0: not a number.
+// Returns the length of the number with which the text begins, without commas at its end. Returns 0 if there is no
+// number or it does not end at a blank, a bracket, "|", ";" or the end of the text.
 std::size_t number_length(std::string_view text) {
   text = text.substr(0, kLongestNumber);
   const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
@@ -128,7 +130,7 @@ std::size_t number_length(std::string_view text) {
   return json_number(word) ? word.size() : 0;
 }
 
-// Splits a line at |, two blanks, tabs, " - " and commas before a blank.
+// Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank.
 std::vector<std::string> parts_of(std::string_view text) {
   std::string joined;  // without blanks after : and =
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -150,7 +152,7 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// Reads "loss:2.5", "loss 2.5", "loss=2.5 lr=0.1".
+// Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
@@ -163,7 +165,7 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
        at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
     std::size_t value = at + 1;
     const bool is_rate = trimmed(part.substr(begin, at - begin), " \t:=,-") == "lr";
-    if (is_rate && value < part.size() && part[value] == '[') ++value;  // rates of all groups: the first
+    if (is_rate && value < part.size() && part[value] == '[') ++value;  // of the rates of all groups, reads the first
     const std::size_t length = number_length(part.substr(value));
     if (length == 0) continue;
     add(part.substr(begin, at - begin), part.substr(value, length));
@@ -201,7 +203,7 @@ TextLog log_of(std::string_view line, const StepPlace& place) {
   return TextLog::other;
 }
 
-// Text that the numbers of a line were measured on. Numbers of a test set are not shown.
+// Kind of text on which the numbers of a line were measured. Numbers of a test set are not shown.
 enum class Text { training, validation, test };
 Text text_of_line(std::string_view line, const StepPlace& place) {
   std::string before(line.substr(0, place.begin));
@@ -275,7 +277,8 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   return true;
 }
 
-// Returns the number of a dict that has no step.
+// Returns the step for a dict without one: dicts with a training loss are numbered 1, 2, ..., and any other dict gets
+// the number of the last of them. A smaller epoch is a restart, which repeats the numbers from this epoch on.
 std::int64_t TextLogReader::number_of(bool trains, double epoch) {
   if (!trains) return static_cast<std::int64_t>(epochs_.size());
   if (!epochs_.empty() && epoch < epochs_.back())
@@ -329,7 +332,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
   return found;
 }
 
-// Reads "    train/CE loss=2.5" below a line with the step.
+// Reads a line "    train/CE loss=2.5", which follows a line with the step.
 bool TextLogReader::read_value_of_step(std::string_view piece, const TakeJson& take) {
   std::vector<Pair> pairs;
   add_pairs(trimmed(without_colours(piece), kBlank), pairs);

@@ -1,4 +1,4 @@
-// Printed logs: reads lines with a step and named numbers among other output, as JSON lines (import_jsonl.h).
+// Reads printed logs: converts lines with a step and named numbers, among other output, to JSON lines (import_jsonl.h).
 //
 //   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
 //    [2025-10-02 10:00:00] iteration  100/ 250000 | learning rate: 1.3E-05 | lm loss: 9.2E+00 | grad norm: 0.2 |
@@ -11,8 +11,8 @@
 //   [2026-07-17 12:05:20,123] [INFO] [Rank 0] step=10, skipped=0, lr=[0.0001, 0.0002]
 //   steps: 10 loss: 2.5000 iter time (s): 0.3
 // A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
-// remains of progress bars are skipped. If several ranks log, the first one is read. Python's dicts of Hugging Face's
-// Trainer have no step and are numbered in their order; a smaller epoch means a restart.
+// remains of progress bars are skipped. If several ranks log, only the rank of the first line is read. The dicts that
+// Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,12 @@ class TextLogReader {
   // none.
   bool read(std::string_view line, const TakeJson& take);
 
-  // True for a JSON object, as containers log it, whose text is a line with a step: {"log": "step: 1 loss: 2.5"}.
+  // True if the line is a JSON object of a container's log that contains a printed line with a step: {"log": "step: 1
+  // loss: 2.5"}.
   bool wraps_text(std::string_view line) const;
 
-  std::optional<TextLog> log() const { return log_; }  // kind of the first line that was read
+  // Kind of the log by the first line of a known program, else `other`; nullopt before the first line with a step.
+  std::optional<TextLog> log() const { return log_; }
   std::int64_t taken() const { return taken_; }
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
   bool is_numbered() const { return !epochs_.empty(); }
@@ -68,11 +70,12 @@ class TextLogReader {
   std::optional<TextLog> log_;
   std::optional<std::string> rank_;
   std::int64_t taken_ = 0, of_other_ranks_ = 0;
-  std::vector<double> epochs_;  // epochs of the numbered lines
-  std::string open_step_;       // "10", if lines with a value each may follow
+  std::vector<double> epochs_;  // epochs of the numbered dicts
+  std::string open_step_;       // step of the last line if lines with one value each may follow; else empty
 };
 
-// Returns the kind of log that a file begins with: needs one line of a known program, or two lines of any kind.
+// Returns the kind of printed log with which a file begins; nullopt if it has neither a line of a known program nor two
+// lines with a step.
 std::optional<TextLog> text_log_kind(std::string_view beginning);
 
 }  // namespace moescope

@@ -1,6 +1,6 @@
-// trainer_state.json of Hugging Face's Trainer: reads the lines of its log_history as JSON lines (import_jsonl.h). Its
-// other fields (progress, saved checkpoints) do not change values of steps. Also reads a plain list of such lines, as
-// written by json.dump(trainer.state.log_history).
+// Reads trainer_state.json of Hugging Face's Trainer: the entries of its log_history as JSON lines (import_jsonl.h).
+// The other fields (progress, saved checkpoints) do not change values of steps. Also reads a plain list of such
+// entries, as written by json.dump(trainer.state.log_history).
 #pragma once
 
 #include <string>
