@@ -39,7 +39,7 @@ std::vector<Series> all_series(const History& history) {
     for (int layer = 0; layer < info.n_layers; ++layer)
       series.push_back({metric, layer, key + "/layer_" + std::to_string(layer)});
   }
-  // Leaves out series without any value.
+  // Series without any value are left out.
   const StepRange all = history.steps();
   std::erase_if(series, [&](const Series& each) {
     const auto bins = history.series(each.metric, each.layer, all, 1);
@@ -120,7 +120,7 @@ std::string export_events(const History& history, const std::string& folder, dou
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
-  // One file per run: TensorBoard would also show the points of an earlier export.
+  // TensorBoard would also show the points of an earlier export.
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_export(entry.path())) fs::remove(entry.path());
   const std::string path =

@@ -1,7 +1,8 @@
-// A run's scalars as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
+// Writes the scalars of a run as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
 // (tensorboard.proto) with wall_time, step, file_version and simple_value.
 //
-// The tag is the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
+// A tag is the key of a metric, followed by the layer if the metric has a value for each layer: "ce_loss",
+// "max_vio/layer_1".
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace moescope {
 
 using NamedScalar = std::pair<std::string, float>;
 
-// Throws std::runtime_error "PATH: why" if the file cannot be written.
+// All members throw std::runtime_error "PATH: why" if the file cannot be written.
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path);
@@ -29,8 +30,8 @@ class EventWriter {
   WholeFile file_;
 };
 
-// Returns a folder in `parent` for each run, named after it. Names are unique, also if upper and lower case are not
-// distinguished. `keep_earlier`: skips folders that hold an export already.
+// Returns the path of a folder in `parent` for each run, named after the run. The names differ in more than upper and
+// lower case. `keep_earlier`: skips folders that already hold an export.
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier);
 bool holds_exported_events(const std::string& folder);

@@ -35,7 +35,7 @@ constexpr int kSessionStart = 1;
 constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
     "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
 
-// TensorFlow's numbers of types.
+// Numbers of TensorFlow's data types.
 struct TensorType {
   int number;
   DType dtype;
@@ -72,7 +72,7 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   return shape;
 }
 
-// Returns as many values as the shape says.
+// Returns `elements` values. If the tensor lists fewer, the last one is repeated, as TensorFlow does.
 std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
   const auto type = std::ranges::find(kTensorTypes, tensor.dtype(), &TensorType::number);
   if (type == kTensorTypes.end())
@@ -134,7 +134,7 @@ class Run {
  public:
   Run(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
 
-  // `label`: prefix of each reason in `bad`. `progress` is called with the bytes that are left.
+  // `label`: prefix of each reason in `bad`. `progress` is called with the number of bytes that are left.
   void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
                  const std::function<bool(std::size_t)>& progress);
   bool cancelled() const { return cancelled_; }
@@ -154,7 +154,7 @@ class Run {
   static Values of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match);
 
   TaggedRun tagged_;
-  std::map<std::string, std::string> plugins_;  // plugin by known tag
+  std::map<std::string, std::string> plugins_;  // name of the plugin of each known tag
   std::int64_t records_ = 0;
   bool cancelled_ = false;
 };
@@ -195,7 +195,7 @@ void Run::take(const pb::Event& event) {
   for (const auto& value : event.summary().value()) {
     try {
       take(event, value);
-    } catch (const Unreadable& unreadable) {  // the other values of the record can be used
+    } catch (const Unreadable& unreadable) {  // the other values of the record are read
       problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end the text
     }
   }
@@ -259,7 +259,8 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   return found;
 }
 
-// An unreadable file among several does not refuse the others.
+// Returns the bytes of a file. If it is one of several and cannot be read, adds the error to `bad` and returns no
+// bytes, so that the others are read.
 std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLines& bad) {
   try {
     return read_file(file.string(), kMaxEventBytes, "file of events");
@@ -270,7 +271,7 @@ std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLi
   }
 }
 
-// Progress over the bytes of all files.
+// Reports the progress over the bytes of all files.
 class Progress {
  public:
   Progress(const std::map<fs::path, std::vector<fs::path>>& by_folder, const ImportOptions& options)

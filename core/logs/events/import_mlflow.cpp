@@ -30,7 +30,7 @@ struct LoggedValue {
   double value = 0, wall_s = 0;
 };
 
-// Throws Unreadable.
+// Throws Unreadable if the value cannot be used.
 void take_value(TaggedRun& run, KnownTag& tag, const LoggedValue& value) {
   if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
   run.take(value.step, value.wall_s, tag, {}, {value.value});
@@ -45,7 +45,7 @@ Number number_of(std::string_view text, const char* what) {
   return number;
 }
 
-// Parses "1732400000123 3.25 17"; a line without a step is step 0.
+// Parses time, value and step: "1732400000123 3.25 17". Without a step, the value belongs to step 0.
 LoggedValue value_of(std::string_view line) {
   std::vector<std::string_view> parts;
   while (!(line = trimmed(line, " \t\r")).empty()) parts.push_back(take_until(line, ' '));
@@ -54,7 +54,7 @@ LoggedValue value_of(std::string_view line) {
           static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
 }
 
-// Returns the files below a folder with their relative paths, which are the keys.
+// Returns the files below a folder. Each has its relative path, which is the key, and its path.
 std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& folder) {
   std::vector<std::pair<std::string, fs::path>> keys;
   std::error_code error;
@@ -170,7 +170,7 @@ std::vector<DatabaseRun> runs_in(Connection& database) {
     runs.push_back({id, name.empty() ? id : std::move(name)});
   }
   std::set<std::string> names;
-  for (auto& [id, name] : runs)  // names may not be unique, but the user chooses by name
+  for (auto& [id, name] : runs)  // names are made unique, because the user chooses by name
     if (!names.insert(name).second) name += " (" + id + ")";
   return runs;
 }
@@ -185,7 +185,7 @@ bool has_known_key(Connection& database, const TagMap& tags, const std::string& 
   return known;
 }
 
-// Reads the metrics in the order of logging.
+// Reads the metrics of a run in the order in which they were logged.
 void read_metrics(Connection& database, const std::string& id, TaggedRun& run, Imported& imported) {
   Statement rows(
       database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");

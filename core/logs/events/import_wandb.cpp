@@ -25,7 +25,7 @@
 namespace moescope {
 namespace {
 
-// A dot within a name is written "\."; the history has a plain dot.
+// Returns a name as in the history, which has a plain dot where definitions of metrics have "\.".
 std::string without_escapes(std::string name) {
   for (std::size_t at = 0; (at = name.find("\\.", at)) != std::string::npos; ++at) name.erase(at, 1);
   return name;
@@ -35,7 +35,8 @@ std::string without_escapes(std::string name) {
 class WandbAxes {
  public:
   void define(const wandb::Metric& metric);
-  // Returns the axis of a key; empty: _step. Exact names take precedence over patterns, long patterns over short ones.
+  // Returns the axis of a key; empty: _step. Exact names take precedence over patterns, and long patterns over short
+  // ones.
   std::string axis_of(std::string_view key) const;
   bool is_axis(const std::string& key) const { return axes_.contains(key); }
 
@@ -80,7 +81,7 @@ struct Values {
   std::vector<double> values;
 };
 
-// Reads a number; NaN and Infinity are strings.
+// Reads a number. NaN and Infinity are strings.
 double number_in(JsonValue value) {
   double number = 0;
   return value.get(number) == simdjson::SUCCESS ? number : static_cast<double>(to_float(value, "value"));
@@ -108,7 +109,7 @@ std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
   return numbers;
 }
 
-// Reads a wandb.Histogram: it has one more limit, `bins`, than counts, `values`.
+// Reads a wandb.Histogram. It has one more limit (`bins`) than counts (`values`).
 Values loads_of_object(const JsonFields& object, const TagMatch& match) {
   const JsonValue* type = object.find("_type");
   if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
@@ -124,7 +125,7 @@ Values loads_of_object(const JsonFields& object, const TagMatch& match) {
 
 using HistoryRow = std::map<std::string, std::string>;  // JSON by key
 
-// Adds a key for each member of an object. Objects with a type, which W&B made of other values, stay whole.
+// Adds a key for each member of an object. Objects with a `_type`, which W&B made of other values, stay whole.
 void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& row) {
   simdjson::dom::object object;
   const bool is_object = value.get(object) == simdjson::SUCCESS;
@@ -135,7 +136,7 @@ void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& ro
   for (const auto& [name, each] : object) add_keys(key + "." + std::string(name), each, depth + 1, row);
 }
 
-// Parses the values of the history, which are JSON.
+// Parses the values of the history, which are JSON texts.
 class HistoryValues {
  public:
   HistoryRow row_of(const wandb::History& history) {
@@ -148,7 +149,7 @@ class HistoryValues {
         else
           row[key] = item.value_json();
       } catch (const Unreadable&) {
-        row[key] = item.value_json();  // reported where it is used
+        row[key] = item.value_json();  // reported when the value is used
       }
     }
     return row;
@@ -172,20 +173,20 @@ class HistoryValues {
   }
 
  private:
-  // Valid until the next call.
+  // The returned value is valid until the next call.
   JsonValue value_of(const std::string& json) { return *lines_.parse("{\"value\":" + json + "}").find("value"); }
 
   JsonLines lines_;
 };
 
-// Description of the run in a file, apart from the history. Later records replace earlier ones.
+// Description of a run: all of its files except the values of the history. Later records replace earlier ones.
 struct WandbHead {
   std::string run_id, name;
   std::map<std::string, std::string> config;  // JSON by key
   WandbAxes axes;
   std::set<std::string> uneven_axes;  // axes with values that are not whole numbers
   std::set<std::string> keys;         // keys of the history that the mapping knows
-  std::string loss_key;               // first key of a loss
+  std::string loss_key;               // first key that means ce_loss
 
   std::string main_axis() const;
 };
@@ -232,7 +233,7 @@ class HeadReader {
   std::set<std::string> seen_;
 };
 
-// Reads the rows of the history, one part of the run after the other.
+// Reads the rows of the history of all parts of a run, in their order.
 class WandbRows {
  public:
   WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
@@ -243,7 +244,7 @@ class WandbRows {
     else if (!axis_.empty())
       tagged_.note("Steps are those of " + axis_ + ", as the run defines");
   }
-  // Reads all usable values before it throws Unreadable.
+  // Reads all values that can be read before it throws Unreadable for another one.
   void take(const wandb::Record& record) {
     if (record.has_run()) begin_part(record.run());
     if (record.has_history()) take(record.history());
@@ -310,7 +311,7 @@ void WandbRows::take(const wandb::History& history) {
       if (!step) throw Unreadable("comes before the first value of " + axis_);
       Values values = values_.parsed(json, tag->match);
       tagged_.take(*step, wall, *tag, std::move(values.shape), std::move(values.values));
-    } catch (const Unreadable& unreadable) {  // the other values of the step can be used
+    } catch (const Unreadable& unreadable) {  // the other values of the step are read
       problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
     }
   }
@@ -336,14 +337,15 @@ std::string wandb_bytes(const std::string& path) {
   return bytes;
 }
 
-// "offline-run-20250218_134501-f2yl6k90" and "run-..." have the time after "run-".
+// Returns the name of the file's folder from "run-" on, which begins with the time: "run-20250218_134501-f2yl6k90" for
+// "offline-run-20250218_134501-f2yl6k90".
 std::string time_of(const fs::path& file) {
   const std::string folder = file.parent_path().filename().string();
   const std::size_t run = folder.find("run-");
   return run == std::string::npos ? folder : folder.substr(run);
 }
 
-// Sorts by time and removes duplicates: wandb/latest-run is a link to a run's folder.
+// Sorts files by time and removes duplicates, which occur because wandb/latest-run is a link to a run's folder.
 void sort_parts(std::vector<std::string>& files) {
   std::error_code error;
   for (std::string& file : files)
@@ -371,7 +373,7 @@ std::vector<std::string> wandb_parts(const std::string& file) {
   return parts;
 }
 
-// Depth of the files below a folder of projects, and below the folder "wandb" of runs.
+// Levels from a folder of projects down to the folders of runs, and from the folder "wandb".
 constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
 
 // Calls `take` with each .wandb file in the folder and up to `deepest` folders below it, until it returns false.
@@ -379,7 +381,7 @@ void for_each_wandb_file(const fs::path& folder, int deepest, const std::functio
   each_file_below(folder, deepest, [&](const fs::path& file) { return file.extension() != ".wandb" || take(file); });
 }
 
-// Returns the files of each run. Files of one run have equal names, which end in the run's id.
+// Returns the files of each run at `path`. Files of one run have equal names, which end in the run's id.
 std::vector<std::vector<std::string>> runs_at(const std::string& path) {
   if (!fs::is_directory(path)) return {wandb_parts(path)};
   std::map<std::string, std::vector<std::string>> by_name;
@@ -401,7 +403,7 @@ class WandbRun {
  public:
   WandbRun(std::vector<std::string> files, const TagMap& tags) : files_(std::move(files)), tags_(&tags) {}
 
-  // Returns false if cancelled. Bad records are counted later, when the rows are read.
+  // Returns false if cancelled. Does not count bad records, because read_rows() counts them.
   bool read_head(const std::function<bool(double)>& progress) {
     BadLines again("record");
     HeadReader reader(*tags_, head_);

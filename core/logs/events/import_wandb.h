@@ -1,27 +1,27 @@
-// Reads a run of W&B (wandb_log.h): its keys are tags (tag_map.h), its config the run's settings.
+// Reads a run of W&B (wandb_log.h). Its keys are tags (tag_map.h), and its config is the run's settings.
 //
 // A training that was stopped and resumed has a file for each part, wandb/(offline-)run-TIME-ID/run-ID.wandb. The path
 // of any part, or of its folder, opens the whole run; the folder above them opens all runs in it. Parts are read in the
-// order of their folders' times; repeated steps follow restart_rule.h.
+// order of their folders' times; restart_rule.h describes repeated steps.
 //
 // A step is `_step`, which counts the calls of log(), unless the run defines another axis for its loss with
-// define_metric(): Hugging Face's callback defines train/global_step for all keys. A row then belongs to its value of
-// the axis, or to the last earlier value; rows before the first value have no step and are left out. A key with yet
-// another axis (epochs) is shown at the step of its row. Values that are objects become separate keys, joined with dots
-// as in W&B.
+// define_metric(). For example, Hugging Face's callback defines train/global_step for all keys. A row then belongs to
+// the step that its value of the axis gives, or else to that of the row before; rows before the first value have no
+// step and are left out. A key with a third axis (such as epochs) is shown at the step of its row. Values that are
+// objects become separate keys, joined with dots as in W&B.
 //
 // Records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto), and whether they
 // are read:
 //   history           yes: items, and step if no item is named _step
 //   config            yes: update and remove
-//   run               run_id, config, display_name, starting_step, branch_point (a rewind of the same run); not the
-//                     summary (field 5), which has the last values of the history, nor entity, project, run_group,
-//                     job_type, notes, tags, settings of the library, sweep_id, host, start_time, resumed, forked, git:
-//                     no value depends on them
-//   metric            name, glob_name, step_metric, _control.overwrite; not options, summary and goal, which control
-//                     W&B's charts; nor step_metric_index, which repeats step_metric
-//   summary           no: last, least and greatest values of the history, which belong to no step
-//   tbrecord          no: paths of event files; their values are in history as well
+//   run               yes: run_id, config, display_name, starting_step, branch_point (a rewind of the same run). Not
+//                     read are the summary (field 5), which has the last values of the history, and entity, project,
+//                     run_group, job_type, notes, tags, settings of the library, sweep_id, host, start_time, resumed,
+//                     forked and git, on which no value depends
+//   metric            yes: name, glob_name, step_metric, _control.overwrite. Not read are options, summary and goal,
+//                     which control W&B's charts, and step_metric_index, which repeats step_metric
+//   summary           no: last, smallest and largest values of the history, which belong to no step
+//   tbrecord          no: paths of event files, whose values the history also has
 //   stats             no: load of processor, memory and network over time, not over steps
 //   output, output_raw, output_logger, alert
 //                     no: texts
@@ -41,10 +41,10 @@ namespace moescope {
 // `path`: the file of a run, its folder, or one of the three folders above. Reads numbers, lists by expert, lists of
 // lists by layer and expert, and histograms of expert numbers with one expert per bucket. The mapping is options.tags,
 // else the built-in mapping. Throws std::runtime_error if the path cannot be read or has no key that the mapping knows
-// (lists its keys).
+// (then with its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
-bool is_wandb_folder(const std::string& folder);   // folder of a run, or of runs
-bool holds_wandb_runs(const std::string& folder);  // also looks two folders further down
+bool is_wandb_folder(const std::string& folder);   // true for the folder of a run, or of runs
+bool holds_wandb_runs(const std::string& folder);  // also true if the folders of runs are two levels further down
 
 }  // namespace moescope

@@ -29,7 +29,8 @@ bool is_whole(const std::vector<double>& list, std::size_t experts) {
   return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
 }
 
-// Returns counts for shares: without the number of tokens a share of 1 becomes 10,000, so that u is right.
+// Returns the values times `fair` as counts. `fair`: 1 for numbers of tokens; for loads divided by the fair share, the
+// count that stands for the fair share.
 std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values, double fair) {
   std::vector<std::uint32_t> counts;
   for (const double value : values)
@@ -79,7 +80,8 @@ KnownTag* TaggedRun::find(const std::string& tag) {
   return nullptr;
 }
 
-// Selects one of several tags with one meaning: among tags with values, the one whose rule comes first.
+// Returns true if the tag is shown. Of several tags with one meaning and with values, the one whose rule is first in
+// the mapping is shown.
 bool TaggedRun::choose(KnownTag& tag) {
   if (std::exchange(tag.has_value, true)) return tag.shown;
   const bool of_layers = tag.match.layer >= 0 || !is_figure(tag.match);
@@ -132,7 +134,8 @@ std::size_t TaggedRun::Step::bytes() const {
   return bytes;
 }
 
-// A tensor may claim a million equal values in a few bytes, and values that replace earlier ones take no memory.
+// Limits the work separately from the memory: a tensor may claim a million equal values in a few bytes, and values that
+// replace earlier ones take no memory.
 void TaggedRun::work(std::size_t bytes) {
   worked_bytes_ += bytes;
   if (worked_bytes_ <= kWorkedBytes + kWorkedOfRead * read_bytes_) return;
@@ -234,7 +237,7 @@ void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vec
                      std::vector<double> values) {
   work(sizeof(double) * values.size());
   const TagMatch& match = tag.match;
-  if (is_list(match) && values.size() == 1) {  // another quantity with this name, such as the load of a machine
+  if (is_list(match) && values.size() == 1) {  // another quantity of this name, such as a machine's load
     if (std::exchange(tag.shown, false))
       note(in_quotes(tag.name) + " is not shown: one number is no load of all experts");
     return;
@@ -327,7 +330,7 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
   info.n_experts = static_cast<int>(experts);
   ImportedRun run(info, options);
   const double start = steps_.begin()->second.wall;
-  while (!steps_.empty()) {  // frees each step when its frame is built
+  while (!steps_.empty()) {  // each step is freed when its frame is built
     auto node = steps_.extract(steps_.begin());
     run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers));
   }

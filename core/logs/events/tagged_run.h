@@ -1,9 +1,9 @@
-// Values that a training logged under tags, collected by step: from TensorBoard's event files, W&B and MLflow.
+// Collects the values that a training logged under tags by step: from TensorBoard's event files, W&B and MLflow.
 //
-// A TagMap gives the meaning of a tag and selects the one that is shown if several tags of a run have one meaning; a
-// note says so. If the training went back to a checkpoint, the values logged again replace the earlier ones
-// (restart_rule.h), and a note says so. A layer's loads are used only if every expert has one, and tokens are whole
-// numbers.
+// A TagMap gives the meaning of a tag. If several tags of a run have one meaning, the tag whose rule is first in the
+// map is shown, and notes name the others. If the training went back to a checkpoint, the values logged again replace
+// the earlier ones (restart_rule.h), and a note says so. A layer's loads are used only if every expert has one; numbers
+// of tokens must be whole.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,31 @@ struct KnownTag {
 
 class TaggedRun {
  public:
-  // `source`: name of the file in messages.
+  // `source`: name of the file, for messages.
   TaggedRun(const TagMap& tags, std::string source);
-  // Returns nullptr if the tag is not shown or not known; unknown tags are kept for no_known_tags().
+  // Returns nullptr if the tag is not shown or not known. Unknown tags are kept for no_known_tags().
   KnownTag* find(const std::string& tag);
-  // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
-  // large tensors cannot fill the memory. All values together, also those that are replaced or dropped later, may take
-  // kWorkedBytes plus kWorkedOfRead times the bytes that were read, so that reading ends soon.
+  // To be called with the number of bytes that were read from the file. Kept values may take kKeptBytes plus
+  // kKeptOfRead times these bytes, so that a small file that claims large tensors cannot fill the memory. All values
+  // together, also those that are replaced or dropped later, may take kWorkedBytes plus kWorkedOfRead times these
+  // bytes, so that reading them takes a limited time.
   void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
-  // Takes `values` of `shape`, [elements]; a figure has one. Values must come in the order of the log. Throws
-  // Unreadable if the values do not fit the rule of the tag, std::runtime_error if there is more than can be kept.
+  // Adds the values of a tag at a step; to be called in the order of the log. `shape`: [E] or [L, E], or empty for one
+  // value or values by expert. Throws Unreadable if the values do not fit the rule of the tag, std::runtime_error if
+  // there are more than can be read or kept.
   void take(std::int64_t step, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
             std::vector<double> values);
-  void go_back_to(std::int64_t step);  // the log says that the training goes on from `step`
+  void go_back_to(std::int64_t step);  // to be called if the log says that the training goes on from `step`
   void note(std::string text);         // adds a remark about the run
   bool understood() const { return !steps_.empty(); }
   const std::set<std::string>& unknown() const { return unknown_; }
-  // Adds the run and its remarks to `imported`. `settings`: those in the log, an object, which become a marker at the
-  // first step. Throws std::runtime_error if there are more layers and experts than can be shown.
+  // Adds the run and its notes to `imported`. `settings`: an object with the settings in the log, which become a marker
+  // at the first step. Throws std::runtime_error if there are more layers and experts than can be shown.
   void add_to(Imported& imported, const std::string& name, const std::string& source, const ImportOptions& options,
               const nlohmann::json& settings);
 
  private:
-  // The values of one layer at one step; NaN: not in the file.
+  // The values of one layer at one step. NaN: the file has no value.
   struct Layer {
     std::vector<double> load, utilization, bias;
     RouterFrame figures;
@@ -76,7 +78,7 @@ class TaggedRun {
   void take_experts(const TagMatch& match, Step& step, const std::vector<std::size_t>& shape,
                     const std::vector<double>& values);
   std::size_t n_experts() const;
-  // Maps the layer numbers of the log to layers of the model, and notes assumptions.
+  // Maps the layer numbers of the log to layers of the model, and adds notes on assumptions.
   std::map<int, int> layers_of_model();
   TelemetryFrame frame_of(std::int64_t number, Step step, double start, std::size_t experts,
                           const std::map<int, int>& layers);
@@ -87,21 +89,21 @@ class TaggedRun {
   RestartRule restarts_;
   std::vector<Marker> notes_;
   std::size_t more_notes_ = 0;
-  std::int64_t parts_ = 0;  // places with loads of only some experts
+  std::int64_t parts_ = 0;  // pairs of step and layer with loads of only some experts
   std::string first_part_;
   std::map<std::string, std::optional<KnownTag>> known_;
-  std::map<std::string, KnownTag*> shown_;  // shown tag of each meaning
+  std::map<std::string, KnownTag*> shown_;  // tag that is shown, by meaning
   std::set<std::string> unknown_;
-  bool layers_as_text_ = false, layers_as_numbers_ = false;  // numbering of layers in the tags shown
+  bool layers_as_text_ = false, layers_as_numbers_ = false;  // forms of layer numbers in the tags
   std::uint64_t read_bytes_ = 0, kept_bytes_ = 0, worked_bytes_ = 0;
 };
 
-// True if the rule is for one number, not for values by expert.
+// True if the tag is for one number, not for values by expert.
 bool is_figure(const TagMatch& match);
 
 // Returns the error for a file without known tags: "PATH: none of its tags is known: ...".
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad);
-// Ends the reading of a file. Throws std::runtime_error with no_known_tags() if it has no run.
+// Completes the import of a file. Throws std::runtime_error with no_known_tags() if it has no run.
 Imported finished(Imported imported, const std::string& path, const std::set<std::string>& unknown,
                   const ImportOptions& options);
 

@@ -24,11 +24,12 @@ std::uint32_t number_at(std::string_view bytes, int size) {
   return value;
 }
 
-// Reads the records of a file one after the other.
+// Reads the records of a file in order.
 class Records {
  public:
   explicit Records(std::string_view bytes) : bytes_(bytes), at_(kBegin.size()) {}
-  // Returns nullopt at the end, also if the rest is not written yet. `problem` is empty if the record is complete.
+  // Returns nullopt at the end, or if the rest of the record is not written yet. `problem` is empty if the record is
+  // complete.
   std::optional<std::string> next(std::string& problem);
   std::size_t left() const { return bytes_.size() - std::min(at_, bytes_.size()); }
 
@@ -50,12 +51,12 @@ std::optional<Records::Piece> Records::piece() {
   const std::string_view header = bytes_.substr(at_, kPieceHeader);
   const std::size_t length = number_at(header.substr(4), 2), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
   const int type = static_cast<unsigned char>(header[6]);
-  // Zeros are not a record: some systems append zeros to a file before they write to it.
+  // Some systems append zeros to a file before they write to it; these are not a record.
   if (header.find_first_not_of('\0') == std::string_view::npos) {
     at_ += room + kPieceHeader;
     return piece();
   }
-  if (length > room || type < kWhole || type > kLast) {  // the start of the next piece is not known
+  if (length > room || type < kWhole || type > kLast) {  // the next piece is found only in the next block
     at_ += room + kPieceHeader;
     return Piece{type, {}, false};
   }
