@@ -1,9 +1,9 @@
-// Measured phases of each step of a recording as a Chrome trace (Perfetto, chrome://tracing).
+// Writes the measured phases of each step of a recording as a Chrome trace (Perfetto, chrome://tracing).
 //
-// Each run is a process of the trace; a step ends at the frame's wall time. Phases are sums over the step (all layers,
-// forward and backward), drawn end to end in the order of kPhaseOrder: their lengths are measured, their positions
-// within the step are not. Counters: cross-entropy loss, tokens/s, and all-to-all time by rank if experts were spread
-// over processes.
+// Each run is a process of the trace. A step ends at the wall time of its frame. The duration of a phase is its sum
+// over the step (all layers, forward and backward); phases are drawn end to end in the order of the enumerators of
+// Phase. Their durations are measured, their positions within the step are not. Counters: cross-entropy loss, tokens/s,
+// and all-to-all time by rank if experts were spread over processes.
 #pragma once
 
 #include <functional>

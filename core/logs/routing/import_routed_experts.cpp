@@ -37,7 +37,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   std::vector<int> ids;
   ids.reserve(tensor.elements());
   for (const std::int64_t id : tensor.integers()) {
-    const bool filling = id == std::numeric_limits<int>::max();  // fills empty slots: routed_shape.h
+    const bool filling = id == std::numeric_limits<int>::max();  // may fill empty slots (routed_shape.h)
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
       throw Unreadable("an expert of number " + std::to_string(id));
     ids.push_back(static_cast<int>(id));
@@ -45,7 +45,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   return ids;
 }
 
-// Returns a tensor over bytes of a response; `data` must outlive it.
+// Returns a tensor over the bytes of a response. `data` must outlive the tensor.
 TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
   return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
 }
@@ -61,8 +61,8 @@ NpyHeader header_of(const std::string& bytes) {
 class Responses {
  public:
   void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
-  // `shape`: [tokens, layers, K], [sequences, tokens, layers, K], or, with the shape from the options, [tokens, layers
-  // * K] or one dimension.
+  // `shape`: [tokens, layers, K] or [sequences, tokens, layers, K]. Also [tokens, layers * K] or one dimension, if
+  // shape_of_rows() finds the rest.
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
   bool empty() const { return sequences_.empty(); }
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
@@ -73,18 +73,18 @@ class Responses {
   void take_value(JsonValue value);
   void take_bytes(const std::string& bytes);
   void take_lists(JsonValue value);
-  // Returns the tokens that have experts: all except the last one; 0: not known.
+  // Returns the number of tokens that have experts: all except the last one; 0: not known.
   std::size_t tokens_of_response() const {
     return tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
   }
 
   std::vector<RoutedSequence> sequences_;
   std::size_t ids_ = 0;
-  std::optional<std::int64_t> tokens_;  // prompt and completion of the current response
+  std::optional<std::int64_t> tokens_;  // tokens of prompt and completion of the current response
 };
 
 void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
-  if (shape.size() == 1 || shape.size() == 2) {  // one response with rows of unknown shape
+  if (shape.size() == 1 || shape.size() == 2) {  // one response, whose layers and K are not known
     if (ids.empty()) throw Unreadable("an empty array");
     const bool has_tokens = shape.size() == 2;
     sequences_.push_back(
@@ -202,7 +202,7 @@ class RoutedRowReader {
     return row_;
   }
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
-  // Returns an expert that is twice in the last row, which no router does.
+  // Returns an expert that occurs twice in the last row, which no router chooses; nullopt if there is none.
   std::optional<int> twice() {
     sorted_.assign(row_.begin(), row_.end());
     std::ranges::sort(sorted_);
@@ -220,8 +220,8 @@ class RoutedRowReader {
   std::vector<int> row_, sorted_;
 };
 
-// With one expert a token the zeros of a dense layer look like a router that sends every token to expert 0. Returns the
-// layers that have nothing else, unless these are all.
+// Returns true for each layer that is dense: if K is 1, the zeros of a dense layer look like a router that sends every
+// token to expert 0, so layers with zeros only are taken to be dense, unless all layers have zeros only.
 std::vector<bool> dense_layers(std::span<const RoutedSequence> sequences, const RowShape& shape) {
   std::vector<bool> dense(shape.layers, shape.top_k == 1);
   for (const RoutedSequence& sequence : sequences)
@@ -274,7 +274,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   return history;
 }
 
-// Reads one response per line, or a text that is one response or a list of responses.
+// Reads a text with one response per line, or a text that is one response or a list of responses.
 void take_text(std::string_view text, Responses& responses, Imported& imported) {
   JsonLines lines;
   const auto take = [&](std::string_view response) {

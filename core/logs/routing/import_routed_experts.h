@@ -1,19 +1,20 @@
-// Experts of every token, as written by inference engines and trainers of reinforcement learning:
+// Reads the experts of every token, as inference engines and trainers of reinforcement learning write them:
 //
 //   vLLM     JSON with "routed_experts", base64 of a NumPy file [tokens, layers, K]; or such an .npy file, written from
 //            the array of its Python interface
-//   SGLang   JSON with "routed_experts", base64 of little-endian int32 [tokens, layers, K], flat: at most
-//            prompt_tokens + completion_tokens - 1 rows of the same response (routed_experts_start_len leaves out the
-//            first)
+//   SGLang   JSON with "routed_experts", base64 of a flat array of little-endian int32 [tokens, layers, K], with at
+//            most prompt_tokens + completion_tokens - 1 tokens of the response (routed_experts_start_len leaves out
+//            the first ones)
 //   verl     an integer tensor [sequences, tokens, layers, K] in .pt, .safetensors or .npy; if a file has several
 //            tensors, those with "routed_experts" in their names
 //
-// JSON: a response, a list of responses, or one per line; "routed_experts" may be at any depth, also as nested lists. A
-// sequence becomes a step. Layers count from 0, and dense layers are zeros in the file: if all K experts of a token are
-// equal, the layer has no router or the token is padding, and the token is skipped; with K = 1 a layer of zeros is. The
-// number of experts is stated, else the highest chosen expert plus one. If a row has an expert twice, the numbers are
-// not experts or have another shape. routed_shape.h finds the shape of a flat array and the slots without experts.
-// Sources: vLLM PRs 28284 and 38939, SGLang PR 12162, verl's DataProto.
+// JSON may be a response, a list of responses, or one response per line; "routed_experts" may be at any depth, also as
+// nested lists. A sequence becomes a step. Layers count from 0, and dense layers are zeros in the file. If all K
+// experts of a token in a layer are equal, the layer has no router or the token is padding, and the token is left out
+// in this layer; with K = 1, a layer of zeros is left out. The number of experts is the stated one, else the highest
+// chosen expert plus one. If a token has an expert twice in a layer, the numbers are not experts or have another shape.
+// routed_shape.h finds the shape of a flat array and the slots without experts. Sources: vLLM PRs 28284 and 38939,
+// SGLang PR 12162, verl's DataProto.
 #pragma once
 
 #include <string>
@@ -23,12 +24,13 @@
 
 namespace moescope {
 
-// Throws std::runtime_error if the file cannot be read or has no routing (then with the error of the first line);
-// AmbiguousRouting if options.routed must decide.
+// Throws std::runtime_error if the file cannot be read or has no routing (then with the first error); AmbiguousRouting
+// if several shapes are possible and options.routed does not decide.
 Imported import_routed_experts(const std::string& path, const ImportOptions& options = {});
 
-// Recognises a file by its first bytes: JSON with that key, a NumPy array of integers with three or four dimensions, or
-// a file of tensors with "routed_experts" in its name.
+// Recognises a file by its first bytes: JSON with the key "routed_experts", a NumPy array of integers with three or
+// four dimensions, or a zip archive or safetensors with a tensor of that name. If the name of the file contains
+// "routed_experts", any JSON, zip archive or safetensors, or a NumPy array of integers with one to four dimensions.
 bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes);
 
 }  // namespace moescope

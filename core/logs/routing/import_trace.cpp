@@ -23,18 +23,17 @@ constexpr int kMaxLayer = kLastImportedLayer;
 constexpr int kMaxTopK = 1024;
 constexpr int kMaxRank = 1 << 20;
 
-// A rank went back to an earlier step: on lines before `line`, this step and later ones belong to the abandoned
-// attempt.
+// A restart of a rank from `step`: on lines before `line`, this step and later ones belong to the abandoned attempt.
 struct TraceCut {
   std::int64_t line, step;
 };
-using TraceCuts = std::map<int, std::vector<TraceCut>>;  // by rank, rising by line
+using TraceCuts = std::map<int, std::vector<TraceCut>>;  // by rank, in the order of lines
 
 class Trace {
  public:
-  // `cuts`: cuts that an earlier reading of these lines found.
+  // `cuts`: the cuts that a first reading of these lines found.
   explicit Trace(const std::string& source = {}, TraceCuts cuts = {}) : tokens_(source), known_cuts_(std::move(cuts)) {
-    for (auto& [rank, cuts_of_rank] : known_cuts_)  // each cut gets the lowest step of the cuts after it
+    for (auto& [rank, cuts_of_rank] : known_cuts_)  // each cut gets the lowest step of the cuts from it on
       for (std::size_t i = cuts_of_rank.size(); i-- > 1;)
         cuts_of_rank[i - 1].step = std::min(cuts_of_rank[i - 1].step, cuts_of_rank[i].step);
   }
@@ -54,7 +53,7 @@ class Trace {
   EmptySlotCount empty_slots_;
   std::int64_t line_ = 0;
   TraceCuts known_cuts_, cuts_;
-  std::map<int, RestartRule> rules_;  // rule of each rank
+  std::map<int, RestartRule> rules_;  // by rank
   std::map<std::int64_t, std::string> restarts_;
 };
 
@@ -137,7 +136,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   const auto read_line = [&](std::string_view line) { trace.read_line(line); };
   if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   const auto restarts = trace.restarts();
-  if (!restarts.empty()) {  // reads again without abandoned attempts, because loads are sums
+  if (!restarts.empty()) {  // loads are sums, so the files are read again without abandoned attempts
     trace = Trace(path, trace.cuts());
     imported = {};
     if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};

@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMostTopK = 1024;
-// K is certain if a K of half or less would have led to this many repeated experts in rows.
+// K is certain if each smaller divisor of it, as K, would be expected to give at least this many repeated experts.
 constexpr double kEnoughRepeats = 20;
 constexpr int kFillings[] = {255, 65535, std::numeric_limits<int>::max()};
 
@@ -24,7 +24,7 @@ bool all_equal(std::span<const int> row) {
   return std::ranges::all_of(row, [&](int id) { return id == row.front(); });
 }
 
-// Returns false if a token has an expert twice in a layer. Rows of one number are dense layers or padding.
+// Returns false if a row has an expert twice. Rows of equal numbers, which are dense layers or padding, are left out.
 bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
   bool fits = true;
   std::vector<int> sorted;
@@ -37,8 +37,8 @@ bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
   return fits;
 }
 
-// Returns the expected number of repeated experts in rows of `top_k` if each layer had only `smaller` of them. Assumes
-// an even load, which gives too small a number.
+// Returns the expected number of repeated experts in rows of `top_k` numbers if each of them had the experts of several
+// layers, with `smaller` experts each. Assumes an even load, which gives too small a number.
 double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t top_k, std::size_t smaller) {
   int highest = 0;
   double rows = 0;
@@ -52,8 +52,8 @@ double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t t
   return rows * layers * (layers - 1) / 2 * k * k / (highest + 1);
 }
 
-// Returns the largest K that divides a token's numbers and repeats no expert; nullopt if there are too few rows to
-// decide.
+// Returns the largest K that divides the number of a token's ids and for which no row has an expert twice; nullopt if
+// there are too few rows to decide.
 std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences, std::size_t ids_of_token) {
   std::size_t found = 1;
   for (std::size_t top_k = std::min(ids_of_token, kMostTopK); top_k > 1 && found == 1; --top_k)
@@ -63,8 +63,8 @@ std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences
   return found;
 }
 
-// Returns the numbers per token on which responses of different lengths agree; nullopt if all have one length or they
-// do not agree.
+// Returns the number of ids of a token, on which responses of different lengths agree; nullopt if all have one length
+// or they do not agree.
 std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
   const RoutedSequence& one = sequences.front();
   if (one.ids_of_token > 0)
@@ -144,7 +144,7 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
 EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts,
                        const std::string& source)
     : limit_(experts) {
-  int highest = 0;  // without fillings
+  int highest = 0;  // highest id that is not a filling
   for (const RoutedSequence& sequence : sequences)
     for (const int id : sequence.ids)
       if (std::ranges::find(kFillings, id) == std::end(kFillings)) highest = std::max(highest, id);
@@ -160,7 +160,7 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     });
     if (twice) filling_ = filling;
     const bool always = with == rows && rows > 0 && shape.top_k > 1;
-    const bool far_above = with > 0 && highest < filling / 2;  // with so many experts others would be chosen as well
+    const bool far_above = with > 0 && highest < filling / 2;  // an expert of this number would have others near it
     if (!twice && (always || far_above) && experts == 0)
       throw AmbiguousRouting(source + ": " + (always ? "every token has " : "some tokens have ") +
                              std::to_string(filling) + (always ? " in every layer" : ", and no other number is near") +

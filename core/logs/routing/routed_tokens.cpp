@@ -12,15 +12,17 @@ namespace moescope {
 
 namespace {
 
-// Limit of the co-activation tables of all layers and steps.
+// Limit of the memory for the co-activation tables of all layers and steps.
 constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
-// Limit of the experts kept for tokens of all layers and steps: 512 MiB.
+// Limit of the number of experts that are kept for the tokens of all layers and steps: 512 MiB.
 constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
 constexpr std::size_t kBytesOfPair = 64;  // a map node for two experts chosen together
-// Number of tokens whose experts are predicted from the layer before: in all layers and steps, and in one.
+// Tokens whose experts are predicted from the layer before: the limit for all layers and steps, then the largest and
+// smallest limit for one layer of a step.
 constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
 
-// Calls count(i, j) with i <= j for each pair of experts; `experts_K` is sorted, and a repeated expert counts once.
+// Calls count(i, j) with i <= j for each pair of experts, also of an expert with itself. `experts_K` must be sorted; a
+// repeated expert counts once.
 template <typename Experts, typename Count>
 void each_pair(const Experts& experts_K, Count count) {
   for (std::size_t i = 0; i < experts_K.size(); ++i) {
@@ -36,7 +38,7 @@ std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
   return row_K.first(static_cast<std::size_t>(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin()));
 }
 
-// Copies the upper triangle to the lower one.
+// Returns the symmetric table whose upper triangle is given.
 SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
   const auto n = static_cast<std::size_t>(experts);
   for (std::size_t i = 0; i < n; ++i)

@@ -1,5 +1,5 @@
-// Statistics of the experts of every token: loads, co-activation of experts, and how well the experts of a layer
-// predict those of the next layer.
+// Computes statistics of the experts of every token: loads, co-activation of experts, and how well the experts of a
+// layer predict those of the next layer.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moescope {
 
-// A layer as named by the writer of a log: a layer of the decoder, or of a multi-token prediction block, which follows
+// A layer as the writer of a log names it: a layer of the decoder, or of a multi-token prediction block, which follows
 // the decoder.
 struct RoutedLayer {
   bool mtp = false;
@@ -21,7 +21,8 @@ struct RoutedLayer {
   bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
 
-// Experts of each token, by step and layer: row-major [tokens, K], each row sorted, slots without an expert last.
+// Experts of each token, by step and layer: row-major [tokens, K]. Each row is sorted and has the slots without an
+// expert last.
 struct RoutedRows {
   static constexpr std::uint16_t kNowhere = 0xffff;  // slot without an expert
   std::map<std::int64_t, std::map<RoutedLayer, std::vector<std::uint16_t>>> steps;
@@ -41,33 +42,35 @@ class EmptySlotCount {
 
 class RoutedTokens {
  public:
-  explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // in messages
-  // Adds the experts of one token; sorts `experts_K`. An expert may occur twice; with fewer than K experts the other
-  // slots are empty. Throws std::runtime_error if the loads take more than kMostLoadBytes.
+  explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // `source`: for messages
+  // Adds the experts of one token; sorts `experts_K`. An expert may occur twice. If there are fewer than K experts, the
+  // other slots are empty. Throws std::runtime_error if the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
-  // Sets K for rows with empty slots, before the first token; default: size of the first row.
+  // Sets K; to be called before the first token if rows may have empty slots. Otherwise K is the size of the first row.
   void expect_top_k(std::size_t top_k);
-  void expect_experts(int experts);  // at least this many, even if some are never chosen
+  void expect_experts(int experts);  // the number of experts is at least this, even if some are never chosen
   bool empty() const { return steps_.empty(); }
-  // Builds a frame per step. Co-activation: for every step while this is small, else once for all steps. With
-  // options.routes, also flips and overlap against these routes, for steps and layers with equal numbers of tokens.
-  // Throws std::runtime_error if there are more layers and experts than can be shown.
+  // Builds a frame per step. Its co-activation is that of the step if the tables of all steps are small. Otherwise the
+  // last frame has the co-activation of all steps together, if the tables of one frame are small. With options.routes,
+  // frames also have flips and overlap against these routes, for steps and layers with equal numbers of tokens. Throws
+  // std::runtime_error if there are more layers and experts than can be shown.
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options);
-  std::shared_ptr<const RoutedRows> rows() const { return rows_; }  // nullptr: too many to keep
+  std::shared_ptr<const RoutedRows> rows() const { return rows_; }  // nullptr if there were too many to keep
 
  private:
   std::string source_;
   static constexpr std::size_t kMostLoadBytes = std::size_t{1} << 30;
   struct Chosen {
     std::vector<std::uint32_t> load;  // [highest expert + 1]
-    // Tokens that chose both experts, i <= j; only tokens whose experts are not kept.
+    // Number of tokens that chose both experts, by (i, j) with i <= j. Only of tokens whose experts are not kept.
     std::map<std::pair<int, int>, std::uint32_t> together;
     std::int64_t tokens = 0;
   };
   std::map<RoutedLayer, int> layer_numbers() const;
-  // Adds the number of tokens that chose both experts to the upper triangle of the table.
+  // Adds the number of tokens that chose both experts, for each pair, to the upper triangle of the table.
   void add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const;
-  // Returns false if there are too many experts to keep, or another K; from then on no experts are kept.
+  // Keeps the experts of a token in rows_. Drops rows_ and returns false if there are more than can be kept, more than
+  // K, or numbers that do not fit; no experts are kept after that.
   bool keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K);
   void count_kept_pairs();
   std::vector<FlipFrame> flips_from(const RoutedRows& reference, std::int64_t step,
@@ -75,8 +78,8 @@ class RoutedTokens {
 
   std::map<std::int64_t, std::map<RoutedLayer, Chosen>> steps_;
   std::shared_ptr<RoutedRows> rows_ = std::make_shared<RoutedRows>();
-  std::size_t kept_ = 0;        // number of experts in rows_
-  std::size_t load_bytes_ = 0;  // bytes of the loads in steps_
+  std::size_t kept_ = 0;        // number of slots in rows_
+  std::size_t load_bytes_ = 0;  // bytes of the loads and pairs in steps_
   int experts_ = 0, top_k_ = 0;
 };
 
