@@ -32,8 +32,8 @@ constexpr std::size_t kTablePiece = std::size_t{256} << 10;
 constexpr std::int64_t kMaxFigureStep = 1'000'000'000'000'000;
 constexpr std::size_t kLinesBetweenReports = 1024;
 
-// Returns the name of the values in a download of TensorBoard, which the name of the file has: "run-a-tag-train_loss
-// (1).csv".
+// Returns the name of the values in a download of TensorBoard, which is part of the file's name: "train_loss" for
+// "run-a-tag-train_loss (1).csv".
 std::string tag_of_file(const std::string& path) {
   std::string stem = std::filesystem::path(path).stem().string();
   if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
@@ -41,7 +41,8 @@ std::string tag_of_file(const std::string& path) {
   return tag == std::string::npos ? stem : stem.substr(tag + 5);
 }
 
-// Reads each row of a table of figures as lines of JSON (import_jsonl.h), which knows the names of all logs.
+// Converts each row of a table of figures to lines of JSON, because their reader (import_jsonl.h) knows the names of
+// all logs.
 class TableFigures {
  public:
   TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
@@ -53,13 +54,13 @@ class TableFigures {
   // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return lines_.empty(); }
-  // Throws std::runtime_error if no row has a known figure, or if the order does not tell which rows count.
+  // Throws std::runtime_error if no row has a known figure, or if the order of the rows does not tell which rows count.
   void build(const ImportOptions& options, Imported& imported);
 
  private:
   struct Line {
     std::int64_t step, number;
-    std::size_t first, end;  // range of its text: the beginning of a JSON object, then its values
+    std::size_t first, end;  // range in text_: the beginning of a JSON object, then its values
   };
   static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
     return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
@@ -74,14 +75,15 @@ class TableFigures {
 
   std::string path_;
   TableForm form_;
-  bool has_runs_ = false;           // the columns of figures are of several runs
-  std::vector<std::string> names_;  // of the columns of figures, as JSON
+  bool has_runs_ = false;           // the names of the columns of figures contain their runs
+  std::vector<std::string> names_;  // names of the columns of figures, as JSON: ,"loss":
   TableOrder order_;
   std::string text_, json_;
   std::vector<Line> lines_;
 };
 
-// Appends a value as "\n3 2.5", with the number of its column: names may be much longer than values.
+// Appends a value as "\n3 2.5". The number of its figure, 3, stands for the name, which may be much longer than the
+// value.
 void TableFigures::add_value(std::size_t figure, std::string_view cell) {
   if (is_no_value(cell)) return;
   text_ += '\n' + std::to_string(figure) + ' ';
@@ -110,7 +112,7 @@ void TableFigures::end_line() {
   Line& line = lines_.back();
   line.end = text_.size();
   const bool has_value = std::string_view(text_).substr(line.first).find('\n') != std::string_view::npos;
-  if (has_value || !has_runs_) return;  // with a column for each run this one may have no value at the step
+  if (has_value || !has_runs_) return;  // the run has no value at this step, and other runs may have one
   text_.resize(line.first);
   lines_.pop_back();
 }
@@ -145,7 +147,7 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Returns the line as JSON, with the names of its values.
+// Returns the line as a JSON object, with the names of its values.
 std::string_view TableFigures::json_of(const Line& line) {
   std::string_view rest = std::string_view(text_).substr(line.first, line.end - line.first);
   json_.assign(take_until(rest, '\n'));
@@ -160,8 +162,8 @@ std::string_view TableFigures::json_of(const Line& line) {
   return json_ += '}';
 }
 
-// Rows may be sorted by layer or name if each has its own row; otherwise a late row, such as one of a validation, stays
-// where it is.
+// Reverses the lines if the newest is first. Sorts them by step if each layer or figure has its own row, because such
+// rows may be sorted by layer or name. Otherwise a late row, such as one of a validation, stays where it is.
 void TableFigures::sort() {
   const TableOrder::Kind kind = order_.kind();
   if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
@@ -180,7 +182,7 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
       return;
   }
   Imported figures = reader.finish();
-  // The reader counts the lines that it was given; translates them into lines of the table.
+  // The reader numbers the lines that it was given, not those of the table.
   for (const BadLine& bad : figures.bad.first())
     imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
   for (std::int64_t more = imported.bad.count(); more < figures.bad.count(); ++more) imported.bad.add(0, {});
@@ -233,7 +235,8 @@ class TableReader {
     }
   }
 
-  // Figures have their run in each line (log_reader.h) if the column names runs.
+  // Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a
+  // table of figures gives the name of its run to LogReader, which separates the runs.
   void check_run(const CsvRow& row) {
     const auto column = static_cast<std::size_t>(form_.run);
     if (form_.run < 0 || column >= row.cells.size()) return;
@@ -254,8 +257,8 @@ class TableReader {
   TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
 };
 
-// Returns the first bytes of the file with its whole header, which has a name for each expert of each layer in some
-// tables.
+// Returns the first bytes of the file with its whole header, which is long if it has a name for each expert of each
+// layer.
 std::string first_piece(InputFile& file, const std::string& path) {
   std::string piece;
   while (piece.size() < CsvRows::kLongestRow && piece.find_first_of("\r\n") == std::string::npos) {
@@ -269,7 +272,7 @@ std::string first_piece(InputFile& file, const std::string& path) {
   return piece;
 }
 
-// True if the unfinished last line may be the beginning of one that another program is writing.
+// True if the unfinished last line may be the beginning of a line that another program is writing.
 bool may_go_on(const InputFile& file, std::uint64_t read, const ImportOptions& options) {
   return options.growing || file.size() != read;
 }

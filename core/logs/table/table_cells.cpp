@@ -34,7 +34,7 @@ bool is_grouped(std::string_view cell) {
          cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
 }
 
-// Returns the cell's list as JSON; empty if it is none.
+// Returns the cell as a JSON list; empty if it is not a list.
 std::string list_in(std::string_view cell) {
   const std::size_t begin = cell.find('['), end = cell.rfind(']');
   const bool is_printed = cell.starts_with("tensor(") || cell.starts_with("array(");

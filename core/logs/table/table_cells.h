@@ -1,4 +1,4 @@
-// Numbers in the cells of a table.
+// Reads numbers in the cells of a table.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace moescope {
 
-// Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable "count: ..." with the cell.
+// Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable with `what` and the cell.
 std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what);
 // Reads a whole number as whole_number() does, or the only number in a name: 3 in "layer_3" and "model.layers.3.mlp".
 std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what);
 // True for cells that stand for no value: empty, NA, null, None, ...
 bool is_no_value(std::string_view cell);
-// Appends the cell as a JSON value: numbers, NaN and infinity as Python writes them, lists of numbers as Python, NumPy
-// and PyTorch print them ("[1, 2]", "[1 2]", "tensor([1, 2])"), all else as text.
+// Appends the cell as a JSON value. Recognises numbers, NaN and infinity as Python writes them, and lists of numbers as
+// Python, NumPy and PyTorch print them ("[1, 2]", "[1 2]", "tensor([1, 2])"). Any other cell becomes a text.
 void append_json_value(std::string_view cell, std::string& json);
 
 }  // namespace moescope

@@ -17,10 +17,10 @@ namespace {
 constexpr std::string_view kDelimiters = ",;\t|";
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
-constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first of them; the others are settings
+constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
 constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
 constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
-// Further names of the number of tokens; unambiguous in a row of one expert.
+// Names of the number of tokens besides those of tag_map.h. In a row of one expert, they are unambiguous.
 constexpr std::array<std::string_view, 13> kCountNames = {
     "count",         "num_tokens",    "n_tokens",        "tokens",       "token_count", "counts", "load_count",
     "routed_tokens", "tokens_routed", "assigned_tokens", "token_counts", "hits",        "value"};
@@ -59,7 +59,8 @@ bool is_part_name(const std::string& name) {
   return std::ranges::any_of(kPartNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
-// Number in "expert_3", "E3", "expert_3_tokens"; -1: not the load of an expert. `prefix` gets the text before it.
+// Returns the number in "expert_3", "E3" or "expert_3_tokens"; -1 if the name is not that of an expert's load. Sets
+// `prefix` to the text before the number.
 int expert_of(std::string_view spelled, bool may_be_number, std::string& prefix) {
   for (const std::string_view end : {"_tokens", "_count", "_load"})
     if (spelled.ends_with(end)) spelled.remove_suffix(end.size());
@@ -73,7 +74,7 @@ int expert_of(std::string_view spelled, bool may_be_number, std::string& prefix)
   return fits && !digits.empty() && digits.size() <= 5 ? std::stoi(std::string(digits)) : -1;
 }
 
-// Returns the columns expert_0, expert_1, ... by expert, if all numbers are there; else none.
+// Returns the columns expert_0, expert_1, ... by expert; none if a number is missing.
 std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool may_be_number) {
   std::map<std::string, std::map<int, int>> columns;  // by prefix and expert
   for (int i = 0; i < std::ssize(spelled); ++i) {
@@ -90,7 +91,7 @@ std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool ma
   return loads;
 }
 
-// W&B's download of a chart has columns "RUN - KEY", and with them "RUN - KEY__MIN" and "RUN - KEY__MAX".
+// Returns the columns "RUN - KEY" of W&B's download of a chart, which also has "RUN - KEY__MIN" and "RUN - KEY__MAX".
 std::vector<FigureColumn> wandb_columns(const std::vector<std::string>& names) {
   const std::set<std::string_view> all(names.begin(), names.end());
   std::vector<FigureColumn> figures;
@@ -103,7 +104,7 @@ std::vector<FigureColumn> wandb_columns(const std::vector<std::string>& names) {
   return figures;
 }
 
-// Fills in what the columns of a table of figures hold.
+// Sets the columns of `form` for a table of figures.
 void find_figures(const std::vector<std::string>& names, const std::vector<std::string>& spelled, TableForm& form) {
   form.kind = TableKind::figures;
   form.figures = wandb_columns(names);
@@ -198,7 +199,7 @@ std::vector<std::string> first_row(std::string_view beginning, char delimiter) {
   return cells;
 }
 
-// Returns how many of the columns that define a table exist.
+// Returns the number of columns that define a table of loads.
 int known_columns(const TableForm& form) {
   return (form.step >= 0) + (form.layer >= 0) + (form.expert >= 0) + (form.count >= 0);
 }

@@ -11,13 +11,13 @@ namespace moescope {
 enum class TableKind {
   loads,   // step, layer, expert and count: a row per expert
   trace,   // layer and expert: a row for every expert that a token was sent to
-  figures  // step, and a column for each value, or columns with the name and the value of one
+  figures  // step, and a column for each figure, or columns with the name and the value of one figure
 };
 
 struct FigureColumn {
   int column = 0;
-  std::string name;  // of the values, for tag_map.h
-  std::string run;   // run of the values; empty if the header does not tell
+  std::string name;  // name of the values, to be translated by a TagMap
+  std::string run;   // run of the values; empty if the header does not name runs
 };
 
 struct TableForm {
@@ -27,21 +27,21 @@ struct TableForm {
   std::vector<std::string> names;                      // names of the columns, if there is a header
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
   std::vector<int> parts;        // columns that number the parts of one count: rank, microbatch, ...
-  std::vector<int> other_steps;  // further columns with steps: within the epoch, ...
-  std::vector<int> others;       // of a table of loads: columns that are none of these
+  std::vector<int> other_steps;  // further columns with steps, such as steps within the epoch
+  std::vector<int> others;       // remaining columns of a table of loads
   int run = -1;                  // column that identifies runs: run, seed, ...; -1: none
-  bool run_is_name = false;      // its cells name runs; otherwise they are settings, such as seeds
+  bool run_is_name = false;      // the cells of `run` are names of runs; otherwise settings, such as seeds
 
-  std::vector<FigureColumn> figures;  // for figures with a column each
+  std::vector<FigureColumn> figures;  // columns of figures, if each figure has its own
   std::vector<int> expert_loads;      // columns expert_0, expert_1, ... with loads, by expert
-  int name = -1, value = -1;          // columns with the name and the value of a figure; without `name` the file's
-                                      // name says what the values are
+  int name = -1, value = -1;          // columns with the name and the value of a figure; if there is no `name`, the
+                                      // name of the file contains that of the values
 };
 
-// Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file name
-// is that of a table; rows of numbers then need no header, and columns of figures are a log.
+// Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file has
+// the name of a table. Then rows of numbers need no header, and the names of figures need not be known.
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv);
-// True for a comment, or Excel's line that names the delimiter.
+// True for the first cell of a comment, or of Excel's line that gives the delimiter.
 bool is_table_remark(std::string_view first_cell);
 bool is_named_csv(std::string_view path);  // .csv, .tsv
 

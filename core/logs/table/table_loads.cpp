@@ -17,15 +17,15 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kBytesOfASeries = 64;  // includes overhead of the map and the allocator
+constexpr std::size_t kBytesOfASeries = 64;  // includes the overhead of the map and the allocator
 constexpr int kExpertBits = 16;
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
-// Limits of the loads of a run: per row of its table, and for any table. In a trace of single tokens of a large model,
-// a row names one of several thousand experts.
+// A run may have kLoadsOfATable loads, or kLoadsOfARow loads per row of its table if these are more: in a trace of
+// single tokens of a large model, a row names one of several thousand experts.
 constexpr std::size_t kLoadsOfARow = 8192, kLoadsOfATable = std::size_t{1} << 28;
-constexpr std::size_t kMostRestarts = 100;  // maximum number of remarks
+constexpr std::size_t kMostRestarts = 100;  // restarts with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
@@ -36,7 +36,8 @@ std::string place_of(std::int64_t step, int layer) {
   return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
 }
 
-// Counts places where a table of counts has no row, although other steps have one; keeps the first of each kind.
+// Counts the experts and layers for which a step has no readable row, although other steps have one. Keeps the first of
+// each kind for the remarks.
 class MissingRows {
  public:
   void expert(std::int64_t step, int layer, std::size_t expert) {
@@ -86,7 +87,7 @@ void TableOrder::add(std::int64_t step, std::uint64_t group, std::uint64_t exper
 
 TableOrder::Kind TableOrder::kind() const {
   if (falls_ > rises_) return Kind::newest_first;
-  // If new groups or series begin where others end, the rows are sorted by group or series.
+  // The rows are sorted by group or series if new groups or series begin where the step falls.
   const bool sorted = falls_to_new_groups_ > 0 || 2 * falls_to_new_series_ > last_.size();
   if (falls_ > 0) return sorted ? Kind::lost : Kind::as_written;
   return falls_of_rows_ > 0 ? Kind::by_step : Kind::as_written;
@@ -107,7 +108,7 @@ std::size_t TableOrder::bytes() const {
   return (last_.size() + groups_.size()) * kBytesOfASeries;
 }
 
-// Builds the frame of one step from its stretches [first, end).
+// Builds the frames of the steps, one after the other: add() for each row of a step, spoil(), then take().
 class TableLoads::StepLoads {
  public:
   StepLoads(const TableLoads& table, const RunInfo& info)
@@ -130,7 +131,7 @@ class TableLoads::StepLoads {
     named_[place][load.expert] = true;
   }
 
-  // Call after all rows of the step.
+  // Drops the loads of the layer of an unreadable row. To be called after add() for all rows of the step.
   void spoil(const Spoiled& row) {
     const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
     if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
@@ -167,14 +168,14 @@ class TableLoads::StepLoads {
   const TableLoads& table_;
   const RunInfo& info_;
   std::size_t experts_;
-  std::vector<std::size_t> places_;                 // index among the MoE layers, by layer
-  std::vector<std::vector<std::uint32_t>> counts_;  // counts of the current step, by place; empty: the layer has no row
-  std::vector<std::vector<bool>> named_;            // experts that have a row
+  std::vector<std::size_t> places_;                 // index among the MoE layers (place), by layer
+  std::vector<std::vector<std::uint32_t>> counts_;  // counts of the current step, by place; empty: no loads
+  std::vector<std::vector<bool>> named_;            // by place: experts that have a row
   std::set<std::size_t> spoiled_;                   // places with an unreadable row
   MissingRows missing_;
 };
 
-// A batch of a trace ends where the layer's number falls.
+// Returns the step of a row. In a trace this is the number of the batch, which ends where the layer's number falls.
 std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::int64_t layer) {
   if (form_.kind == TableKind::trace) {
     if (layer < last_layer_) ++trace_step_;
@@ -223,7 +224,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Drops earlier attempts by the restart rule of all logs; requires rows in the order of writing.
+// Drops the rows of earlier attempts by RestartRule. The rows must be in the order in which they were written.
 void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
   struct Cut {
     std::size_t at;
@@ -252,11 +253,11 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
   if (is_in_no_order(to_new_steps, logged - steps.size(), logged))
     throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
   std::vector<Stretch> kept;
-  std::int64_t dropped_from = INT64_MAX;  // by the cuts after this stretch
+  std::int64_t dropped_from = INT64_MAX;  // lowest step of the cuts after this stretch
   for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
     Stretch rest = *stretch;
     for (; !cuts.empty() && cuts.back().at > stretch->first; cuts.pop_back()) {
-      // A cut within its step: the part of the step before the cut belongs to the earlier attempt.
+      // If a cut is within the stretch, the rows before the cut belong to the earlier attempt.
       if (cuts.back().at < rest.end && rest.step < dropped_from) {
         kept.push_back({rest.step, cuts.back().at, rest.end});
         rest.end = cuts.back().at;
@@ -290,7 +291,7 @@ void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& 
   std::ranges::stable_sort(stretches_, {}, &Stretch::step);
 }
 
-// Returns the number of rows per layer in the smallest batch of a trace.
+// Returns the number of rows of a layer in the smallest batch of a trace.
 std::int64_t TableLoads::smallest_batch() const {
   std::size_t smallest = loads_.size();
   for (const Stretch& stretch : stretches_) {
@@ -319,8 +320,8 @@ RunInfo TableLoads::info(const ImportOptions& options) const {
   return info;
 }
 
-// Engines fill slots without an expert with the largest number of a type; no such number is taken for an expert if no
-// other one is near.
+// Engines fill slots without an expert with the largest number of a type. Throws std::runtime_error if the largest
+// expert is such a number and no other expert is near.
 void TableLoads::check_filling() const {
   if (expert_.number != 255 && expert_.number != 65535) return;
   int next = -1;
@@ -332,8 +333,8 @@ void TableLoads::check_filling() const {
                            " at most: is it a slot without an expert? Write -1 for such slots");
 }
 
-// A row without a count is a token, but a table with one row of each expert is no list of tokens: its counts have a
-// name that is not known.
+// Without a column of counts, each row is a token. Throws std::runtime_error if no expert has two rows in a step: then
+// the rows are not tokens, and one of the other columns has the counts under an unknown name.
 void TableLoads::check_counts() const {
   constexpr std::array<std::string_view, 17> kOfTokens = {
       "token",  "token_id", "token_idx", "token_index", "position", "pos",  "sample",    "seq",  "sequence",
@@ -352,7 +353,8 @@ void TableLoads::check_counts() const {
                              "): name the column with the number of tokens count");
 }
 
-// A single wrong number must not make a small file take the memory of a large one.
+// Throws std::runtime_error if the run would be too large. A single wrong number must not make a small file take the
+// memory of a large one.
 void TableLoads::check_size(const RunInfo& info) const {
   const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
   const std::string all = path_ + ": " + std::to_string(info.moe_layers.size()) + " layers of " +

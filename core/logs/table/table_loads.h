@@ -1,5 +1,5 @@
-// Keeps the rows of a table of expert loads until all are read: only then the number of layers and experts and the
-// order of the rows are known.
+// Keeps the rows of a table of expert loads until all are read, because the number of layers and experts and the order
+// of the rows are known only then.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,24 @@ namespace moescope {
 // Determines the order of the rows of a table: as a training wrote them, or sorted in another way, such as by layer and
 // expert.
 //
-// A series has at most one row per step: the rows of one expert of one layer. If no series ever goes back, the rows are
-// sorted by step. If series go back more often than forward, the newest row is first. Otherwise a training went back to
-// an earlier step (restart_rule.h), provided that the rows are as written; if they are also sorted by layer or rank,
-// the order of writing is lost.
+// A series is the rows of one expert of one layer, at most one per step. If the step never falls within a series, the
+// table can be sorted by step. If steps fall more often than they rise within series, the newest row is first.
+// Otherwise a fall means that the training went back to an earlier step (restart_rule.h). But if the rows are also
+// sorted by layer or rank, the order in which they were written is lost.
 class TableOrder {
  public:
   enum class Kind { as_written, by_step, newest_first, lost };
 
-  // `group`: layer, combined with the rank if there are several; every step has each group.
+  // `group`: the layer, combined with the rank if there are several; each group has rows at every step.
   void add(std::int64_t step, std::uint64_t group, std::uint64_t expert, std::int64_t line);
   Kind kind() const;
-  bool repeats() const { return repeats_ > 0; }  // a series has a step twice in succession
-  // "line 7 goes back to step 8 of the same layer and expert, ...", for `lost` and for repeats.
+  bool repeats() const { return repeats_ > 0; }  // true if a series has a step twice in succession
+  // Texts for errors and remarks: "line 7: goes back to step 8 of the same layer and expert, ..." for `lost`, "line 7:
+  // the same step, layer and expert as in a row before (step 8)" for repeats.
   std::string going_back() const;
   std::string repeated() const;
   bool goes_back() const { return falls_ > 0 && rises_ > 0; }
-  std::size_t bytes() const;  // memory of this object
+  std::size_t bytes() const;  // memory that the object takes
 
  private:
   struct Row {
@@ -58,8 +59,9 @@ class TableLoads {
   // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return loads_.empty(); }
-  // Builds the run step by step; `remarks` gets findings about the order. Throws std::runtime_error if the order of the
-  // rows does not tell which of them count, or if there is more than can be shown.
+  // Builds the run step by step, and adds remarks on the order of the rows and on missing rows. Returns nullptr if
+  // cancelled. Throws std::runtime_error if the order of the rows does not tell which of them count, or if there are
+  // more layers, experts and steps than can be shown.
   std::shared_ptr<History> build(const ImportOptions& options, std::vector<std::string>& remarks);
 
  private:
@@ -75,7 +77,7 @@ class TableLoads {
   };
   // A row with an unreadable expert or count: unless that expert has another row, its layer has no loads at that step.
   struct Spoiled {
-    std::size_t at;  // number of rows before it
+    std::size_t at;  // number of readable rows before it
     std::int64_t step;
     std::uint16_t layer;
     std::int64_t expert;  // -1: not known
