@@ -81,7 +81,8 @@ bool names_a_step(std::string_view json) {
   return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
-// True if the first line is a complete object, or is longer than the bytes read and has the name of a step.
+// True if the first line is an object, complete or longer than the bytes read, and a step is named in it or in the
+// lines that were read after it.
 bool begins_with_json_line(const std::string& bytes) {
   if (bytes.empty() || bytes.front() != '{') return false;
   const std::size_t end = bytes.find('\n');

@@ -69,11 +69,12 @@ struct ImportOptions {
   int run = 0;  // number of the file's first run among all runs that are opened together
   std::size_t array_budget_bytes = std::size_t{512} << 20;
   std::function<bool(double)> progress;  // called with 0..1; returns false to cancel
-  // Called before the first frame of each run, and for each frame, in the order of the file.
+  // on_run is called before the first frame of each run, on_frame and on_marker for each frame and marker, in the order
+  // of the file.
   std::function<void(const RunInfo&)> on_run;
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
-  // Another program is writing the file: an unfinished last line is left for the next reading.
+  // True if another program is writing the file. Then an unfinished last line is left for the next reading.
   bool growing = false;
   bool glance = false;  // load only a sample of large recordings, for a quick first view (RecordingReader::load)
   // Experts of run A's tokens, for flips and overlap if this file also has the experts of every token.

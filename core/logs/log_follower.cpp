@@ -120,7 +120,7 @@ void LogFollower::State::read_on() {
   std::string chunk(kFollowedBytes, '\0');
   for (;;) {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
-    // The file was rewritten since the last look, so these bytes do not continue it. The next look starts again.
+    // If another file is there now, these bytes do not continue those read before. The next look starts again.
     if (got <= 0 || is_another_file()) return;
     const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
     if (position == 0) {

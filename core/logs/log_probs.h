@@ -1,4 +1,5 @@
-// Log-probabilities of the same tokens by a trainer and by an inference engine, as reinforcement learning keeps them.
+// Reads and compares log-probabilities of the same tokens by a trainer and by an inference engine, as programs for
+// reinforcement learning store them.
 //
 //   verl    a batch of tensors [sequences, tokens], .pt, .safetensors or .npz: rollout_log_probs (engine),
 //           old_log_probs (trainer), response_mask

@@ -21,7 +21,7 @@
 
 namespace moescope {
 
-// The steps from `step` to `last` were dropped.
+// A restart drops the steps from `step` to `last`.
 struct Restart {
   std::int64_t step = 0, last = 0;
   bool operator==(const Restart&) const = default;
@@ -61,7 +61,7 @@ class RestartRule {
   std::int64_t kept(const Seen& seen) const;
 
   std::unordered_map<std::string, Seen, Hash, std::equal_to<>> seen_;
-  // Restarts, without those that a later one exceeds by going back as far or further. Steps and numbers rise.
+  // Restarts, except those after which a later one went back as far or further. Steps and numbers rise.
   std::vector<Cut> cuts_;
   std::size_t restarts_ = 0;
   std::int64_t newest_ = -1;

@@ -36,7 +36,7 @@ std::optional<RunFile> look_at(const fs::path& path) {
   return std::nullopt;
 }
 
-// Adds a file to the run that its folder is: all files of this kind in the folder are one run.
+// Adds a file to the run of its folder: all files of this kind in a folder are one run.
 void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);

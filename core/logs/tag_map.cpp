@@ -30,8 +30,8 @@ bool is_number_next(std::string_view pattern) {
   return pattern.starts_with(kLayer) || pattern.starts_with(kExpert);
 }
 
-// Removes one piece of the pattern, which must not begin with *, from pattern and tag. Returns false if it does not
-// match.
+// Matches one piece of the pattern, which must not begin with *, and removes it from pattern and tag. Returns false if
+// it does not match.
 bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& match) {
   if (pattern.front() == '_' && is_number_next(pattern.substr(1))) pattern.remove_prefix(1);
   if (!is_number_next(pattern)) {

@@ -1,5 +1,5 @@
-// Meaning of the names of values in logs, for all formats: tags of TensorBoard, keys of W&B, MLflow and JSON lines,
-// columns of CSV, names in text logs. Read from a TOML file of patterns (assets/tags/README.md).
+// Maps the names of values in logs to their meaning, for all formats: tags of TensorBoard, keys of W&B, MLflow and JSON
+// lines, columns of CSV, names in text logs. The map is read from a TOML file of patterns (assets/tags/README.md).
 //
 // Names are compared in a normalised spelling: upper and lower case are equal, and so are the separators `/`, `.`, `-`,
 // `_`, `:` and blanks. Several separators count as one, and they may be absent before {layer} and {expert}.

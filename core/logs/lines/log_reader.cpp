@@ -215,8 +215,8 @@ int LogReader::State::place_of(const Run& run) const {
   return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
 }
 
-// Returns the run of a line, by number or name. A line without either belongs to run 0, or to the named run whose
-// settings came before.
+// Returns the run of a line, by number or name. A line without either belongs to run 0, or to a named run if the line
+// of its settings precedes the first such line.
 LogReader::State::Run& LogReader::State::run_of(const JsonFields& json, bool has_step) {
   const JsonValue* key = member(json, {"run", "run_name", "run_id"});
   const std::string name = key && key->is_string() ? to_text(*key, "run").substr(0, kLongestRunName) : std::string();

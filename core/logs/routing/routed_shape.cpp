@@ -63,8 +63,8 @@ std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences
   return found;
 }
 
-// Returns the number of ids of a token, on which responses of different lengths agree; nullopt if all have one length
-// or they do not agree.
+// Returns the number of ids of a token: that of the file, or else the number on which responses of different lengths
+// agree; nullopt if sequences do not agree or all have one length.
 std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
   const RoutedSequence& one = sequences.front();
   if (one.ids_of_token > 0)
