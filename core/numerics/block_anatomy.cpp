@@ -122,7 +122,7 @@ std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const fl
     return {where + (nan ? " is NaN" : " is infinite") + ": there is no scale for it", byte_sentence(255)};
   }
   std::vector<std::string> lines = {"amax = |" + where + "| = " + number(block.amax) + " = " + scientific(block.amax)};
-  // The rules read exponent field 0 for subnormals.
+  // The rules use the exponent field, which is 0 for subnormals.
   const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(block.amax) >> 23) - 127;
   switch (block.format.rule) {
     case ScaleRule::floor:
@@ -147,7 +147,7 @@ std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const fl
   return lines;
 }
 
-// Rounds a scaled value: nearest-even, or to one of the neighbours by chance.
+// Returns the code of the scaled value, rounded to nearest, ties to even, or stochastically to one of its neighbours.
 std::uint8_t encode_scaled(const OperandFormat& format, const ElementAnatomy& e, double uniform) {
   if (format.rounding == Rounding::nearest || !std::isfinite(e.scaled)) return encode(format.element, e.scaled);
   const float chosen = uniform < e.probability_up ? e.grid.above : e.grid.below;
@@ -174,13 +174,14 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
   block.amax = std::bit_cast<float>(most);
 }
 
-// A reciprocal may lift amax a unit or two above the largest element, which does not count as clipping.
+// Returns the scaled magnitude above which a value counts as clipped. The rounding of a reciprocal may lift the scaled
+// amax above the largest element by an ulp or two, which does not count.
 float clip_limit(const OperandFormat& format) {
   const bool reciprocal = format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::divided;
   return traits(format.element).max * (reciprocal ? 1 + 0x1p-20f : 1.0f);
 }
 
-// Returns the number that is rounded to the block's scale, and appends the lines of its derivation.
+// Returns the number that is rounded to the block's scale, and writes its derivation to `lines`.
 float nvfp4_wanted(const BlockAnatomy& block, float tensor_amax, std::vector<std::string>& lines) {
   const Nvfp4Scaling& scaling = block.format.nvfp4;
   const std::string amax =
@@ -373,7 +374,7 @@ BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> v
     e.dequantized = nan_block ? std::numeric_limits<float>::quiet_NaN() : e.decoded * block.scale.value;
     e.error = static_cast<double>(e.dequantized) - e.value;
     e.underflow = !nan_block && e.value != 0 && e.dequantized == 0;
-    // FP8 may exceed the maximum only by the rounding of its scale.
+    // A scaled FP8 value exceeds the maximum only by the rounding of its scale, which does not count.
     e.clipped = !nan_block && format.scheme != QuantScheme::fp8 && std::fabs(e.scaled) > clip_limit(format);
     block.elements.push_back(std::move(e));
   }

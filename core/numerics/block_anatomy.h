@@ -36,7 +36,7 @@ CodeFields e8m0_fields(std::uint8_t code);  // with sign and mantissa 0
 const std::vector<float>& representable_values(ElementFormat format);
 
 // The largest representable value <= y and the smallest one >= y. Both are equal if y is representable or lies outside
-// of the range; NaN if y is NaN.
+// of the range. Both are NaN if y is NaN.
 struct Neighbours {
   float below, above;
 };
@@ -58,7 +58,7 @@ struct ElementAnatomy {
 struct BlockAnatomy {
   OperandFormat format;  // fp8, mx or nvfp4
   float amax = 0;
-  int amax_at = -1;  // index of its first element, or of the first NaN or infinity; -1 if all are zero
+  int amax_at = -1;  // index of the first element with this magnitude, or of the first NaN or infinity; -1 if all are 0
   BlockScale scale;
   bool is_nan() const { return scale.value != scale.value; }
   std::vector<std::string> derivation;  // one sentence per step, with the numbers of this block
@@ -66,9 +66,9 @@ struct BlockAnatomy {
   QuantSums sums;
 };
 
-// `values` is the block. If the format rounds stochastically, an element is rounded up with probability_up, decided by
-// draw number `draw` of a counter-based stream, so that the same draw gives the same codes. `shared_amax` is that of
-// block_scale() in scale_rules.h.
+// Quantizes the block `values`. If the format rounds stochastically, an element is rounded up with probability_up. The
+// random numbers come from a counter-based stream with seed `draw`, so that the same `draw` gives the same codes.
+// `shared_amax` is defined at block_scale() in scale_rules.h.
 BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> values, std::int64_t draw = 0,
                            float shared_amax = 0);
 

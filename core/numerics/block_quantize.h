@@ -14,7 +14,8 @@
 
 namespace moescope {
 
-// Sums from which every figure of QuantFrame follows. Adding the sums of two tensors gives those of both together.
+// Sums from which every figure of QuantFrame follows. Adding the sums of two tensors gives the sums of both tensors
+// together.
 struct QuantSums {
   std::array<std::uint32_t, 256> e8m0_blocks{};
   float amax = 0;                           // amax of the finite values
@@ -28,8 +29,8 @@ struct QuantSums {
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
-  void join_blocks();  // makes one block of the parts of a tensor with one scale, which were counted as blocks
-  bool all_nan() const { return x2 == 0 && nonzero > 0; }  // no value is left whose error could be computed
+  void join_blocks();  // counts the parts of a tensor that has one scale as one block
+  bool all_nan() const { return x2 == 0 && nonzero > 0; }  // true if no value has an error that can be computed
   double sqnr_db() const;                                  // 10 log10(x2 / err2); +inf if exact, NaN if all_nan()
   double relative_l2() const;                              // sqrt(err2 / x2); NaN if all_nan()
   double cosine() const;                                   // NaN if either tensor is zero
@@ -41,7 +42,7 @@ enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row
 // Computes the stored form of MX: one code per byte in the low bits, one scale byte per block, blocks along rows.
 // Rounds to nearest and does not rotate.
 void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales);
-// The rows of `out` have no gaps.
+// Decodes the stored form that quantize_rows() computes.
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
                      Matrix<float> out);
 

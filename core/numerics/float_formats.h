@@ -1,6 +1,6 @@
 // Element formats of microscaling and their exact bit rules.
 //
-// Source: OCP Microscaling Formats (MX) v1.0; where it leaves a choice open, the rule of torchao.
+// Source: OCP Microscaling Formats (MX) v1.0. Where the standard leaves a choice open, torchao's rule applies.
 //   format  s/e/m   bias  max       min normal  min subnormal  special codes
 //   E4M3    1/4/3   7     448       2^-6        2^-9           0x7F, 0xFF NaN; no infinity
 //   E5M2    1/5/2   15    57344     2^-14       2^-16          0x7C, 0xFC infinity; 0x7D-0x7F, 0xFD-0xFF NaN
@@ -21,8 +21,8 @@ namespace moescope {
 
 enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
 
-// Codes of a format that are not finite: none; NaN in the code of the largest magnitude; or infinity and NaN in those
-// with the largest exponent, as in IEEE 754.
+// Codes of a format that are not finite. nan: the code of the largest magnitude is NaN. ieee: the codes with the
+// largest exponent are infinity and NaN, as in IEEE 754.
 enum class SpecialCodes : std::uint8_t { none, nan, ieee };
 
 // One row of the table of formats, in the order of the enumeration. The table alone defines the formats and their
@@ -61,8 +61,9 @@ std::uint8_t encode(ElementFormat format, float value);
 float decode(ElementFormat format, std::uint8_t code);
 
 float decode_e8m0(std::uint8_t code);
-std::uint8_t encode_e8m0_up(float value, bool saturate);  // smallest 2^k >= value
+// Returns the code of the smallest 2^k >= value; above 2^127 the code of 2^127 if `saturate`, else the code of NaN.
+std::uint8_t encode_e8m0_up(float value, bool saturate);
 
-using Bf16 = std::uint16_t;  // upper half of the bits of the equal float32
+using Bf16 = std::uint16_t;  // upper 16 bits of the float32 with the same value
 
 }  // namespace moescope

@@ -14,8 +14,8 @@ CBLAS_TRANSPOSE flag(Trans trans) {
 }
 
 // Outside of a parallel loop OpenBLAS would start threads of its own, and the result would depend on their number.
-// OpenBLAS asks OpenMP for the number at each call. OpenMP keeps it for each thread, and anew in each region of one
-// thread, so it is looked up again every time.
+// OpenBLAS asks OpenMP for the number at each call. OpenMP keeps this number separately for each thread and for each
+// parallel region of one thread, so it is checked at every call.
 void keep_openblas_on_this_thread() {
   static const bool said = (openblas_set_num_threads(1), true);  // for an OpenBLAS that does not use OpenMP
   (void)said;

@@ -23,8 +23,9 @@ inline constexpr std::string_view kNoMatrixUnits = "no matrix units", kOwnTiles 
 // Returns "AMX" for "amx", "AVX-512 BF16" for "avx512_bf16"; unknown names are returned unchanged.
 std::string matrix_unit_title(std::string_view name);
 
-// Says what multiplied the matrices of a run, from its RunInfo::kernels: "AMX for BF16 and quantized operands, OpenBLAS
-// 0.3.21 (SkylakeX) for FP32"; "OpenBLAS 0.3.21 (Haswell)". Empty if not recorded, as in logs of other programs.
+// Returns the text that says what multiplied the matrices of a run with these RunInfo::kernels: "AMX for BF16 and
+// quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32", or "OpenBLAS 0.3.21 (Haswell)". Returns an empty text if
+// the kernels are not recorded, as in logs of other programs.
 std::string multiplied_by(std::string_view kernels);
 
 }  // namespace moescope

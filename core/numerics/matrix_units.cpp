@@ -22,8 +22,8 @@ bool cpu_has_avx512_bf16() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-// Also requires that the operating system saves the tiles of an interrupted process, which Linux does for processes
-// that requested it.
+// True if the processor has AMX and the operating system saves the tiles of an interrupted process. Linux does so for
+// processes that request it, as this function does.
 bool cpu_has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!cpu_has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
@@ -63,7 +63,7 @@ MatrixUnit unit_of(std::string_view choice) {
   return choice == "avx512_bf16" || vectors_beat_sgemm() ? MatrixUnit::avx512_bf16 : MatrixUnit::none;
 }
 
-// "auto" and "off" are always possible.
+// True if `unit` is what `choice` asks for. "auto" and "off" are always possible.
 bool gives(std::string_view choice, MatrixUnit unit) {
   return choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(unit)];
 }

@@ -25,7 +25,7 @@ constexpr NamedFormat kFormats[] = {
     {"fp8_128x128", fp8_format(ScaleGranularity::block_128x128), false},
 };
 
-// Returns the name of the differences from plain NVFP4, whose name is "nvfp4" alone.
+// Returns "nvfp4" with a suffix for each difference from the default scaling.
 std::string nvfp4_name(const Nvfp4Scaling& scaling) {
   constexpr const char *kRules[] = {"", "_te", "_ao", "_ao1"}, *kErrors[] = {"", "_4over6_mae", "_4over6_mse"};
   std::string name = std::string("nvfp4") + kRules[static_cast<int>(scaling.rule)];

@@ -17,14 +17,14 @@ namespace moescope {
 
 enum class QuantScheme : std::uint8_t { fp32, bf16, fp8, mx, nvfp4 };
 
-// Rule for the E8M0 scale of an MX block from its largest magnitude, as in torchao (OCP FLOOR; RCEIL is NVIDIA's and
-// the default for training). scale_code in scale_rules.h has exact definitions.
+// Rule that computes the E8M0 scale of an MX block from its largest magnitude, as in torchao (FLOOR is OCP's rule;
+// RCEIL is NVIDIA's rule and the default for training). scale_rules.h has the exact definitions.
 enum class ScaleRule : std::uint8_t { floor, rceil, even, ceil };
 std::optional<ScaleRule> scale_rule_named(std::string_view name);
 const char* scale_rule_name(ScaleRule rule);
 
-// Values that share one FP32 scale of fp8. "row" is a row of the operand as the GEMM reads it, of full contracting
-// length.
+// Values that share one FP32 scale of fp8. "row" is a row of the operand as the GEMM reads it: it has the full length
+// of the contracting dimension.
 enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
 
 // stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
@@ -32,28 +32,29 @@ enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128
 // 16 bits (random_bits.h), and rounded to the nearest. Scales are always rounded by their rule.
 enum class Rounding : std::uint8_t { nearest, stochastic };
 
-// Rule for NVFP4's scales from magnitudes. The sources agree on what is stored and differ in the order of operations,
-// which changes single bits, and in the smallest scale; scale_rules.h lists the operations.
+// Rule that computes NVFP4's scales from magnitudes. The rules agree on what is stored. They differ in the smallest
+// scale and in the order of operations, which changes single bits. scale_rules.h lists the operations.
 //   divided             torchao's scales, 2^-6 at least; values are divided by them
 //   transformer_engine  TransformerEngine and torchao's training: scales may be subnormal and 0
 //   torchao             torchao's NVFP4Tensor with a scale for the tensor; values are multiplied by a reciprocal
 //   torchao_one_level   torchao's NVFP4Tensor without a scale for the tensor
 enum class Nvfp4Rule : std::uint8_t { divided, transformer_engine, torchao, torchao_one_level };
-// TransformerEngine's 4over6: a block's largest value goes to 6 or to 4, whichever leaves the smaller error, absolute
-// or squared; to 6 if both errors are equal.
+// TransformerEngine's 4over6: a block's largest value is scaled to 6 or to 4, whichever leaves the smaller error,
+// absolute (mae) or squared (mse); to 6 if both errors are equal.
 enum class FourOverSix : std::uint8_t { off, mae, mse };
 
 struct Nvfp4Scaling {
   Nvfp4Rule rule = Nvfp4Rule::divided;
   bool square = false;                           // tiles of 16x16 share a scale, as for TransformerEngine's weights
   FourOverSix four_over_six = FourOverSix::off;  // only with transformer_engine
-  int scale_bound = 448;                         // scale of the tensor's amax; 256 leaves room for 1.5 times that
+  int scale_bound = 448;                         // block scale of the tensor's amax; 256 leaves room for 1.5 times 256
 
   bool operator==(const Nvfp4Scaling&) const = default;
 };
 
-// Signs of a rotation by Hadamard matrices: drawn anew for each block of the contracting dimension and each step, or
-// TransformerEngine's, equal for all blocks of 16. fixed_bf16 rounds the results to BF16, as its kernels do.
+// Signs of a rotation by Hadamard matrices. drawn: random signs, drawn anew for each block of the contracting dimension
+// and each step. fixed: the signs of TransformerEngine, equal for all blocks of 16. fixed_bf16: these signs, with
+// results rounded to BF16, as in TransformerEngine's kernels.
 enum class RotationForm : std::uint8_t { drawn, fixed, fixed_bf16 };
 
 struct OperandFormat {
@@ -84,12 +85,12 @@ constexpr OperandFormat fp8_format(ScaleGranularity granularity, ElementFormat e
           .power_of_two_scale = power_of_two_scale};
 }
 
-// True if values are quantized with shared scales: not for fp32 and bf16.
+// True if values are quantized with shared scales, as in all schemes but fp32 and bf16.
 constexpr bool is_scaled(const OperandFormat& format) {
   return format.scheme >= QuantScheme::fp8;
 }
-// Number of values along the contracting dimension that form a block: that of MX and NVFP4; 128 for FP8, whose scale
-// may belong to a row or a tensor.
+// Returns the number of values along the contracting dimension that form a block: the block of MX or NVFP4; 128 for
+// FP8, even if its scale belongs to a row or a tensor.
 constexpr int block_size(const OperandFormat& format) {
   return format.scheme == QuantScheme::mx ? format.block : format.scheme == QuantScheme::nvfp4 ? 16 : 128;
 }
@@ -101,18 +102,19 @@ struct NamedFormat {
   OperandFormat format;
   bool in_training;  // precision.override_x and similar keys offer it
 };
-std::span<const NamedFormat> named_formats();  // order of the lists on the screen
+std::span<const NamedFormat> named_formats();  // in the order of the lists on the screen
 // Returns nullptr if no format has this name.
 const NamedFormat* find_format(std::string_view name);
 const NamedFormat* find_format(const OperandFormat& format);
 
 // Returns the name used in recordings, logs and on the screen (core/numerics/quant_format.h): "mxfp8_e4m3_rceil",
-// "nvfp4", "nvfp4_te_16x16_4over6_mae_256", "fp8_e4m3_1x128_stochastic". MX has the standard's blocks of 32. The name
-// does not contain a rotation.
+// "nvfp4", "nvfp4_te_16x16_4over6_mae_256", "fp8_e4m3_1x128_stochastic". An MX format must have the standard's blocks
+// of 32. The name does not show a rotation.
 std::string format_name(const OperandFormat& format);
 // Returns "fp32", "bf16" or the element format's name.
 const char* element_name(const OperandFormat& format);
-// Stored bits per value, including block scales. Scales per tensor or per row are so few that they are not counted.
+// Returns the stored bits per value, including block scales. Scales per tensor or per row are so few that they are not
+// counted.
 double bits_per_value(const OperandFormat& format);
 
 }  // namespace moescope

@@ -31,7 +31,7 @@ struct ScaleGrid {
   float* scales = nullptr;  // nullptr: the matrix has one scale
   Index rows = 0, stride = 0;
   ScaleBlock block{};
-  Index along = 0, across = 0;  // position of this matrix in the matrix of the grid
+  Index along = 0, across = 0;  // position of this matrix in the matrix that the grid covers
 
   float* row(Index i) const { return scales + (along + i) / block.along * stride; }
   float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
@@ -61,7 +61,7 @@ struct Operand {
   OperandFormat format{};
   BlockAxis axis = BlockAxis::row;  // direction of the contracting dimension: along a row, or down a column
   RoundingKey key{};
-  QuantSums* sums = nullptr;  // every figure is added to it; may be nullptr
+  QuantSums* sums = nullptr;  // the quantizer adds its statistics to it; may be nullptr
   // For a tensor-wide scale: amax of the tensor that `matrix` is a piece of; nullopt if `matrix` is the tensor.
   std::optional<float> tensor_amax{};
   Halves halves = Halves::none;
@@ -69,7 +69,7 @@ struct Operand {
   QuantSums* second_sums = nullptr;
 
   int parts() const { return halves == Halves::none ? 1 : 2; }
-  // Rows of a stacked half, columns of a half that lies side by side.
+  // Returns the rows of a half if the halves are stacked, its columns if they are side by side.
   Index half() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
   Operand part(int index) const {
     if (halves == Halves::none) return *this;
@@ -80,8 +80,8 @@ struct Operand {
     if (index == 1) one.key = second_key, one.sums = second_sums;
     return one;
   }
-  // has_grid() is true for fp8 with more than one scale. grid() is the grid of these scales, of one half if there are
-  // two.
+  // has_grid() is true for fp8 with more than one scale. grid() returns the grid of these scales for one half, or for
+  // the whole matrix if it has no halves.
   bool has_grid() const { return format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::tensor; }
   ScaleGrid grid(float* scales) const {
     const bool along_row = axis == BlockAxis::row;

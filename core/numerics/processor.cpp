@@ -15,7 +15,8 @@ struct NamedCore {
   std::string_view name;
   KernelAge age;
 };
-// Those of x86-64 that run wherever their instruction set is; AMD's of 2011 to 2015 need one that later CPUs lack.
+// OpenBLAS's cores of x86-64 whose kernels run on every CPU with their instruction set. AMD's cores of 2011 to 2015 are
+// left out, because they need an instruction set that later CPUs lack.
 constexpr NamedCore kCores[] = {{"Prescott", kBaseline}, {"Sandybridge", kAvx}, {"Haswell", kAvx2},
                                 {"Zen", kAvx2},          {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512Bf16}};
 
@@ -60,7 +61,8 @@ std::string openblas_version() {
   return config.substr(begin + 1, config.find(' ', begin + 1) - begin - 1);
 }
 
-// The choice of matrix units that gives `then` here; empty: none does, or it is made.
+// Returns the argument of choose_matrix_unit() that gives the units `then` on this processor; empty if no argument
+// does, or if these units are in use already.
 std::string units_for(const std::string& then, const std::string& here) {
   if (then == here) return "";
   if (then == kNoMatrixUnits) return "off";
@@ -104,7 +106,7 @@ KernelCheck check_kernels(const std::string& recorded) {
   if (cpu_can_run(then->core)) {
     check.core = then->core;
   } else {
-    check.units.clear();  // they alone bring no bits back
+    check.units.clear();  // the matrix units alone do not reproduce the bits
     check.text += " This CPU cannot run OpenBLAS's " + then->core + " kernels.";
   }
   return check;

@@ -12,7 +12,7 @@ namespace moescope {
 const Kernels& kernels_here();
 std::string openblas_core();  // the CPU core for which OpenBLAS's kernels in this process were written: "Haswell"
 // Returns the core whose kernels OpenBLAS should use if those that it chose are older than this CPU's instruction sets
-// (for CPU models that it does not know it falls back to kernels of 2004); nullptr if its choice fits.
+// (for an unknown CPU model OpenBLAS falls back to kernels of 2004); nullptr if OpenBLAS's choice fits.
 const char* better_openblas_core();
 
 struct KernelCheck {

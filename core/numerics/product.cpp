@@ -26,7 +26,7 @@ struct Factors {
   QuantizedOperand<T> a, b;
 };
 
-// Where quantized operands lie --------------------------------------------------------------------------------------
+// Memory of quantized operands --------------------------------------------------------------------------------------
 
 template <class T>
 Index in_lines(Index count) {
@@ -34,8 +34,8 @@ Index in_lines(Index count) {
   return (count + kLine - 1) / kLine * kLine;
 }
 
-// Elements of T in whole cache lines, so that the second operand begins on one. BF16 numbers take half of the values'
-// part, and scales follow it.
+// Returns the number of elements of T that a quantized operand needs: whole cache lines, so that the second operand
+// begins on one. The values come first, then the scales. BF16 numbers take half of the values' part.
 template <class T>
 Index scratch_of(const Operand<T>& operand) {
   if (is_plain(operand.format)) return 0;
@@ -54,7 +54,7 @@ QuantizedOperand<T> described(const Operand<T>& operand) {
   return quantized;
 }
 
-// Returns the part of `whole` for the part `index` of an operand's matrix.
+// Returns half `index` of `whole`, which has the shape of the operand's matrix; `whole` if the operand has no halves.
 template <class N, class T>
 Matrix<N> part_of(const Matrix<N>& whole, const Operand<T>& operand, int index) {
   if (operand.halves == Halves::none) return whole;
@@ -77,7 +77,8 @@ QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool cou
   return quantized;
 }
 
-// The scales of the two halves are one after the other; those of the second half begin with it.
+// Places the scales of the two halves one after the other. The grid of the second half begins at the first row or
+// column of this half.
 void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<float>& quantized) {
   const bool along = (operand.halves == Halves::side_by_side) == (operand.axis == BlockAxis::row);
   ScaleGrid &first = quantized.scale[0].grid, &second = quantized.scale[1].grid;
@@ -87,7 +88,7 @@ void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<
   (along ? second.along : second.across) = -operand.half();
 }
 
-// Returns false if BF16 lacks one of the numbers.
+// Quantizes the operand to BF16 numbers. Returns false if BF16 cannot hold one of the numbers.
 bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, QuantizedOperand<float>& quantized) {
   const Matrix<Bf16> out(reinterpret_cast<Bf16*>(scratch), operand.matrix.rows, operand.matrix.cols);
   quantized = described(operand);
@@ -104,14 +105,14 @@ bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, Qua
   return all_fit;
 }
 
-// Returns memory of the calling thread for a second operand.
+// Returns memory of the calling thread for the panels of a second operand.
 Bf16* panels_for(Index n, Index k) {
   thread_local AlignedBuffer<Bf16> buffer;
   return buffer.of(panel_elements(n, k));
 }
 
-// True if a second operand can be packed while it is converted: BF16 without statistics, contracted along rows that are
-// below each other, in one product with `first`.
+// True if a second operand can be packed while it is converted: its format is BF16 without statistics, it is contracted
+// down its columns, and one product multiplies it with `first`.
 bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& operand) {
   const bool counted = operand.sums || operand.second_sums,
              one_product = !first.scale[0].grid.scales && first.scale[0].factor == first.scale[1].factor;
@@ -119,7 +120,7 @@ bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& o
          operand.halves != Halves::side_by_side;
 }
 
-// Returns false if BF16 lacks one of the numbers.
+// Converts the operand to BF16 and packs it. Returns false if BF16 cannot hold one of the numbers.
 bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOperand<float>& quantized) {
   constexpr Index kBand = 2 * kUnitDepth;
   const Matrix<const float>& m = operand.matrix;
@@ -149,7 +150,8 @@ bool on_units(const Operand<T>& a, const Operand<T>& b) {
   return std::is_same_v<T, float> && fits_bf16(a.format) && fits_bf16(b.format) && has_matrix_unit();
 }
 
-// Returns `a` as quantized before, and b for the same unit; both in FP32 if BF16 lacks one of b's numbers.
+// Returns `taken`, which is the quantized `a`, and `b` quantized for the same unit. If BF16 cannot hold one of b's
+// numbers, returns both in FP32.
 template <class T>
 Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
                        T* scratch) {
@@ -190,8 +192,8 @@ Factors<T> quantized_after(const QuantizedOperand<T>& taken, const Operand<T>& a
   return quantized(uncounted, b, threads, scratch);
 }
 
-// Packs the second operand of several products on all threads, if matrix units multiply and it has one scale. Valid
-// until the calling thread's next call.
+// Packs the second operand of several products on all threads, if it is in BF16 and has no grid of scales. The packed
+// form is valid until the calling thread's next call.
 template <class T>
 void pack_second(Trans tb, QuantizedOperand<T>& b) {
   if (!b.bf16.data || b.scale[0].grid.scales) return;
@@ -221,8 +223,8 @@ float* grown(std::vector<float>& memory, std::size_t count) {
   return memory.data();
 }
 
-// Multiplies operands with a grid of scales: one product for each stretch of the contracting dimension with equal
-// scales, whose sums are scaled and added in FP32, as in the kernels of DeepSeek-V3's FP8 training.
+// Multiplies operands with a grid of scales. Computes one product for each stretch of the contracting dimension with
+// equal scales, scales its sums and adds them in FP32, as the kernels of DeepSeek-V3's FP8 training do.
 void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, const QuantizedOperand<float>& b,
                         bool adds, const Matrix<float>& c) {
   thread_local std::vector<float> sums, a_scales, b_scales;
@@ -282,7 +284,7 @@ Index cut_of(const QuantizedOperand<T>& operand) {
   return !scaled_alike && operand.half < length ? std::max<Index>(operand.half, 0) : 0;
 }
 
-// Returns the second half, or its remaining part.
+// Returns the second half, or the part of it that `operand` contains.
 template <class T>
 QuantizedOperand<T> second_half(const QuantizedOperand<T>& operand) {
   const Index first = std::max<Index>(operand.half, 0);
@@ -319,7 +321,7 @@ void join_shards(T* __restrict sum, const T* __restrict parts, Index stride, Ind
   for (Index i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[stride + i] + parts[2 * stride + i]);
 }
 
-// dW for the outputs of one task: one sum per shard, then added pairwise.
+// dW in tasks of kWeightTaskRows rows. Each task computes one sum per shard; these sums are then added pairwise.
 template <class T>
 struct WeightGradient {
   const Factors<T>& factors;
@@ -338,7 +340,7 @@ struct WeightGradient {
   }
 };
 
-// The shards of a task stay in the cache of the thread that adds them.
+// Computes all shards of a task on one thread, so that their sums stay in its cache until they are added.
 template <class T>
 void task_by_task(const WeightGradient<T>& of) {
   parallel_for(of.tasks(), [&](int task) {
@@ -352,7 +354,7 @@ void task_by_task(const WeightGradient<T>& of) {
   });
 }
 
-// Computes equal sums in more tasks, for more threads than there are tasks.
+// Computes the same bits as task_by_task(), but each shard of a task on its own, for more threads than there are tasks.
 template <class T>
 void shard_by_shard(const WeightGradient<T>& of) {
   constexpr Index kJoined = 1 << 14;
@@ -393,7 +395,7 @@ void multiply_weight_gradient(Factors<T> factors, const GradientProducts<T>& p) 
     task_by_task(gradient);
 }
 
-// Returns the operands of dW. If dY is quantized once, it is counted for both products.
+// Returns the operands of dW. If dY is quantized once for both products, its statistics are added to those of both.
 template <class T>
 Factors<T> weight_factors(const GradientProducts<T>& p, bool once, Threads threads, T* scratch) {
   if (!once) return quantized(p.wgrad_dy, p.x, threads, scratch);

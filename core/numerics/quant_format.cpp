@@ -27,16 +27,17 @@ constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0, 
                                  {"e2m3", 1.875, 3, {30.9, 30.9, 31.0, 28.8}, 0.023},
                                  {"e3m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0.003},
                                  {"e2m1", 1.5, 1, {18.8, 18.8, 19.0, 16.8}, 0.107}};
-// First index: whether squares of 16x16 share a scale. Second index: whether it is 4over6. With squares 4over6 gains
+// First index: whether squares of 16x16 share a scale. Second index: whether 4over6 is used. With squares 4over6 gains
 // nothing, because the best scale for one row is not the best for another.
 constexpr double kNvfp4Sqnr[2][2] = {{20.4, 21.15}, {19.07, 19.07}};
 constexpr double kNvfp4Underflow[2][2] = {{0.068, 0.079}, {0.100, 0.101}};
-// dB. Stochastic rounding doubles the squared error of rounding, but not that of clipping, so that FLOOR in E4M3 loses
-// 2.5.
+// SQNR that stochastic rounding costs, dB. Stochastic rounding doubles the squared error of rounding, but not that of
+// clipping, so that it costs FLOOR in E4M3 only 2.5 dB.
 constexpr double kStochasticCosts = 3.0;
-// For NVFP4 with 16 values per scale: the largest value is rounded as well, because the scale is no power of two.
+// SQNR that stochastic rounding costs NVFP4 with 16 values per scale, dB. The block's largest value is rounded as well,
+// because the scale is no power of two.
 constexpr double kStochasticCostsNvfp4 = 3.2;
-constexpr double kFourOverSixMisses = 0.4;  // its choice is by the errors of rounding to nearest
+constexpr double kFourOverSixMisses = 0.4;  // additional cost, dB: 4over6 chooses by the errors of rounding to nearest
 
 const Element* find_element(std::string_view name) {
   const auto found = std::ranges::find(kElements, name, &Element::name);
@@ -118,7 +119,8 @@ double largest_cut(const QuantFormat& format) {
     case QuantScale::fp32:
       return 0;
     case QuantScale::e4m3:
-      // A block scale of 1 + 1/16 is a tie and rounds to the even 1: amax is 6 x 17/16 such scales, and becomes 6.
+      // A block scale of 1 + 1/16 is a tie and rounds to the even 1: amax is then 6 x 17/16 in units of the scale, and
+      // becomes 6.
       return 1.0 / 17;
     case QuantScale::power_of_two:
       break;
@@ -127,7 +129,8 @@ double largest_cut(const QuantFormat& format) {
   }
   const Element& element = *find_element(format.element);
   if (format.rule == "floor") return 1 - element.largest / 2;
-  // Above the midpoint between the two largest significands of the format's mantissa and 2, EVEN raises the scale.
+  // EVEN raises the scale if amax's significand is at least the midpoint between 2 and the largest significand that has
+  // the format's mantissa bits.
   if (format.rule == "even") return 1 - element.largest / (2 - std::ldexp(1.0, -element.mantissa_bits - 1));
   return format.rule == "rceil" || format.rule == "ceil" ? 0 : kNoFigure;
 }

@@ -37,8 +37,8 @@ double bell_sqnr_db(const QuantFormat& format);
 double bell_sqnr_db_by_rceil(const QuantFormat& format);
 // Share of the non-zero values of bell-shaped data that become zero; RCEIL for MX. NaN if there is no such figure.
 double bell_underflow(const QuantFormat& format);
-// The largest relative error of a block's largest value by clipping: 0.125 in E4M3 with FLOOR; 0 if nothing clips; NaN
-// if unknown.
+// The largest relative error that clipping gives a block's largest value: 0.125 in E4M3 with FLOOR; 0 if nothing clips;
+// NaN if unknown.
 double largest_cut(const QuantFormat& format);
 
 }  // namespace moescope

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Index kAll = ScaleBlock::kWhole;
 
-// The rows and columns that share a scale, as the matrix is in memory; kAll: all.
+// Numbers of rows and columns in memory, for example of the values that share a scale; kAll: all.
 struct Scope {
   Index rows, cols;
 };
@@ -54,7 +54,7 @@ const std::uint32_t* column_keys(std::uint32_t first, Index count) {
 }
 
 void quantize_unscaled(const OperandFormat& format, const Tile& t, QuantSums& sums) {
-  constexpr Index kElements = 4096;  // limits the sums of squares in float32
+  constexpr Index kElements = 4096;  // limits the number of squares that are added in float32
   const Index cols = std::min(t.in.cols, kElements);
   t.for_each_block(kElements / cols, cols, [&](const Tile& part) { convert_unscaled(format, part, sums); });
 }
@@ -68,9 +68,9 @@ void quantize_unrotated(const OperandFormat& format, const Tile& t, float tensor
 // Rotated pieces -----------------------------------------------------------------------------------------------------
 
 constexpr Index kRotatedElements = 16384;  // elements of a piece, which stays in the second-level cache
-constexpr Index kRotatedCols = 256;        // limit for blocks down columns
+constexpr Index kRotatedCols = 256;        // largest number of columns of a piece with blocks down columns
 
-// Pieces that divide neither a scale nor a block of the rotation.
+// Returns the size of the pieces, which cut neither a block that shares a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Matrix<const float>& m) {
   const bool rows = axis == BlockAxis::row, squares = format.scheme == QuantScheme::nvfp4 && format.nvfp4.square,
              scaled = is_scaled(format) && (squares || !has_tensor_scale(format));
@@ -109,7 +109,7 @@ void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_a
   sums.add(all);
 }
 
-// The tile is the operand, with its output.
+// Quantizes the operand into the output of `tile`, whose other members are set here.
 void quantize_tile(const Operand<float>& operand, Tile tile) {
   tile.in = operand.matrix, tile.axis = operand.axis, tile.key = operand.key;
   if (tile.in.empty()) return;
@@ -124,10 +124,10 @@ void quantize_tile(const Operand<float>& operand, Tile tile) {
 
 // Bands for all threads ----------------------------------------------------------------------------------------------
 
-// How a matrix is divided: into rows as they are in memory, or into columns if scales run all the way down.
+// How a matrix is divided into bands: by its rows in memory, or by its columns if each column has one scale.
 struct Bands {
   bool of_rows;
-  Index extent;  // a multiple of blocks and rotations
+  Index extent;  // rows or columns of a band: a multiple of the blocks of the format and of its rotation
 };
 Bands bands_of(const Operand<float>& operand) {
   constexpr Index kFewRows = 64, kFp8Block = 128;
@@ -157,9 +157,9 @@ std::size_t count_of_bands(const Operand<float>& operand) {
   return ((bands.of_rows ? operand.matrix.rows : operand.matrix.cols) + bands.extent - 1) / bands.extent;
 }
 
-// Adds the amax to an operand that needs it for a tensor-wide scale. If finding it took a rotation, returns the rotated
-// values in a format without rotation, so that nothing is rotated twice. They are the calling thread's, until its next
-// call.
+// Returns the operand, with its amax if its format has a tensor-wide scale. If the operand has to be rotated for that,
+// returns the rotated values and a format without rotation, so that nothing is rotated twice. The memory of the rotated
+// values belongs to the calling thread and is valid until its next call.
 Operand<float> with_amax(Operand<float> operand, Threads threads) {
   if (!has_tensor_scale(operand.format) || operand.tensor_amax) return operand;
   thread_local std::vector<float> memory;

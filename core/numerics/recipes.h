@@ -4,8 +4,8 @@
 //   dgrad    dx_TK = dy_TN W_NK      contracts N
 //   wgrad    dW_NK = dy_TN^T x_TK    contracts T
 //
-// Names are torchao's if it has the recipe. Every operand is quantized anew from high precision along the dimension
-// that its GEMM contracts.
+// Names are torchao's if torchao has the recipe. Each GEMM quantizes its operands anew from high precision, along the
+// dimension that it contracts.
 #pragma once
 
 #include <optional>
@@ -39,15 +39,16 @@ inline constexpr int kNumRecipes = 15;
 struct RecipeInfo {
   Recipe recipe;
   const char* name;         // name in configs: "mxfp8_rceil"
-  OperandFormat format;     // of the operands, with the exceptions in recipe_format()
+  OperandFormat format;     // format of the operands, with the exceptions in recipe_format()
   const char* description;  // one line: what it is and who uses it
   const char* source;       // source of the definition
 };
-std::span<const RecipeInfo> recipes();  // order of the enumeration
+std::span<const RecipeInfo> recipes();  // in the order of the enumeration
 const RecipeInfo& recipe_info(Recipe recipe);
 std::optional<Recipe> recipe_named(std::string_view name);
 
-// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programming error.
+// Returns the format of an operand. Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a
+// programming error.
 OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand);
 
 // Returns the direction of the contracting dimension in x [T, K], W [N, K] and dY [T, N], stored row-major.

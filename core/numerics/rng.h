@@ -1,6 +1,7 @@
 // Counter-based random numbers: the n-th number of a stream is a pure function of (seed, purpose, n).
 //
-// Each purpose has a stream of its own (one per weight tensor), so that other draws of a program never change it.
+// Each purpose, for example each weight tensor, has a stream of its own, so that other draws of the program do not
+// change its numbers.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// The scales of every scheme: which values share one, and how it follows from their largest magnitude (amax). All are
-// defined here; the loops over many blocks inline them. quantize.h names the sources of the formulas.
+// The scales of every scheme: which values share a scale, and how it is computed from their largest magnitude (amax).
+// All scales are defined here; the loops over many blocks inline these functions. quantize.h names the sources of the
+// formulas.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +13,13 @@
 
 namespace moescope {
 
-// Values that share a scale: their numbers along and across the contracting dimension; kWhole: all.
+// Numbers of values that share a scale, along and across the contracting dimension; kWhole: all.
 struct ScaleBlock {
   static constexpr Index kWhole = std::numeric_limits<Index>::max();
   Index along = kWhole, across = kWhole;
 };
-// NVFP4's scale has two factors: this is the block of the first; the second belongs to the tensor.
+// Returns the block of a format's scale. NVFP4's scale has two factors; the first belongs to this block, the second to
+// the tensor.
 constexpr ScaleBlock scale_block(const OperandFormat& format) {
   constexpr Index kSquare = 128;
   const Index block = block_size(format);
@@ -35,7 +37,7 @@ constexpr ScaleBlock scale_block(const OperandFormat& format) {
   }
   return {};
 }
-// True if one scale, or one factor of it, belongs to the whole tensor.
+// True if the scale, or one factor of it, belongs to the whole tensor.
 constexpr bool has_tensor_scale(const OperandFormat& format) {
   return (format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::torchao_one_level) ||
          (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
@@ -46,12 +48,13 @@ constexpr bool shares_scale(const OperandFormat& format) {
   return has_tensor_scale(format) || block.along == ScaleBlock::kWhole || block.across > 1;
 }
 
-// MX. E = exponent field and M = mantissa field of amax in float32, emax and m those of the format:
+// Scale codes of MX. E and M are the exponent field and the mantissa field of amax in float32, emax and m the largest
+// exponent and the number of mantissa bits of the format:
 //   floor  clamp(E - emax, 0, 254)
 //   ceil   clamp(E + (M != 0) - emax, 0, 254)
 //   even   amax's bits + (1 << (22 - m)) first, then as floor; 255 if that overflows to infinity
 //   rceil  smallest 2^k >= amax * float32(1 / max), k >= -127; 255 above 2^127
-// 255 for amax NaN or infinite. All four are one arithmetic without branches:
+// All rules give 255 if amax is NaN or infinite. One formula without branches computes all four:
 //   code = clamp(((bits(amax * factor) + carry) >> 23) - subtract, 0, 254), 255 from `overflow` on.
 struct E8m0Rule {
   float factor;
@@ -96,8 +99,8 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
   return power_of_two ? std::bit_cast<float>(std::bit_cast<std::int32_t>(encode) & 0x7F800000) : encode;
 }
 
-// NVFP4, Nvfp4Rule::divided: t, from the tensor's amax, and the block's s, an E4M3 number. Because s is held between
-// E4M3's smallest normal number and its largest, rounding it needs no handling of subnormals and saturation
+// Scales of NVFP4 by Nvfp4Rule::divided: t from the tensor's amax, and the block's s, an E4M3 number. Because s is held
+// between E4M3's smallest normal number and its largest, rounding it needs no handling of subnormals and saturation
 // (float_rounding.h).
 inline float nvfp4_tensor_scale(float tensor_amax) {
   return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
@@ -110,20 +113,22 @@ inline float nvfp4_block_scale(float amax, float tensor_scale) {
   return (held + magic) - magic;
 }
 
-// The other arithmetics of NVFP4, in float32 and in this order of operations (c: scale_bound, a: the tensor's amax, b:
-// the block's). E4M3 rounds to nearest, ties to even, with subnormal numbers, and saturates; values become
-// cast_E2M1(x * encode), and are worth s * a / (6 c) for each unit, or s * t.
+// The other rules of NVFP4, in float32 and in this order of operations (c: scale_bound, a: amax of the tensor, b: amax
+// of the block). E4M3() rounds to nearest, ties to even, with subnormal numbers, and saturates. Elements are
+// cast_E2M1(x * encode). One unit of an element is worth s * a / (6 c) by TransformerEngine's rule and s * t by
+// torchao's.
 //   transformer_engine  e = min(6 c / a, max), 1 where that is 0;  d = 1 / e
 //     alone             s = E4M3(b * (e * (1/6)))
 //     4over6            s = E4M3(b / 6 * e), or for a largest value of 4  E4M3(b / 6 * e * 1.5)
 //                       encode = min(1 / (s * d), max)
 //   torchao             t = a / (6 * 448);  s = E4M3(clamp(b / 6 / t, 2^-6, 448));  encode = (1 / t) / s
 //   torchao_one_level   s = E4M3(clamp(b / 6, 2^-6, 448));  encode = 1 / s;  t = 1
-// TransformerEngine: pytorch/custom_recipes/reference_nvfp4.py at d0067d0d, which torchao's training reference equals;
-// torchao: prototype/mx_formats/nvfp4_tensor.py at 36027d82d. A block whose s is 0 decodes to zeros: what its codes are
-// means nothing, and here they are 0, so that they do not count as clipped. A torchao tensor of zeros has t = 1.
+// Sources: TransformerEngine's pytorch/custom_recipes/reference_nvfp4.py at d0067d0d, which torchao's training
+// reference equals; torchao's prototype/mx_formats/nvfp4_tensor.py at 36027d82d. A block whose s is 0 decodes to zeros,
+// whatever its codes are. Here its codes are 0, so that they do not count as clipped. By torchao's rule, a tensor of
+// zeros has t = 1.
 struct Nvfp4Tensor {
-  float encode = 1, decode = 1;  // e and d; 1 / t and t
+  float encode = 1, decode = 1;  // transformer_engine: e and d; torchao: 1 / t and t
   float base = 1;                // e * (1/6)
   float amax = 0, bound = 0;     // a and 6 c
   double unit = 1;               // a / (6 c), or t: value of one unit of element times s
@@ -155,9 +160,9 @@ inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
 }
 
 struct Nvfp4Block {
-  float s, encode, decode;  // decode: s units, rounded once
+  float s, encode, decode;  // decode: s times Nvfp4Tensor::unit, rounded once
 };
-// `four`: with 4over6, whether the largest value goes to 4.
+// `four`: with 4over6, whether the largest value is scaled to 4.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
 [[gnu::always_inline]] inline Nvfp4Block nvfp4_block(const Nvfp4Tensor& t, float amax, bool four = false) {
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -185,8 +190,8 @@ struct BlockScale {
   float encode = 0;           // factor of the values; NVFP4's rule `divided` divides by `value` instead
   std::uint8_t exponent = 0;  // index in QuantSums::e8m0_blocks: floor(log2 scale) + 127, for MX the code; 255: NaN
 };
-// `amax` is that of the block. `shared_amax` is that of all values that influence the scale: NVFP4's whole tensor, the
-// values that share an FP8 scale, or the block where it has a scale of its own.
+// `amax` is the amax of the block, `shared_amax` the amax of all values that influence its scale: NVFP4's whole tensor,
+// the values that share an FP8 scale, or the block alone if it has a scale of its own.
 BlockScale block_scale(const OperandFormat& format, float amax, float shared_amax);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Shapes are given as int, containers count in std::size_t.
+// Converts int, the type of shapes, to std::size_t, the type of container sizes.
 #pragma once
 
 #include <cstddef>

@@ -23,15 +23,16 @@ std::atomic<int> requested_threads{0};
 std::mutex team_in_use;
 
 // State of the code that this thread runs.
-thread_local int team_threads = 0;  // number for its loops; 0 outside of a team
+thread_local int team_threads = 0;  // number of threads for its loops; 0 outside of a team
 thread_local bool inside_loop = false;
 
-// Twins of `small` and `mini-v3` with two threads each took a step 1.2 and 1.0 times as fast as one after the other
-// with four threads; with eight threads each 1.6 and 1.4 times.
+// Fewest threads of a job. Measured: two twins of `small` and `mini-v3`, with two threads each, took a step 1.2 and 1.0
+// times as fast as one after the other with four threads; with eight threads each, 1.6 and 1.4 times as fast.
 constexpr int kLeastShare = 2;
 
-// Neighbouring tasks of a loop that one thread takes first: rows that it wrote in one loop are still in its cache in
-// the next loop of the same length. Threads that have finished their own share take tasks from others.
+// Neighbouring tasks of a loop that one thread runs before others: rows that the thread wrote in one loop are still in
+// its cache in the next loop of the same length. Threads that have finished their own share take tasks from other
+// shares.
 class alignas(64) Share {
  public:
   void set(int first, int end) {
@@ -55,7 +56,8 @@ int share_begin(int tasks, int share, int shares) {
   return static_cast<int>(std::int64_t{tasks} * share / shares);
 }
 
-// ThreadSanitizer does not see how libgomp orders its tasks: writes before hand_over() are visible after take_over().
+// Tell ThreadSanitizer that writes before hand_over() are visible after take_over(), because it does not see how
+// libgomp orders its tasks.
 void hand_over([[maybe_unused]] void* work) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(work);
@@ -95,7 +97,7 @@ void start_team(const std::function<void()>& body) {
   if (error) std::rethrow_exception(error);
 }
 
-// Asks OpenMP for its number before the first product, which sets it to 1 for OpenBLAS (gemm.cpp).
+// Asks OpenMP for its number of threads before the first product, which sets it to 1 for OpenBLAS (gemm.cpp).
 [[maybe_unused]] const int asked_at_start = num_threads();
 
 }  // namespace
@@ -120,8 +122,8 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
   std::vector<Share> shares(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i)
     shares[static_cast<std::size_t>(i)].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
-  // As many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a few
-  // times per loop rather than once per task.
+  // Starts as many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a
+  // few times per loop rather than once per task.
   hand_over(&shares);
 #pragma omp taskloop grainsize(1) shared(shares, body)
   for (int i = 0; i < threads; ++i) {
@@ -144,7 +146,8 @@ int threads_per_job(int jobs) {
   return jobs > 1 && share >= kLeastShare ? share : 0;
 }
 
-// Runs each job on `share` threads of the team. Clang 14 crashes on a taskloop inside a lambda.
+// Runs each job on `share` threads of the team. It is a separate function, because Clang 14 crashes on a taskloop
+// inside a lambda.
 static void run_in_team(int jobs, int share, const std::function<void(int)>& job) {
   if (team_threads == 1) {  // another thread has the team
     for (int i = 0; i < jobs; ++i) job(i);

@@ -1,11 +1,11 @@
 // Parallel loops over a fixed number of tasks, on OpenMP's threads.
 //
-// Results are bit-identical for any number of threads: what is added up together depends on the sizes of the work
+// Results are bit-identical for any number of threads: which values form a partial sum depends on the size of the work
 // alone, and partial sums are added in task order afterwards.
 //
-// An `omp for` loop ends only when every thread of the team has arrived, even if no task is left: beside a busy window
-// on the same cores a step took nearly twice as long. Therefore a loop is an `omp taskloop`: its caller waits for the
-// tasks only, runs those that no thread has begun, and is not delayed by a late thread.
+// An `omp for` loop ends only when every thread of the team has arrived, even if no task is left. When a window was
+// busy on the same cores, a step took nearly twice as long. Therefore a loop is an `omp taskloop`: its caller waits for
+// the tasks only, runs tasks that no thread has begun, and is not delayed by a late thread.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace moescope {
 
-// Threads of the next team: set_num_threads(), or else OpenMP's number (OMP_NUM_THREADS, or the processors that
-// taskset, a container or a batch system leaves to this process).
+// Returns the number of threads of the next team: the number given to set_num_threads(), or else OpenMP's number
+// (OMP_NUM_THREADS, or the processors that taskset, a container or a batch system leaves to this process).
 int num_threads();
 void set_num_threads(int threads);  // 0: OpenMP's number; for the whole process
 
 // Calls body(task) for every task in [0, tasks), in any order, on the threads of the team; returns when all are done.
-// body must not throw. Runs on the calling thread inside another loop and while another thread of the process has the
-// team.
+// body must not throw. Inside another loop, and while another thread of the process has the team, all tasks run on the
+// calling thread.
 void parallel_for(int tasks, const std::function<void(int task)>& body);
 
 // Calls body(first, last) for consecutive slices of at most `slice` of [0, count).
@@ -45,10 +45,10 @@ void parallel_copy(const T* from, std::size_t count, T* to) {
 // would cost more than the short loops take. Rethrows the exceptions of body().
 void with_team(const std::function<void()>& body);
 
-// Number of threads for each of `jobs` jobs that run side by side; 0 if there are too few threads to share.
+// Returns the number of threads for each of `jobs` jobs that run side by side; 0 if there are too few threads to share.
 int threads_per_job(int jobs);
 // Calls job(i) for every i in [0, jobs), side by side, each with an equal share of the threads for its own loops;
-// returns when all are done. job must not throw. Several jobs use more of the machine if their loops are short and
+// returns when all are done. job must not throw. Jobs side by side use more of the machine if their loops are short and
 // leave threads waiting. If threads_per_job(jobs) is 0, jobs run one after the other, each on all threads.
 void side_by_side(int jobs, const std::function<void(int)>& job);
 

@@ -20,7 +20,7 @@ GemmBuffers& buffers() {
   return own;
 }
 
-// Returns whole tiles of rows with `depth` elements each, which begin with those of A; the others are zero.
+// Returns a copy of A, padded with zeros to whole tiles of rows and to `depth` columns.
 Matrix<const Bf16> padded_rows(const Matrix<const Bf16>& a, Index depth) {
   const Matrix<Bf16> padded(buffers().rows.of(to_tiles(a.rows, kUnitRows) * depth), to_tiles(a.rows, kUnitRows), depth);
   for (Index r = 0; r < padded.rows; ++r) {
@@ -36,7 +36,8 @@ void add_or_store(const float* from, Index count, bool adds, float* to) {
   for (Index i = 0; i < count; ++i) to[i] = adds ? to[i] + from[i] : from[i];
 }
 
-// Rows and columns that do not fill a tile go through memory of whole tiles. A has whole tiles of rows.
+// Multiplies rows and columns that do not fill a tile, through memory of whole tiles. `a` must have whole tiles of
+// rows.
 void multiply_ragged(const TileProducts& tiles, const Matrix<const Bf16>& a, const PackedMatrix& b, float scale,
                      bool adds, const Matrix<float>& c) {
   constexpr Index kRowsAtATime = 64;

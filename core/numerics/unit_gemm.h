@@ -12,8 +12,8 @@ namespace moescope {
 void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<Bf16> a, ConstMatrix<Bf16> b, float beta, Matrix<float> c);
 
 // The product in two steps, for a second operand that several products use. pack() writes it into `panels`, which holds
-// panel_elements(n, k) elements and begins on a cache line. The n and k of a product may be smaller, k by multiples of
-// kUnitDepth.
+// panel_elements(n, k) elements and begins on a cache line. A product may have a smaller n, and a k that is smaller by
+// a multiple of kUnitDepth.
 constexpr Index panel_elements(Index n, Index k) {
   return to_tiles(n, kUnitRows) * to_tiles(k, kUnitDepth);
 }

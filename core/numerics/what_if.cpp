@@ -42,7 +42,7 @@ std::vector<WhatIfRow> empty_rows() {
   return rows;
 }
 
-// A part of the matrix whose blocks end with it.
+// A part of the matrix; no block extends beyond it.
 struct Stretch {
   Matrix<const float> in;
   BlockAxis axis;

@@ -1,8 +1,8 @@
-// How far two models agree about the tokens that follow.
+// How far two models agree about the next token.
 //
-// Legend: V vocabulary; p the probabilities of the model that is judged, q those of the reference; d = ln p - ln q of
-// the token that follows. With p the trainer's and q the inference engine's, d and k3 are those of AReaL (pull request
-// 1207); k1 and k3 are Schulman's estimators of KL(q || p) if tokens were drawn from q.
+// V is the size of the vocabulary. p are the probabilities of the model that is judged, q those of the reference;
+// d = ln p - ln q of the next token. If p comes from a trainer and q from an inference engine, d and k3 are those of
+// AReaL (pull request 1207). If tokens were drawn from q, k1 and k3 are Schulman's estimators of KL(q || p).
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,26 @@
 
 namespace moescope {
 
-// The probabilities of a token: exp(logit - log_sum). log_sum is 0 if logits are log-probabilities already.
+// A model's probabilities for the next token: exp(logit - log_sum). log_sum is 0 if logits are log-probabilities
+// already.
 struct TokenScores {
   const float* logits;  // [V]
   double log_sum = 0;
 };
-TokenScores token_scores(const float* logits, Index vocabulary);  // with ln of the sum of exp(logit)
+TokenScores token_scores(const float* logits, Index vocabulary);  // log_sum: ln of the sum of exp(logit)
 
 // KL(q || p) = sum over V of q ln(q / p), nats.
 double kl_divergence(TokenScores q, TokenScores p, Index vocabulary);
 
-// Means over the tokens added so far, at least one.
+// Means over all added tokens; there must be at least one.
 class LogRatios {
  public:
   void add(double d);
   std::int64_t tokens() const { return tokens_; }
   double k1() const { return k1_ / static_cast<double>(tokens_); }                    // mean of -d
-  double k3() const { return k3_ / static_cast<double>(tokens_); }                    // of exp(d) - 1 - d
-  double ratio_beyond_2() const { return beyond_2_ / static_cast<double>(tokens_); }  // share with |d| > ln 2
-  double largest() const { return largest_; }                                         // |d|
+  double k3() const { return k3_ / static_cast<double>(tokens_); }                    // mean of exp(d) - 1 - d
+  double ratio_beyond_2() const { return beyond_2_ / static_cast<double>(tokens_); }  // share of tokens with |d| > ln 2
+  double largest() const { return largest_; }                                         // largest |d|
 
  private:
   std::int64_t tokens_ = 0;

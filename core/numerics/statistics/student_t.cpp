@@ -8,7 +8,8 @@
 
 namespace moescope {
 
-// With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is integrated by the midpoint rule.
+// With t = sqrt(n) tan(x), n: degrees of freedom, the density becomes cos(x)^(n - 1), which is integrated by the
+// midpoint rule.
 double student_quantile(double degrees, double inside) {
   constexpr int kParts = 1000;
   const double part = std::numbers::pi / 2 / kParts;
@@ -25,7 +26,8 @@ double student_95(double degrees) {
   return student_quantile(degrees, 0.95);
 }
 
-// Mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), integrated over log u.
+// Searches for the c for which the mean of P(|Z| <= c u)^count is 0.95. u is distributed as sqrt(chi^2 / degrees); the
+// mean is integrated over log u.
 double largest_student_95(double degrees, int count) {
   if (count <= 1) return student_95(degrees);
   constexpr int kParts = 400;
