@@ -53,7 +53,7 @@ template <class T>
 struct GradientProducts {
   Operand<T> wgrad_dy{}, x{}, dgrad_dy{}, w{};
   Matrix<T> dw{}, dx{};
-  bool adds_dw = false, adds_dx = false;  // add the product to the contents
+  bool adds_dw = false, adds_dx = false;  // add the product to the contents; adds_dw only if task_rows is 0
   Index task_rows = 0;                    // rows of dX per task
   int shards = 1;  // 1, 2 or 4 parts of dY's rows; each part gives a dW, and these are added pairwise
 };

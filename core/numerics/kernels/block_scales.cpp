@@ -62,7 +62,7 @@ void row_amax_of_width(const Tile& t, Index width, std::int32_t* amax_bits) {
   row_blocks_amax<0>(t, width, amax_bits);
 }
 
-// Four times sixteen columns side by side, as long as that many are left.
+// Takes four times sixteen columns side by side, as long as that many are left.
 void columns_amax(const Tile& t, std::int32_t* amax_bits) {
   Index c = 0;
   for (; c + 4 * kSixteen <= t.in.cols; c += 4 * kSixteen) {
@@ -133,7 +133,7 @@ HWY_INLINE Floats nan_without_code(Ints code, Floats scale) {
   return bits_as<float>(if_less(code, splat(kNoCode), bits_as<std::int32_t>(scale), splat(kNanBits)));
 }
 
-// nvfp4_block_scale() of sixteen blocks, and the values that follow from it.
+// Computes nvfp4_block_scale() for sixteen blocks at a time, and the numbers that follow from it.
 template <bool kCorrected>
 void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Floats tensor = splat(s.tensor_scale), per_tensor = splat(1.0f / s.tensor_scale), one = splat(1.0f);
@@ -155,7 +155,7 @@ void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   }
 }
 
-// The other rules of NVFP4, which multiply values by the encoding factor.
+// Scales by the other rules of NVFP4, which multiply values by the encoding factor.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
 void nvfp4_multiplied_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Nvfp4Tensor tensor = s.nvfp4;
@@ -243,7 +243,7 @@ Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
       s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
     } else {
       s.nvfp4 = nvfp4_tensor(format.nvfp4, tensor_amax);
-      if (std::isinf(s.nvfp4.encode)) s.ratio = Scaling::Ratio::limited;  // torchao's rule for a tensor below 2^-116
+      if (std::isinf(s.nvfp4.encode)) s.ratio = Scaling::Ratio::limited;  // torchao's rule, amax below about 2^-116
     }
   }
   // BF16's smallest normal number is 2^-126; matrix units treat smaller ones as zero.

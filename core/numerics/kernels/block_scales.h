@@ -1,5 +1,5 @@
-// Blocks of values that share a scale: their largest magnitudes, and the scales that follow. quantize.h defines every
-// scheme.
+// Blocks of values that share a scale: their largest magnitudes, and the scales that are computed from them. quantize.h
+// defines every scheme.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ struct Scaling {
   Nvfp4Tensor nvfp4 = {};            // for the rules other than `divided`
   std::int32_t least_bf16_code = 0;  // lowest scale code at which the decoded elements are normal BF16 numbers
 
-  // How x is scaled. multiplied: x * encode. divided: x / decode. corrected: the same quotient, computed from x *
-  // encode, which is exact while no number is subnormal. limited: x * encode with an infinite encode, held at the
-  // largest element.
+  // How x is scaled. multiplied: x * encode. divided: x / decode. corrected: x / decode, computed from x * encode by
+  // quotient() of lanes.h, which is exact if no number is subnormal. limited: x * encode with an infinite encode,
+  // limited to the largest element.
   enum class Ratio : std::uint8_t { multiplied, corrected, divided, limited };
   Ratio ratio = Ratio::multiplied;
   bool divides() const { return ratio == Ratio::corrected || ratio == Ratio::divided; }
@@ -31,8 +31,8 @@ Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 
 inline constexpr Index kMaxBlocks = 256;
 
-// Blocks of a batch, row after row or column beside column. Blocks of zeros fill the arrays from the count to the next
-// multiple of 16.
+// The blocks of a batch: row by row, or one block for each column. From `count` to the next multiple of 16, the arrays
+// hold blocks of zeros.
 struct BlockBatch {
   Index count = 0;
   alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // ordered as integers: numbers < infinity < NaN
@@ -41,19 +41,18 @@ struct BlockBatch {
   alignas(64) std::array<float, kMaxBlocks> bf16_decode;       // decode without tensor-wide scales
   alignas(64) std::array<std::int32_t, kMaxBlocks> code;       // index in the histogram of scales; 255 if not finite
   alignas(64) std::array<float, kMaxBlocks> scaled_amax;       // in units of the scale
-  alignas(64) std::array<float, kMaxBlocks> x2;                // sum of squares, in units of the scale
+  alignas(64) std::array<float, kMaxBlocks> x2;                // sum of squares of the values in units of the scale
   alignas(64) std::array<float, kMaxBlocks> elements;          // number of elements of each block
-  alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // 4over6 only: whether the largest value goes to 4
+  alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // only 4over6: whether the largest value is scaled to 4
 
-  // Over the blocks that are not all zeros:
+  // Figures of the blocks that are not all zeros:
   std::int32_t top_amax = 0;  // bits
   std::int32_t top_code = 0, least_code = 255;
   std::uint32_t nonzero = 0, clipped = 0;
   bool vanishing = false;  // a block is so far below its scale that float32 loses its squares
 };
 
-// Fills in everything about the first batch.count blocks that follows from their amax_bits and, with 4over6, from
-// `four`.
+// Computes the scales and figures of the first batch.count blocks from their amax_bits and, with 4over6, from `four`.
 void find_scales(const Scaling& scaling, BlockBatch& batch);
 
 // Returns the largest magnitude; NaN or infinity if the matrix holds one.

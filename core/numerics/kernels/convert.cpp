@@ -46,12 +46,12 @@ struct BatchCounts {
   }
 };
 
-// Two ways to convert a batch. Each has a type `Scales` for the numbers that it needs of a block's scales, and a type
-// `Block` for the sums of a block, in which y2 are the squares of the values in units of the scale. at(array) returns
-// an array's numbers for the blocks of sixteen values.
+// PlainConversion and Conversion are two ways to convert a batch. Each has a type `Scales` for the scales of sixteen
+// values, and a type `Block` for the sums of a block; y2 is the sum of the squares of the values in units of the scale.
+// at(array) returns the numbers in an array for the blocks of sixteen values.
 
-// True for nearly all batches of MX: each scale is a power of two and nothing clips. Values are then exact in units of
-// their scales, so that statistics do not need decoded values.
+// True for nearly all batches of MX except INT8: each scale is a power of two and nothing clips. Values are then exact
+// in units of their scales, so that statistics do not need decoded values.
 bool is_plain(const Scaling& s, const BlockBatch& b) {
   return s.format.scheme == QuantScheme::mx && s.rounding.sign_bit != 0 && b.clipped == 0;
 }
@@ -164,7 +164,7 @@ class Conversion {
   HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, min_of(least_) > 0); }
 
  private:
-  // The ratio is the same for a whole batch, so that branching here avoids copies of the loop for each.
+  // The ratio is the same for a whole batch, so that branching here avoids a copy of the loop for each ratio.
   HWY_INLINE Floats scaled(Floats magnitude, Floats encode, Floats decode) const {
     if constexpr (kCorrected) return quotient(magnitude, decode, encode);
     if (ratio_ == Scaling::Ratio::multiplied) return magnitude * encode;
@@ -185,7 +185,8 @@ class Conversion {
   alignas(64) std::array<float, kMaxBlocks> decode_in_units_;
 };
 
-// Numbers of blocks for sixteen values: all of one block, or of sixteen columns that are a block each.
+// Read the numbers of blocks for sixteen values: of one block that has all values, or of sixteen columns that are a
+// block each.
 struct OfBlock {
   Index index;
   HWY_INLINE Floats operator()(const std::array<float, kMaxBlocks>& numbers) const { return splat(numbers[index]); }
@@ -197,7 +198,7 @@ struct OfColumns {
   }
 };
 
-// Sums of squares of consecutive blocks, sixteen of which are joined at once.
+// Collects the sums of squares of consecutive blocks and joins the lanes of sixteen sums at a time.
 class BlockSquares {
  public:
   HWY_INLINE explicit BlockSquares(BlockBatch& b) : x2_(b.x2.data()) {}
@@ -280,7 +281,7 @@ BatchSums rows(const Scaling& s, const Tile& tile, Index width, BlockBatch& b) {
   return convert.sums(t);
 }
 
-// kStrips times sixteen columns side by side; with one strip, there may be fewer columns.
+// Converts kStrips times sixteen columns side by side; with one strip, there may be fewer columns.
 template <int kStrips, class Convert>
 HWY_INLINE void convert_strips(Convert& convert, const Tile& t, Index first, BlockBatch& b) {
   static_assert(kStrips == 1 || kStrips % 2 == 0);

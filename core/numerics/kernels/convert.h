@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// Sums over all values of a batch. Squares are in units of `unit`, a power of two near the largest scale.
+// Sums over all values of a batch. Squares are in units of the square of `unit`, a power of two near the largest scale.
 struct BatchSums {
   double unit = 1;
   double q2 = 0, err2 = 0;
@@ -19,12 +19,13 @@ BatchSums convert_rows(const Scaling& scaling, const Tile& tile, Index width, Bl
 BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& batch);
 
 struct BlockSums {
-  double x2;     // squares, in units of `unit`
-  double crest;  // amax / rms, from x2 and elements of each block
+  double x2;     // sum of squares, in units of the square of `unit`
+  double crest;  // sum of amax / rms, from x2 and elements of each block
 };
 BlockSums sum_blocks(const BlockBatch& batch, double unit);
 
-// fp32 copies the values, bf16 rounds each by itself; neither has scales. For a few thousand values at most.
+// Converts a tile to a format without scales: fp32 copies the values, bf16 rounds each value by itself. The tile must
+// have a few thousand values at most.
 void convert_unscaled(const OperandFormat& format, const Tile& tile, QuantSums& sums);
 
 }  // namespace moescope

@@ -17,7 +17,7 @@ namespace {
 
 enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 
-// Keeps infinity and NaN; a NaN becomes quiet.
+// Rounds to BF16. Infinity is kept; a NaN becomes a quiet NaN. With kOrdinary all values must be finite.
 template <Unscaled kHow, bool kOrdinary>
 HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
@@ -45,7 +45,7 @@ std::int32_t top_of_finite(const Tile& t) {
   return max_of(top);
 }
 
-// Squares are added in units of 4^exponent, with an exponent near that of the largest value.
+// The unit in which squares are added: the square of a power of two near the largest value.
 struct SquareUnit {
   std::int32_t exponent;  // biased
   explicit SquareUnit(std::int32_t top_bits) : exponent(std::clamp(top_bits >> 23, 1, 253)) {}
@@ -56,7 +56,7 @@ struct SquareUnit {
   }
 };
 
-// Sums of values and results, by lanes.
+// Sums of the squares of values, results and errors, by lanes.
 struct SquareSums {
   Floats x2 = zero<float>(), q2 = x2, err2 = x2;
 
@@ -74,7 +74,7 @@ struct SquareSums {
   }
 };
 
-// Adds up squares and counts.
+// Converts sixteen values and adds up squares and counts.
 template <Unscaled kHow>
 struct UnscaledConverter {
   Floats inverse_unit;
@@ -93,7 +93,7 @@ struct UnscaledConverter {
     least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
     count_nonzero(bits_as<float>(x_bits), nonzero);
     count_nonzero(bits_as<float>(q_bits), nonzero_out);
-    // Sums leave out elements that are not finite before or after.
+    // Sums leave out elements that are not finite before or after rounding.
     const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
     overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, splat(1)), none);
     x_bits = if_less(q_bits, infinity, x_bits, none);
@@ -127,8 +127,8 @@ void convert_any(const Tile& tile, QuantSums& sums) {
   sums.amax = std::max(sums.amax, std::bit_cast<float>(top_bits));
 }
 
-// Rounds a normal number far from both ends of the exponents. Adding 1.5 * 2^16 times its power of two leaves BF16's
-// bits.
+// Rounds normal numbers whose exponents are far from both ends of the range. Adding and subtracting 1.5 * 2^16 times
+// the number's power of two leaves BF16's bits.
 template <Unscaled kHow>
 HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   if constexpr (kHow == Unscaled::copied) return x;
@@ -137,8 +137,8 @@ HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* co
   return exactly_fused_minus(power, to_last, exactly_fused(power, to_last, x));
 }
 
-// Converts a tile in one pass if it has no zeros, and squares that float32 holds without scaling, as nearly all tiles
-// do. Returns false for other tiles; the output is then unspecified.
+// Converts a tile in one pass if it has no zeros and if float32 holds its squares without scaling, as in nearly all
+// tiles. Returns false for other tiles; the output is then unspecified.
 template <Unscaled kHow>
 bool convert_ordinary(const Tile& tile, QuantSums& sums) {
   constexpr std::int32_t kLeast = (127 - 60) << 23, kLeastTop = (127 - 48) << 23, kMostTop = (127 + 50) << 23;

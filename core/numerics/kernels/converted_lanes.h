@@ -34,14 +34,15 @@ HWY_INLINE void fetch_below(const Tile& t, Index row, Index col) {
   hwy::Prefetch(t.in.data + (row + t.in.rows) * t.in.stride + col);
 }
 
-// Stores converted values of a tile: as FP32, or as BF16 if BF16 holds them without rounding.
+// Stores converted values of a tile: as BF16, which holds them without rounding, if the tile has a BF16 output; else as
+// FP32.
 HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Index count) {
   if (t.bf16.data)
     store_upper_halves(t.bf16.data + at, values, count);
   else
     store_first(t.out.data + at, values, count);
 }
-// Stores thirty-two values, all of which exist.
+// Stores thirty-two values, all of which are in the tile.
 HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Floats next) {
   if (t.bf16.data) return store_upper_halves(t.bf16.data + at, values, next);
   store(t.out.data + at, values);

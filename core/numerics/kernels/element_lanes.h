@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 struct ElementLanes {
   Ints min_normal;    // bits
   Floats to_last;     // 1.5 * 2^(23 - m)
-  Ints to_draw_unit;  // exponents between 2^e and 2^-32 of the distance between neighbours, as bits
+  Ints to_draw_unit;  // exponent of 2^e minus that of 2^-32 of the distance between neighbours, as bits
   Ints max;           // bits
   Floats zero;        // -0, which adds nothing; 0 for INT8, which has no -0
 };
@@ -66,7 +66,7 @@ HWY_INLINE Floats rounded_by_draw(const ElementLanes& f, Floats y, Words draw) {
 HWY_INLINE RowKey row_key_of(const Tile& t, Index row) {
   return row_key(t.key.seed, t.key.stream, t.key.first_row + row);
 }
-// Returns draws for sixteen neighbours of a row, in the upper 16 bits.
+// Returns draws for sixteen neighbouring values of a row, in the upper 16 bits.
 HWY_INLINE Words draws_of(RowKey row, const std::uint32_t* column_keys) {
   return (load(column_keys) ^ splat(row.mask)) * splat(row.factor);
 }

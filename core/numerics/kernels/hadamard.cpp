@@ -38,8 +38,8 @@ class Sink {
   Ints top_;
 };
 
-// The fast Walsh-Hadamard transform: a + b and a - b of values that are 1 apart, then 2, 4, and so on. Rows and columns
-// add in this order, so that they agree to the bit.
+// The fast Walsh-Hadamard transform computes a + b and a - b for values that are 1 apart, then 2, 4, and so on. Rows
+// and columns are added in this order, so that their results agree to the bit.
 
 HWY_INLINE void join(Floats& a, Floats& b) {
   const Floats sum = a + b;
@@ -50,7 +50,7 @@ template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
 HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
   (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
 }
-// Joins values of one lane in all vectors.
+// Transforms the values that the vectors have in one lane, for each lane.
 template <std::size_t kHalf = 1, std::size_t kCount>
 HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
   if constexpr (kHalf < kCount) {
@@ -59,7 +59,7 @@ HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
   }
 }
 
-// Joins values of one row that are `kHalf` apart, among sixteen.
+// Joins the values that are `kHalf` apart among sixteen values of a row.
 template <Index kHalf>
 HWY_INLINE Floats join_lanes(Floats v) {
   constexpr Index kWidth = Floats::kWidth;
@@ -83,7 +83,7 @@ HWY_INLINE Floats join_lanes(Floats v) {
   }
 }
 
-// Rotates a block along rows: kVectors times sixteen neighbours.
+// Rotates a block along a row: kVectors times sixteen neighbours.
 template <Index kVectors>
 HWY_INLINE void rotate_row_block(const float* in, const float* factor, Index at, Sink& sink) {
   Floats v[kVectors];
@@ -98,7 +98,7 @@ template <Index kVectors>
 HWY_INLINE void rotate_row(const float* in, Index count, const float* factor, Index at, Sink& sink) {
   for (Index i = 0; i < count; i += kVectors * kSixteen) rotate_row_block<kVectors>(in + i, factor + i, at + i, sink);
 }
-// Rotates blocks of n columns, 16, 32, 64 or 128, that fill the rows.
+// Rotates blocks of n columns that fill the rows; n is 16, 32, 64 or 128.
 void rotate_rows(const Matrix<const float>& in, Index n, const float* factor, const Matrix<float>& out,
                  std::int32_t* amax_bits) {
   Sink sink(out.data, amax_bits);
@@ -113,7 +113,7 @@ void rotate_rows(const Matrix<const float>& in, Index n, const float* factor, co
   sink.close();
 }
 
-// Rotates down columns: kCount rows, `stride` apart, of up to sixteen columns.
+// Rotates a block down columns: kCount rows, `stride` apart, of up to sixteen columns.
 template <Index kCount>
 HWY_INLINE void rotate_sixteen(const float* in, Index stride, Index cols, const float* factor, Index at,
                                Index at_stride, Sink& sink) {
@@ -140,7 +140,7 @@ HWY_INLINE void rotate_long(const float* in, Index stride, Index cols, const flo
   }
 }
 
-// Rotates a block of all n rows.
+// Rotates all rows as one block.
 void rotate_columns(const Matrix<const float>& in, const float* factor, const Matrix<float>& out,
                     std::int32_t* amax_bits) {
   Sink sink(out.data, amax_bits);
@@ -186,8 +186,8 @@ float norm_of(Index n) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
 }
 
-// Returns the signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread,
-// because tiles of one tensor come one after the other.
+// Returns the signs of values [first, first + count), times 1 / sqrt(n) for blocks of n. Each thread keeps a table of
+// them, because it rotates tiles of one tensor one after the other.
 const float* factors_of(const Rotation& rotation, Index n, Index first, Index count) {
   thread_local std::vector<float> factors;
   thread_local std::uint64_t of_seed = 0;
@@ -216,8 +216,8 @@ void rotate_few(const float* in, Index n, const float* factor, float* out, std::
     for (Index k = 0; k < n; ++k) *amax_bits = std::max(*amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
 }
 
-// Calls body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length`
-// values.
+// Calls body(first value, number of values, size n of their blocks, factors of the values) for each stretch of blocks
+// of one size in `length` values.
 void for_each_size(Index length, const Rotation& rotation, Index first, const auto& body) {
   const int block = rotation.block;
   assert(block > 0 && block <= kMaxBlock && std::has_single_bit(static_cast<unsigned>(block)));

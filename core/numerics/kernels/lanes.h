@@ -114,7 +114,8 @@ MOESCOPE_ON_LANES Lanes<double> load_doubles(const float* p) {
   return r;
 }
 
-// Stores the upper 16 bits of each of the first `count` floats. For a BF16 number they are the whole number.
+// Stores the upper 16 bits of each of the first `count` floats. If a float is a BF16 number, these bits are that
+// number.
 MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
   alignas(64) std::uint16_t whole[kLanes<float>];
   std::uint16_t* to = count >= kLanes<float> ? p : whole;
@@ -239,7 +240,7 @@ MOESCOPE_ON_LANES Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
 #endif
 }
 
-// Returns a * b + c where each product is exact, or c adds only the sign of a zero, so that rounding once or twice
+// Returns a * b + c. The product must be exact, or c must add only the sign of a zero, so that rounding once or twice
 // gives equal results.
 MOESCOPE_ON_LANES Floats exactly_fused(Floats a, Floats b, Floats c) {
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);

@@ -76,10 +76,10 @@ MOESCOPE_AVX512_BF16 void narrow_pair_natively(const float* upper, const float* 
 }
 
 MOESCOPE_AVX512_BF16 bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, Index panel_stride) {
-  constexpr Index kRowsAhead = 16;  // rows to prefetch: the operand of a gradient has mostly left the caches
+  constexpr Index kRowsAhead = 16;  // rows to prefetch, because a gradient's operand has mostly left the caches
   const __m512i order = _mm512_loadu_si512(kSideBySide.data());
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1);
-  __m512i least = magnitude;  // minus one, which makes zero the largest
+  __m512i least = magnitude;  // smallest magnitude's bits minus one, which makes zero the largest
   const float* in = rows.data;
   for (Index r = 0; r < to_tiles(rows.rows, kUnitDepth); r += 2, in += 2 * rows.stride, out += 2 * kUnitRows)
     for (Index c = 0; c < rows.cols; c += kUnitRows) {

@@ -29,13 +29,13 @@ void add_totals(const Totals& t, Index elements, QuantSums& sums) {
   sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
 }
 
-// Counts blocks by scale. Neighbours mostly have one scale, and adding to a counter waits for its previous addition, so
-// four counters take turns.
+// Counts blocks by scale. Neighbouring blocks mostly have equal scales, and an addition to a counter waits for the
+// previous one, so four counters for each scale are used in turn.
 class ScaleCounts {
  public:
   void add(const BlockBatch& b) {
     for (Index i = 0; i < b.count; ++i) ++counts_[i & (kTurns - 1)][static_cast<Index>(b.code[i])];
-    const bool zeros = b.nonzero < b.count;  // their code is not in least_code and top_code
+    const bool zeros = b.nonzero < b.count;  // least_code and top_code do not include the code of blocks of zeros
     least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {
@@ -49,8 +49,8 @@ class ScaleCounts {
   int least_ = 255, top_ = 0;  // codes that occurred
 };
 
-// False if float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their batch
-// that are (nearly) exact.
+// False if float32 was too narrow for the squares: they are beyond its range, or squares vanished beside larger values
+// of the batch that are (nearly) exact.
 bool squares_hold(const BlockBatch& b, const BatchSums& sums, double x2) {
   constexpr std::int32_t kTopBits = 0x7F000000;  // from 2^127 on, a decoded value may be infinite
   const bool spread = b.top_code - b.least_code > 30 && x2 > 0;
@@ -137,7 +137,7 @@ Tile decoded(const Tile& t, const auto& convert) {
   return again;
 }
 
-// Adds a converted batch; block_at(i) returns the tile of one of its blocks, with decoded values.
+// Adds the statistics of a converted batch. block_at(tile, i) returns block i of `tile`, which has decoded values.
 void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, const Tile& t, const auto& convert,
                const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
   if (b.top_code < 255) {
@@ -188,7 +188,7 @@ float block_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block&
   return rows[0];
 }
 
-// Call it before find_scales(); block_at(i) returns the values of block i.
+// Sets `four` of the blocks, with 4over6; to be called before find_scales(). block_at(i) returns the values of block i.
 void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
   if (s.format.scheme != QuantScheme::nvfp4 || s.format.nvfp4.four_over_six == FourOverSix::off) return;
   for (Index i = 0; i < b.count; ++i)
@@ -252,7 +252,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
       counts, sums);
 }
 
-// Quantizes a row of squares, each a block of the batch. They are converted as rows of sixteen values.
+// Quantizes a row of squares, each of which is a block of the batch. Squares are converted as rows of sixteen values.
 void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   const Index per_row = (t.in.cols + kNvfp4Square - 1) / kNvfp4Square;
   BlockBatch squares = batch_of(per_row, kNvfp4Square * kNvfp4Square);
@@ -323,7 +323,7 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
   note_scale(t, 0, 0, b.decode[0]);
   double x2 = 0;
   t.for_each_block(rows, cols, [&](const Tile& part) {
-    b.x2.fill(0);  // for rows that the last part lacks
+    b.x2.fill(0);  // for rows that the last part does not have
     const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, cols, b); };
     const BatchSums batch_sums = convert(part);
     if (b.code[0] == 255) return add_nonfinite(part, sums);

@@ -1,9 +1,9 @@
 // Quantizes values that share scales: blocks along rows, blocks down columns, and areas under one given scale.
 //
 // A batch of a few thousand values, which fits into the first-level cache, is read once for its largest magnitudes and
-// once for conversion. Its squares are added in float32, relative to a power of two near its largest scale, and from
-// batch to batch in double, in an order that depends on the shape alone. Where float32 is too narrow, or a value is not
-// finite, the squares are added again in double.
+// once for conversion. Squares within a batch are added in float32, relative to a power of two near its largest scale;
+// sums of batches are added in double. The order depends on the shape alone. If float32 is too narrow, or a value is
+// not finite, the squares of the batch are added again in double.
 #pragma once
 
 #include "core/numerics/kernels/block_scales.h"
@@ -26,9 +26,9 @@ struct SharedBlock {
   Index rows, row_stride, count, step;
 };
 
-// Returns whether the block's largest value, `amax`, goes to 4 and not to 6, because that gives the smaller error.
-// Errors of one row are added one after the other; those of sixteen rows are added pairwise, eight apart, then four,
-// two and one. Errors are in units of the values, in float32, as in TransformerEngine.
+// True if scaling the block's largest value, `amax`, to 4 gives a smaller error than scaling it to 6. Errors of one row
+// are added one after the other; those of sixteen rows are added pairwise, eight apart, then four, two and one. Errors
+// are in units of the values, in float32, as in TransformerEngine.
 bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Functions of one row of numbers that the model's layers share, written with Highway (kernels/lanes.h): equal bits on
-// every processor. Rows may have any length. float64 is for gradient checks.
+// Functions of one row of numbers that the model's layers share, written with Highway (kernels/lanes.h). They give
+// equal bits on every processor. Rows may have any length. float64 is for gradient checks.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ struct Tile {
   bool* too_small = nullptr;  // set to true if a number is too small for BF16; not null with bf16
   ScaleGrid grid{};           // with bf16, for fp8 with a scale grid
   BlockAxis axis = BlockAxis::row;
-  RoundingKey key{};                           // with the first row and column of the tile
+  RoundingKey key{};                           // has the first row and column of the tile
   const std::uint32_t* column_keys = nullptr;  // keys of the tile's columns and of 15 more; only if stochastic
 
   Index out_stride() const { return bf16.data ? bf16.stride : out.stride; }

@@ -26,8 +26,9 @@ namespace moescope {
 
 namespace {
 
-// Kernels get positions as a row and a column instead of a copy that points there: a copy would be read back from
-// memory just written, which waits for all earlier stores, including those of the last tiles.
+// The operands and results of a product. Kernels get a position as a row and a column, not as a copy of this struct
+// that points there. A copy would be read back from memory just written, and this would wait for all earlier stores,
+// including those of the last tiles.
 struct TileProduct {
   const Bf16 *a, *b;
   float* c;
@@ -138,9 +139,9 @@ MOESCOPE_AMX void release_tiles() {
 
 constexpr int kTileCols = 2 * kLanes;
 
-// Prefetches results that will be stored or added to, a few rows with each of `steps` products. Otherwise tiles would
-// wait for memory, and many lines at once would delay the operands. Always inlined, because GCC 12 leaves out calls of
-// functions that only prefetch.
+// Prefetches results that will be stored or added to, a few rows with each of `steps` products. Without it tiles would
+// wait for memory; prefetching many lines at once would delay the operands. Always inlined, because GCC 12 leaves out
+// calls of functions that only prefetch.
 class FetchedRows {
  public:
   [[gnu::always_inline]] FetchedRows(const float* first, Index stride, Index rows, Index steps)
@@ -160,7 +161,8 @@ class FetchedRows {
 
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. A tile is loaded for the next products as soon as the
 // last product that needs its contents has begun. B is loaded with the hint that it will not be needed again soon;
-// otherwise, 512 deep, it would push the rows of A out of the first-level cache before the next columns need them.
+// otherwise a B with a depth of 512 would push the rows of A out of the first-level cache before the next columns need
+// them.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileProduct& p, Index row, Index col, Index depth, bool adds,
                                     const float* fetched) {
@@ -236,7 +238,7 @@ MOESCOPE_AVX512_BF16 inline void transpose(__m512i (&a)[16]) {
     b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
     b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
   }
-  // a[4i + j]: column 4q + j of rows 4i to 4i + 3, in quarter q.
+  // After this loop, quarter q of a[4i + j] holds column 4q + j of rows 4i to 4i + 3.
   for (int i = 0; i < 16; i += 4) {
     a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
     a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);

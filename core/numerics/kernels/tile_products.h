@@ -1,8 +1,8 @@
 // Products of BF16 matrices that lie in the cache, added in FP32: AMX tiles, or AVX-512's VDPBF16PS.
 //
-// Operands are laid out as the units read them. A first operand lies row by row. A second operand lies in pairs:
-// elements of rows 2i and 2i + 1 side by side, sixteen columns of pairs after each other. Transposing the pairs of a
-// matrix, as words of 32 bits, gives its transpose row by row, and vice versa.
+// Operands are laid out as the units read them. A first operand is stored row by row. A second operand is stored in
+// pairs: the elements of rows 2i and 2i + 1 in a column are side by side, and the pairs of sixteen columns follow each
+// other. Transposing the pairs of a matrix, as words of 32 bits, gives its transpose row by row, and vice versa.
 //
 // Sums run along K in an order that depends on the unit alone and is equal for all elements. Numbers below 2^-126 count
 // as zero (matrix_units.h).
@@ -26,7 +26,7 @@ constexpr Index to_tiles(Index n, Index tile) {
 // A second operand in pairs. Strides are in elements.
 struct PackedMatrix {
   const Bf16* first = nullptr;
-  Index pair_stride = 0;   // from two rows to the next two
+  Index pair_stride = 0;   // from the pair of two rows to that of the next two
   Index panel_stride = 0;  // from sixteen columns to the next sixteen
 };
 // [rows / 2, cols, 2]
@@ -38,8 +38,8 @@ constexpr PackedMatrix in_panels(const Bf16* first, Index depth) {
   return {first, 2 * kUnitRows, kUnitRows * depth};
 }
 
-// Where the results of a product are before it. Results in memory are prefetched during the product, because storing
-// them later would delay the next products.
+// Where the elements of C are when a product begins. Results in memory are prefetched during the product, because
+// storing them later would delay the next products.
 enum class Results : std::uint8_t { in_cache, in_memory };
 
 // Owns the tiles of the calling thread; one object per thread at a time. Needs has_matrix_unit().
@@ -50,9 +50,9 @@ class TileProducts {
   TileProducts(const TileProducts&) = delete;
   TileProducts& operator=(const TileProducts&) = delete;
 
-  // Computes C[m,n] = A[m,k] B[k,n]: adds it to C if `adds`, otherwise stores it times `scale`. m and n are multiples
-  // of kUnitRows. Up to the next multiple of kUnitDepth both operands must hold zeros beyond k, those of A behind its
-  // columns.
+  // Computes A[m,k] B[k,n]. Adds it to C[m,n] if `adds`, otherwise stores it in C times `scale`. m and n must be
+  // multiples of kUnitRows. Beyond k, up to the next multiple of kUnitDepth, the memory of both operands must hold
+  // zeros: in A behind the columns of each row, in B below its rows.
   void multiply(ConstMatrix<Bf16> a, const PackedMatrix& b, bool adds, Matrix<float> c, float scale = 1,
                 Results results = Results::in_cache) const;
 
@@ -60,7 +60,7 @@ class TileProducts {
   const MatrixUnit unit_ = matrix_unit();
 };
 
-// Build operands from matrices that lie row by row, padded with zeros to whole tiles: depth to kUnitDepth, other
+// Build operands from matrices that are stored row by row, padded with zeros to whole tiles: depth to kUnitDepth, other
 // dimensions to kUnitRows.
 void rows_of_transpose(ConstMatrix<Bf16> in, Bf16* out);    // [cols, depth]
 void panels_of(ConstMatrix<Bf16> in, Bf16* out);            // the rows are the depth

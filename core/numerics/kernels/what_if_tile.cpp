@@ -11,7 +11,7 @@
 #include "core/numerics/kernels/element_lanes.h"
 #include "core/numerics/scale_rules.h"
 
-// Besides the rounding these are loops over sixteen lanes, which the compiler vectorises.
+// Apart from the rounding, the functions below are loops over sixteen lanes, which the compiler vectorises.
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
@@ -21,7 +21,7 @@ constexpr int kLeast = kWhatIfBlocks.front();
 constexpr int kStretch = 64;  // limits the length of float32 sums
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 
-// Sums of a block at one scale, in units of that scale.
+// Sums and counts of a block at one scale; squares are of values in units of that scale.
 struct ScaledLanes {
   alignas(64) std::array<double, kWhatIfLanes> err2{}, q2{};
   alignas(64) std::array<std::int32_t, kWhatIfLanes> zeros{}, clipped{};
@@ -54,7 +54,7 @@ void measure_blocks(WhatIfTile& tile) {
   tile.finite_amax = std::bit_cast<float>(finite);
 }
 
-// Combines each larger block from its two halves.
+// Computes the statistics of each larger block from those of its two halves.
 void combine_blocks(WhatIfTile& tile) {
   for (int level = 1; level < kWhatIfLevels; ++level) {
     const int count = (tile.depth + kWhatIfBlocks[level] - 1) / kWhatIfBlocks[level];
@@ -78,8 +78,8 @@ HWY_INLINE float inverse_scale(std::int32_t code) {
   return std::bit_cast<float>(code == 254 ? 0x00400000 : (254 - code) << 23);
 }
 
-// Squares are in units of the scale, so that 1e-30 and 1e30 stay within float32. |y| < 2^(emax + 1) always, because the
-// scale is at least 2^(exponent of amax - emax).
+// Adds up squares of values in units of the scale, so that the squares of 1e-30 and of 1e30 stay within float32. |y| is
+// always below 2^(emax + 1), because the scale is at least 2^(exponent of amax - emax).
 HWY_INLINE void scan_block(const ElementLanes& f, const float* x, int depth, const float* inverse_scales,
                            ScaledLanes& sums) {
   const Floats inverse = load(inverse_scales), top = bits_as<float>(f.max);
@@ -158,7 +158,8 @@ QuantSums shared_sums(const WhatIfTile& tile, int level) {
   return sums;
 }
 
-// EVEN, and RCEIL in INT8, lack a scale at the very top of float32; such a block counts as a NaN block.
+// Takes a block at the very top of float32 out of the sums. EVEN, and RCEIL in INT8, have no scale for it, so it counts
+// as a NaN block.
 void drop_overflowed(const WhatIfBlock& block, int lane, QuantSums& sums) {
   sums.x2 -= block.x2[lane];
   sums.crest -= crest_of(block, lane);

@@ -30,7 +30,7 @@ struct WhatIfTile {
   float finite_amax = 0;
 };
 
-// Adds a loaded tile to the rows of its axis.
+// Adds the statistics of a loaded tile to the rows of its axis.
 void add_tile(WhatIfTile& tile, WhatIfRow* rows_of_axis);
 
 }  // namespace moescope
