@@ -17,7 +17,7 @@ std::size_t scale_at(const CodeScaleGrid& grid, const std::vector<std::size_t>& 
   return at;
 }
 
-// Returns "128 x 128" for the last two dimensions; "" if the tensor has one scale.
+// Returns " of 128 x 128" for the last two dimensions; "" if the tensor has one scale.
 std::string block_text(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape) {
   if (grid.scales.elements() == 1) return {};
   std::string text;

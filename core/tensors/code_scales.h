@@ -19,8 +19,8 @@ struct CodeScaleGrid {
 
 class CodeScales {
  public:
-  // `shape` is that of the codes. NVFP4 has a second scale, by which the scales of the blocks are multiplied, or
-  // divided if `divides`.
+  // `shape` is the shape of the codes. `second` is NVFP4's second scale, by which the scales of the blocks are
+  // multiplied, or divided if `divides`.
   CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std::optional<CodeScaleGrid> second, bool divides);
 
   void multiply(std::size_t first, std::span<float> codes) const;  // multiplies the elements from `first` on
@@ -36,9 +36,9 @@ class CodeScales {
   bool divides_;
 };
 
-// Finds codes with scales in other tensors of the file, in the layouts of publishers of models, and makes weights of
-// both. Marks the scales as such, and codes of other layouts.
-//   X.weight, X.weight_scale_inv: F8, a scale for each tile (DeepSeek-V3: 128 x 128; config.json: `tile`)
+// Finds codes whose scales are in other tensors of the file, and joins codes and scales to weights. Marks the tensors
+// of scales, and codes of other layouts (TensorView::holds). The layouts are those of publishers of models:
+//   X.weight, X.weight_scale_inv: F8, a scale for each tile (DeepSeek-V3: 128 x 128; `tile` is that of config.json)
 //   X.weight, X.weight_scale (compressed-tensors, ModelOpt): F8 or I8, a scale for the tensor, each row or each tile;
 //     F8, E8M0 for 32 along a row (MXFP8); U8 with two E2M1 in a byte, E8M0 for 32 (MXFP4)
 //   X.weight, .weight_scale, _scale_2 (ModelOpt's NVFP4): U8 with two E2M1, E4M3 for 16, F32 that multiplies

@@ -43,7 +43,7 @@ constexpr NamePair kSecondNames[] = {{"", "_scale_2"}, {"", "_global_scale"}, {"
 // Names of other tensors that change the values of codes; these layouts are not supported.
 constexpr NamePair kOtherNames[] = {{"", "_zero_point"}, {"_packed", "_zero_point"}, {".qweight", ".qzeros"},
                                     {"", ".quant_map"},  {"", ".nested_absmax"},     {"", ".nested_quant_map"}};
-// Scales of what is multiplied by the codes, which change no value of theirs.
+// Scales of the activations that are multiplied by the codes. They do not change the values of the codes.
 constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
                                          {".weight", ".output_scale"},
                                          {".weight", ".input_global_scale"},
@@ -64,7 +64,7 @@ std::vector<std::size_t> find_beside(const MappedTensors& file, std::string_view
   return found;
 }
 
-// Returns the blocks if there is one scale for every `block` values along a row.
+// Returns the size of the blocks if there is one scale for every `block` values along a row.
 std::optional<Shape> blocks_along_rows(const Shape& codes, const Shape& scales, std::size_t block) {
   if (codes.empty() || codes.size() != scales.size()) return std::nullopt;
   if (!std::equal(codes.begin(), codes.end() - 1, scales.begin())) return std::nullopt;
@@ -74,8 +74,8 @@ std::optional<Shape> blocks_along_rows(const Shape& codes, const Shape& scales, 
   return blocks;
 }
 
-// Returns the blocks if there is one scale for the tensor, or for each matrix of a stack; and within it for the whole
-// matrix, each row, each tile, or each row of `tile.cols` values.
+// Returns the size of the blocks if a scale belongs to the whole tensor, a matrix of a stack, a row, a tile, or
+// `tile.cols` values of a row; else nullopt. All matrices of a stack may share scales.
 std::optional<Shape> tiles_of(const Shape& codes, Shape scales, const ScaleTile& tile) {
   if (std::ranges::all_of(scales, [](std::size_t size) { return size == 1; })) return codes;
   if (codes.size() < 2 || scales.size() > codes.size()) return std::nullopt;
@@ -208,7 +208,8 @@ class Joiner {
     return JoinedCodes{dtype, shape, scales, *block};
   }
 
-  // Shape of codes that are two in a byte; in gpt-oss's layout the bytes of a block have a dimension of their own.
+  // Returns the shape of codes of which each byte holds two. In gpt-oss's layout the bytes of a block have a dimension
+  // of their own.
   static Shape unpacked_shape(const TensorView& codes, const TensorView& scales) {
     Shape shape = codes.shape;
     if (codes.name.ends_with("blocks") && shape.size() == scales.shape.size() + 1 && shape.back() == kBytesOfMxBlock) {
@@ -220,7 +221,8 @@ class Joiner {
     return shape;
   }
 
-  // FP8 and FP4 without scales in the file may be plain values, or their scales may be in another file.
+  // Adds a note to FP8 and FP4 tensors without scales in the file: they may be plain values, or their scales may be in
+  // another file.
   void note_bare_codes(TensorView& tensor) {
     if (tensor.holds != Holds::values || tensor.scales || !(is_fp8(tensor.dtype) || tensor.dtype == DType::f4)) return;
     if (is_shard(file_.path) && file_.shards.empty()) {
@@ -232,7 +234,7 @@ class Joiner {
     file_.keep(tensor.note.size());
   }
 
-  // "model-00002-of-00163.safetensors"
+  // True for names such as "model-00002-of-00163.safetensors".
   static bool is_shard(std::string_view path) {
     const std::size_t of = path.rfind("-of-");
     return of != std::string_view::npos && path.find('/', of) == std::string_view::npos;

@@ -6,12 +6,12 @@
 namespace moescope {
 namespace {
 
-thread_local sigjmp_buf* volatile reader = nullptr;  // place where this thread continues after SIGBUS; may be nullptr
+thread_local sigjmp_buf* volatile reader = nullptr;  // where this thread continues after SIGBUS, or nullptr
 struct sigaction before {};
 
 void on_bus_error(int) {
   if (reader) siglongjmp(*reader, 1);
-  ::sigaction(SIGBUS, &before, nullptr);  // the access is repeated and reaches that handler
+  ::sigaction(SIGBUS, &before, nullptr);  // the access is repeated and reaches the previous handler
 }
 
 bool install() {

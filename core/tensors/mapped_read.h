@@ -1,8 +1,8 @@
 // Reads a memory-mapped file that another program may shorten at the same time. The system then sends SIGBUS, which
 // ends the program unless it is caught.
 //
-// Plain reads need none of this, but a map of block scales reads two million values in runs of 64: 8 MB in runs of 256
-// bytes took 90 ms by pread and 2 ms from mapped pages.
+// pread() would need no such protection, but it is slow for a map of block scales, which reads two million values in
+// runs of 64: 8 MB in runs of 256 bytes took 90 ms by pread() and 2 ms from mapped pages.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace moescope {
 
-// Runs read(argument), which may touch mapped pages; false: they are not there any more, and it was left in the middle.
-// It must own nothing and hold no lock. May be called from any thread. The first call installs a handler for SIGBUS,
-// which passes every other SIGBUS to the previous handler.
+// Runs read(argument), which may access mapped pages. Returns false if the pages no longer exist; read() is then left
+// in the middle, so it must own nothing and hold no lock. May be called from any thread. The first call installs a
+// handler for SIGBUS, which passes every other SIGBUS to the previous handler.
 [[nodiscard]] bool read_mapped(void (*read)(const void*), const void* argument);
 template <class Read>
 [[nodiscard]] bool read_mapped(const Read& read) {

@@ -32,7 +32,7 @@ TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const
 // what is allowed.
 std::shared_ptr<MappedTensors> read_npy(const std::string& path, std::optional<DType> bytes_are);
 
-// Adds every array of an .npz under its name there. Entries that are not tensors are skipped.
+// Adds every array of an .npz under its name in the archive. Entries that are not tensors are skipped.
 void read_npz(MappedTensors& file, ZipArchive& archive, std::optional<DType> bytes_are);
 
 }  // namespace moescope

@@ -51,8 +51,8 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
     return file;
   }
   if (begins_like_zip(bytes)) return read_zip(path, bytes_are);
-  // A header of safetensors with 128 to 133 + 256 n bytes has an equal beginning, but an opening brace follows its
-  // length.
+  // A file of safetensors also begins like a pickle if its header has 128 + 256 n bytes, n = 2 to 5 modulo 256, but an
+  // opening brace follows this length.
   const bool may_be_safetensors = bytes.size() > 8 && bytes[8] == '{';
   if (begins_like_pickle(bytes) && !may_be_safetensors) return read_legacy_torch(path);
   if (!path.ends_with(".safetensors") && !may_be_safetensors) {
@@ -142,7 +142,7 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optiona
   return read_shards(path, path, found.tensors, bytes_are);
 }
 
-// Returns the tile of FP8 weights from the config.json in their folder; DeepSeek's tile if it does not say.
+// Returns the tile of FP8 weights from the config.json in their folder; DeepSeek's tile if config.json states none.
 ScaleTile tile_beside(const fs::path& path) {
   const fs::path config = (fs::is_directory(path) ? path : path.parent_path()) / "config.json";
   std::error_code error;
@@ -164,7 +164,7 @@ bool begins_like_npy(std::string_view bytes) {
 }
 
 bool begins_like_zip(std::string_view bytes) {
-  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // second: without entries
+  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // the second: an archive without entries
 }
 
 bool is_checkpoint_index(const std::string& path) {

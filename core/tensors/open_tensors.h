@@ -21,17 +21,17 @@ struct UntypedArray : std::runtime_error {
 };
 
 // Opens a file of tensors. Codes with scales in other tensors are read as weights (code_scales.h). `path` may be an
-// index that names the files of a checkpoint (model.safetensors.index.json), or a folder: its index, or else all
-// .safetensors in it. `bytes_are`: type of arrays without one, if they have as many bits. Throws std::runtime_error or
-// UntypedArray "PATH: ..." with the reason and what is allowed.
+// index that names the files of a checkpoint (model.safetensors.index.json), or a folder; then its index is opened, or
+// else all .safetensors in it. `bytes_are` is the type of arrays whose file states none, if their values have as many
+// bits. Throws std::runtime_error or UntypedArray "PATH: ..." with the reason and what is allowed.
 TensorFile open_tensors(const std::string& path, std::optional<DType> bytes_are = {});
 
-// True if these are the first bytes of a NumPy array, or of a zip archive as torch.save writes it.
+// True if these are the first bytes of a NumPy array, or of a zip archive, which torch.save and numpy.savez write.
 bool begins_like_npy(std::string_view bytes);
 bool begins_like_zip(std::string_view bytes);
 
 bool is_checkpoint_index(const std::string& path);  // judged by the name
-// True if the folder holds an index, or .safetensors files beside a config.json or without other files.
+// True if the folder holds an index, or .safetensors files and either a config.json or no other files.
 bool is_checkpoint_folder(const std::string& path);
 
 }  // namespace moescope

@@ -132,7 +132,7 @@ class Machine {
     keep(kPlaceBytes);
     marks_.push_back(stack_.size());
   }
-  // Adds items to the container on top. Results of OrderedDict() and defaultdict() are containers as well.
+  // Adds items to the container on top of the stack. Results of OrderedDict() and defaultdict() are containers as well.
   void extend(const std::vector<PicklePtr>& items) {
     keep(items.size() * kPlaceBytes);
     std::vector<PicklePtr>& into = top().items;

@@ -1,5 +1,5 @@
 // Reads a pickle of containers, numbers and strings without running anything: where Python would call a function, the
-// value holds the function's name and the arguments. Protocols 2 to 5, as far as torch.save writes them. Format:
+// value holds the function's name and the arguments. Supports protocols 2 to 5, as far as torch.save uses them. Format:
 // CPython's Lib/pickletools.py.
 #pragma once
 
@@ -39,8 +39,8 @@ struct Pickle {
   const PickleValue* root = nullptr;
   std::size_t bytes = 0;  // length of the pickle in the given bytes
 };
-// `bytes` must outlive the result and may go on behind the end of the pickle. Throws std::runtime_error: "pickle ends
-// too early", "pickle takes more than 256 MiB of memory", ...
+// `bytes` must outlive the result and may be longer than the pickle. Throws std::runtime_error: "pickle ends too
+// early", "pickle takes more than 256 MiB of memory", ...
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace moescope

@@ -18,12 +18,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPrefixBytes = 8;                 // length of the header
+constexpr std::size_t kPrefixBytes = 8;                 // bytes of the header's length
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // limits the memory of a member of the header
 constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // approximate memory of a value and of a key
-// An object in a member counts for more: the parser looks at all values beside it when it ends, and no tensor has one.
+// Memory that an object inside a member counts as: the parser looks at all values beside it when it ends. No tensor's
+// entry has such an object.
 constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
@@ -34,7 +35,7 @@ constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
   fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could fake lines of the message
 }
 
-// Returns values as text of the file, shortened for messages.
+// Returns a value as JSON text, shortened for messages.
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
@@ -111,13 +112,13 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
   return tensor;
 }
 
-// Passes on the members of the header one by one and drops them, so that a header of a million tensors is never in
-// memory as a whole.
+// Calls `take` for each member of the header and then drops the member, so that a header of a million tensors is never
+// in memory as a whole.
 void each_member(const std::string& path, std::string_view text,
                  const std::function<void(const std::string& name, const Json& entry)>& take) {
   using Event = Json::parse_event_t;
   std::string name;
-  std::size_t kept = 0;  // of the current member, which is in memory as a whole
+  std::size_t kept = 0;  // memory of the current member, which is in memory as a whole
   const auto take_event = [&](int depth, Event event, const Json& parsed) {
     const bool begins = event == Event::object_start || event == Event::array_start;
     if (depth == 0 && event != Event::object_start && event != Event::object_end)
@@ -162,7 +163,7 @@ struct NamedBytes {
   std::string_view name;
 };
 
-// By which tensors and other parts are ordered.
+// Returns the key by which tensors and other parts are ordered: begin, end and name.
 auto place_in_file(const auto& part) {
   return std::tuple(part.bytes.data(), part.bytes.data() + part.bytes.size(), std::string_view(part.name));
 }

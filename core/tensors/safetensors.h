@@ -14,8 +14,8 @@
 
 namespace moescope {
 
-// Tensors of types that cannot be read are skipped, with their names. Throw std::runtime_error naming the file, the
-// problem, what was found and what is allowed.
+// Tensors whose type cannot be read are skipped and listed by name. Both throw a std::runtime_error that names the
+// file, the problem, what was found and what is allowed.
 std::shared_ptr<MappedTensors> read_safetensors(const std::string& path);
 class SafetensorsFile : public TensorFile {
  public:
@@ -28,8 +28,8 @@ struct TensorSpec {
   std::vector<std::size_t> shape;
 };
 
-// Writes a file whose tensors do not fit into memory together: all are declared first, then appended in this order. The
-// file exists after finish(), not before (whole_file.h). Throws std::runtime_error.
+// Writes a file whose tensors do not fit into memory together: all tensors are declared first, then their bytes are
+// appended in this order. The file exists after finish(), not before (whole_file.h). Throws std::runtime_error.
 class SafetensorsStream {
  public:
   SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,

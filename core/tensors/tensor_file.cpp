@@ -48,26 +48,26 @@ T load(const std::byte* at) {
                            "': its file was truncated while it was open (another program wrote it); open it again");
 }
 
-// Of the bits of an IEEE half.
+// Returns the value of an IEEE half with these bits.
 float half_to_float(std::uint32_t half) {
   const std::uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7FFF;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
   return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
 }
 
-// E4M3's exponent is seven bits of a float's too small; a code of all ones is no number.
+// The exponent bias of E4M3 is 120 less than a float's. A magnitude of all ones is NaN.
 float e4m3_to_float(std::uint32_t code) {
   const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
   return std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
 }
 
-// E5M2 is the upper half of an IEEE half.
+// An E5M2 code is the upper byte of an IEEE half.
 float e5m2_to_float(std::uint32_t code) {
   return (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
 }
 
-// Both codes of a byte.
+// The values of the two codes of each byte.
 using F4Pairs = std::array<std::array<float, 2>, 256>;
 F4Pairs pairs_of_f4() {
   F4Pairs pairs;
@@ -77,7 +77,8 @@ F4Pairs pairs_of_f4() {
   return pairs;
 }
 
-// Copies `count` elements along the last axis, from the one at `first` on, of a tensor with strides.
+// Copies `count` elements of a tensor with strides, from element `first` on along the last axis. Returns false if the
+// file was truncated.
 bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, std::size_t size, std::byte* out) {
   std::size_t at = 0, rest = first;
   for (std::size_t d = t.shape.size(); d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];

@@ -65,29 +65,30 @@ struct TensorView {
   std::string name;
   DType dtype;
   std::vector<std::size_t> shape;  // empty for a scalar
-  // Points into the mapped file, unaligned. Use it for address and size only: reading the bytes directly kills the
-  // program if another one has truncated the file, which all methods below turn into std::runtime_error.
+  // Points into the mapped file, unaligned. Use it for address and size only: reading the bytes directly ends the
+  // program if another program has truncated the file, whereas all methods below throw std::runtime_error.
   std::span<const std::byte> bytes;
   std::vector<std::size_t> strides = {};  // in elements, one per dimension; empty: row by row without gaps
   bool big_endian = false;
   std::shared_ptr<const PartChecksum> checksum = {};  // nullptr if the file has none
   std::shared_ptr<const CodeScales> scales = {};      // factors of the values; nullptr if these are not codes
-  // values: may be a weight. scales: belong to another tensor. codes: scales are missing or the layout is not
-  // supported. `note` names the tensor that the scales belong to, or the reason.
+  // What the tensor holds. values: it may be a weight. scales: those of another tensor. codes: codes whose scales are
+  // missing or whose layout is not supported. `note` names the tensor that the scales belong to, or the reason.
   enum class Holds : std::uint8_t { values, scales, codes } holds = Holds::values;
   std::string note = {};
 
   std::size_t elements() const;
   bool floating() const { return scales || is_floating(dtype); }
   std::string type_text() const;  // "BF16", "F8_E4M3 x F32"
-  // Copies values unconverted, row by row: all, or the elements [first, first + count), which F4 has no bytes for.
+  // Copies values unconverted, row by row: all, or the elements [first, first + count). The second form does not
+  // support F4, whose elements are half a byte.
   void copy_bytes(std::byte* out) const;
   void copy_bytes(std::size_t first, std::size_t count, std::byte* out) const;
   // Returns a converted copy of elements [first, first + count). Integers convert exactly where float/double can hold
   // them.
   std::vector<float> floats(std::size_t first, std::size_t count) const;
   std::vector<float> floats() const { return floats(0, elements()); }
-  void read_floats(std::size_t first, std::span<float> to) const;  // elements that must be there, from `first` on
+  void read_floats(std::size_t first, std::span<float> to) const;  // reads to.size() elements, which must exist
   std::vector<double> doubles() const;
   std::vector<std::int64_t> integers() const;
 };
@@ -96,7 +97,7 @@ std::string shape_text(const std::vector<std::size_t>& shape);  // "[3, 4]"
 
 // Limit for damaged files. NumPy allows 64 dimensions.
 inline constexpr std::size_t kMostDimensions = 64;
-// Bytes of a tensor; nullopt if 2^64 or more.
+// Returns the number of bytes of a tensor; nullopt if it is 2^64 or more.
 std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size_t>& shape);
 
 // An entry of a file that cannot be read as a tensor.
@@ -105,7 +106,7 @@ struct SkippedEntry {
   std::size_t untyped_bits = 0;  // bits of a value if only the type is missing (open_tensors.h)
 };
 
-// The mapped bytes and the tensors found in them so far, for the readers.
+// The mapped bytes of a file and the tensors that its reader has found in them.
 struct MappedTensors {
   std::string path;
   std::byte* data = nullptr;
@@ -143,11 +144,11 @@ class TensorFile {
   const std::string& path() const { return mapped_->path; }
   std::vector<std::string> files() const;                      // all files that were read
   const std::string& file_of(const TensorView& tensor) const;  // the one of files() that holds this tensor
-  const std::vector<TensorView>& tensors() const { return mapped_->tensors; }  // order of the file
+  const std::vector<TensorView>& tensors() const { return mapped_->tensors; }  // in the order of the file
   const TensorView* find(std::string_view name) const;                         // nullptr if absent
-  const TensorView& at(std::string_view name) const;  // throws std::runtime_error, naming similar ones
+  const TensorView& at(std::string_view name) const;  // throws std::runtime_error that names similar tensors
   const std::map<std::string, std::string>& metadata() const { return mapped_->metadata; }
-  const std::vector<SkippedEntry>& skipped() const { return mapped_->skipped; }  // order of the file
+  const std::vector<SkippedEntry>& skipped() const { return mapped_->skipped; }  // in the order of the file
 
  private:
   std::shared_ptr<const MappedTensors> mapped_;

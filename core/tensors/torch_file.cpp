@@ -78,7 +78,7 @@ class LegacyReader {
   }
 
   void place_storages(const Pickle& object, const Pickle& keys, bool little) {
-    std::unordered_map<std::string_view, std::string_view> types;  // by key
+    std::unordered_map<std::string_view, std::string_view> types;  // types of storages by their keys
     for (const PickleValue& value : object.values)
       if (const auto storage = torch_storage(value)) types.emplace(storage->key, storage->type);
     std::size_t at = text_.size() - rest_.size();

@@ -4,7 +4,7 @@
 //
 // Reads tensors of any strides over storages of plain types: single tensors, parameters, tensors in containers and in
 // attributes of objects. Everything else is skipped, with its name: quantized, sparse and nested tensors, subclasses
-// whose class computes the values, and results of functions. A DTensor is read if its local part is the whole.
+// whose class computes the values, and results of functions. A DTensor is read if its local part is the whole tensor.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class ZipArchive;
 void read_torch(MappedTensors& file, ZipArchive& archive);
 std::shared_ptr<MappedTensors> read_legacy_torch(const std::string& path);
 
-// True if torch.save wrote the archive, or if these are the first bytes of a file of PyTorch before 1.6 or of
-// pickle.dump.
+// True if the archive has the data.pkl of torch.save, or if these are the first bytes of a file of PyTorch before 1.6
+// or of pickle.dump.
 bool is_torch_archive(const ZipArchive& archive);
 bool begins_like_pickle(std::string_view bytes);
 

@@ -17,11 +17,12 @@ using Kind = PickleValue::Kind;
 using Items = std::vector<PickleValue*>;
 
 constexpr int kMostDepth = 64;
-constexpr std::size_t kMostAttributes = 128;  // and values of a tensor's state
+constexpr std::size_t kMostAttributes = 128;  // keys and values of a state that are searched for an attribute
 // Limits visits of a value in several places, because each place is visited.
 constexpr std::size_t kMostPlaces = 10'000;
 constexpr std::size_t kMostVisits = 3'000'000, kMostPassed = 100'000'000, kMostTooDeep = 1000;
-// Limits the elements of expanded tensors, which show few values in many places: figures of more take minutes.
+// Limits the elements of expanded tensors, which show few values in many places, because computing figures of more
+// elements takes minutes.
 constexpr std::size_t kMostRepeated = std::size_t{1} << 30;
 
 // Limits names, because long keys may occur in the path of a tensor again and again.
@@ -86,7 +87,7 @@ bool is_part_of_module(std::string_view attribute) {
   return attribute == "_parameters" || attribute == "_buffers" || attribute == "_modules";
 }
 
-// Functions of torch._utils whose tensors are skipped, with a description of these.
+// Functions of torch._utils whose tensors are skipped, with a description of these tensors.
 struct KnownMaker {
   std::string_view name, what;
 };
@@ -108,8 +109,8 @@ class Collector {
     if (empty_.contains(&value)) return;
     const std::size_t visits = visits_, found = file_.tensors.size() + file_.skipped.size();
     visit(value);
-    // Containers may contain each other so that there are too many paths. A container in which no tensor was found is
-    // not visited again.
+    // Containers may contain each other in so many ways that there are too many paths. Therefore a container in which
+    // no tensor was found is not visited again.
     if (visits_ > visits + 1 && found == file_.tensors.size() + file_.skipped.size()) empty_.insert(&value);
   }
 
@@ -226,7 +227,7 @@ class Collector {
     --same_place_;
   }
 
-  // (function, type, arguments, state): a tensor of a class of its own.
+  // Takes a tensor of a subclass. `arguments` are (function, type, arguments, state).
   void take_typed(const Items& arguments) {
     if (arguments.size() < 3) throw SkippedTensor("has too few arguments");
     const PickleValue &function = *arguments[0], &type = *arguments[1];
@@ -236,7 +237,7 @@ class Collector {
     if (computed) throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
   }
 
-  // Takes a DTensor's local part as the tensor if it is the whole.
+  // Takes a DTensor's local part as the tensor if this part is the whole tensor.
   void take_wrapper(const PickleValue& type, const Items& inner, const Items& arguments) {
     if (!type.name.ends_with("DTensor") || inner.size() < 3 || arguments.size() < 4)
       throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
@@ -249,7 +250,7 @@ class Collector {
     collect_same_place(*local);
   }
 
-  // Finds an attribute in a dict or in a pair of dicts, as some classes have it.
+  // Finds an attribute in a state, which is a dict or, for some classes, a pair whose second value is a dict.
   static const PickleValue* attribute(const PickleValue& state, std::string_view name) {
     if (state.kind == Kind::list)
       return state.items.size() == 2 && state.items[1]->kind == Kind::dict ? attribute(*state.items[1], name) : nullptr;
@@ -258,7 +259,7 @@ class Collector {
     return nullptr;
   }
 
-  // (storage, offset, size, stride, requires_grad, hooks, dtype or metadata, ...)
+  // Adds a tensor. `arguments` are (storage, offset, size, stride, requires_grad, hooks, dtype or metadata, ...).
   void add(const Items& arguments, std::string_view dtype_name_given) {
     if (arguments.size() < 4) throw SkippedTensor("has too few arguments");
     const auto storage = torch_storage(*arguments[0]);
@@ -310,7 +311,7 @@ class Collector {
     if (tensor.dtype == DType::f4) unpack_pairs(tensor);
   }
 
-  // Unpacks float4_e2m1fn_x2, whose elements are pairs.
+  // Gives a float4_e2m1fn_x2 tensor, whose elements are pairs of values, the shape of its values.
   static void unpack_pairs(TensorView& tensor) {
     if (!tensor.strides.empty() || tensor.shape.empty())
       throw SkippedTensor("has the type float4_e2m1fn_x2 and is not stored row by row; save tensor.contiguous()");
@@ -340,15 +341,15 @@ class Collector {
   const FindStorage& find_;
   bool big_endian_;
   MappedTensors& file_;
-  std::unordered_set<const PickleValue*> empty_;                // containers whose containers hold no tensor
+  std::unordered_set<const PickleValue*> empty_;                // containers in which no tensor was found
   std::unordered_map<const PickleValue*, std::size_t> places_;  // visits of each tensor and object
   std::vector<Step> way_;                                       // from the root to the current value
-  int objects_ = 0;                                             // number of attributes on the path
-  int same_place_ = 0;                                          // number of tensors wrapped in each other here
+  int objects_ = 0;                                             // number of objects on the path
+  int same_place_ = 0;                                          // depth of nested calls of collect_same_place()
   std::size_t visits_ = 0, passed_ = 0, too_deep_ = 0;
 };
 
-// {"a.b": x, "a": {"b": y}} has two tensors with one path.
+// Skips tensors that have the name of a tensor before them: {"a.b": x, "a": {"b": y}} has two tensors with one path.
 void skip_same_names(MappedTensors& file) {
   std::vector<std::size_t> again;
   {

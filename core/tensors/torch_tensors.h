@@ -1,4 +1,4 @@
-// The tensors of a pickle that torch.save wrote, for every kind of file (torch_file.h).
+// Collects the tensors of a pickle that torch.save wrote, for every kind of file (torch_file.h).
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,14 @@ struct TorchStorage {
 };
 std::optional<TorchStorage> torch_storage(const PickleValue& id);  // nullopt if it is not a storage
 
-// Of names such as "FloatStorage" and "float32", also of types that are skipped.
+// Returns the bytes of an element for names such as "FloatStorage" and "float32", also for types that are skipped;
+// nullopt for unknown names.
 std::optional<std::size_t> torch_type_bytes(std::string_view name);
 
 struct TorchBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const PartChecksum> checksum;
-  std::string missing;  // why the bytes are missing
+  std::string missing;  // why the bytes are missing; empty if they are not
 };
 using FindStorage = std::function<TorchBytes(std::string_view key)>;
 

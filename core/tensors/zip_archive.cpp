@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostEntries = 1'000'000;
 constexpr std::size_t kLongestEntryName = 4096;
-constexpr std::size_t kMostShrunk = 1032;  // largest ratio of deflate
+constexpr std::size_t kMostShrunk = 1032;  // largest compression ratio of deflate
 constexpr uLong kEncrypted = 1;            // bit in the flags of an entry
 constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
@@ -80,7 +80,7 @@ std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
     stored.bytes = file_.unpacked.emplace_back(unpacked(entry));
   } else {
     stored.bytes = {file_.data + entry.first, entry.bytes};
-    // torch.serialization.set_crc32_options(False) writes 0.
+    // torch.serialization.set_crc32_options(False) writes 0 in place of the checksum.
     if (entry.crc32 != 0)
       stored.checksum = std::make_shared<PartChecksum>(file_.path + ": zip entry '" + printable(entry.name) + "'",
                                                        stored.bytes, entry.crc32);

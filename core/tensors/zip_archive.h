@@ -27,7 +27,7 @@ struct ZipEntry {
 // The contents of an entry.
 struct StoredBytes {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const PartChecksum> checksum;  // nullptr if it is absent or has been compared
+  std::shared_ptr<const PartChecksum> checksum;  // nullptr if the entry has none or it has been compared
 };
 
 class ZipArchive {
@@ -41,8 +41,9 @@ class ZipArchive {
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(std::string_view name) const;  // nullptr if absent
 
-  // Compressed entries are unpacked into memory that `file` owns. nullopt if all of them together take more than
-  // kMostUnpackedBytes. Throws std::runtime_error "PATH: ..." if an entry is damaged.
+  // Returns the contents of an entry. Compressed entries are unpacked into memory that the constructor's `file` owns.
+  // Returns nullopt if all unpacked entries together would take more than kMostUnpackedBytes. Throws std::runtime_error
+  // "PATH: ..." if an entry is damaged.
   std::optional<StoredBytes> stored(const ZipEntry& entry);
   // Returns a copy of an entry's contents, which are compared with the checksum. Throws as stored() does.
   std::string text(const ZipEntry& entry);
