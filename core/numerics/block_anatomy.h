@@ -1,6 +1,6 @@
 // Every step of the quantization of one block, exact and in words, for the block microscope.
 //
-// Computes as block_quantize.h does, element by element, and keeps every intermediate value:
+// Computes the results of block_quantize.h element by element and keeps every intermediate value:
 //   amax -> scale code c (derivation in words) -> y = x * 2^(127 - c) -> code -> decoded -> q = decoded * 2^(c - 127)
 // for NVFP4 as in quantize.h:
 //   t of the tensor's amax -> E4M3 code of the block scale s -> y = x / (t s) -> code -> decoded -> q = decoded * (t s)
@@ -35,8 +35,8 @@ CodeFields e8m0_fields(std::uint8_t code);  // with sign and mantissa 0
 // Returns all finite values of a format in ascending order, with -0 and +0 as one value.
 const std::vector<float>& representable_values(ElementFormat format);
 
-// The largest representable value <= y and the smallest one >= y. Both are equal if y is representable or lies outside
-// of the range. Both are NaN if y is NaN.
+// The largest representable value <= y and the smallest one >= y. Both are equal if y is representable or outside of
+// the range. Both are NaN if y is NaN.
 struct Neighbours {
   float below, above;
 };

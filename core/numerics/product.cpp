@@ -309,8 +309,8 @@ int tasks_of(Index length, Index task) {
   return static_cast<int>((length + task - 1) / task);
 }
 
-// sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `stride` apart: pairwise addition of four shards in one pass.
-// With two shards, sum + parts[0].
+// Adds four shards pairwise in one pass: sum = (sum + parts[0]) + (parts[1] + parts[2]), with the parts `stride` apart.
+// With two shards, sum = sum + parts[0].
 template <class T>
 void join_shards(T* __restrict sum, const T* __restrict parts, Index stride, Index count, int shards) {
   assert(shards == 2 || shards == 4);

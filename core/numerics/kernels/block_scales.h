@@ -21,7 +21,7 @@ struct Scaling {
   std::int32_t least_bf16_code = 0;  // lowest scale code at which the decoded elements are normal BF16 numbers
 
   // How x is scaled. multiplied: x * encode. divided: x / decode. corrected: x / decode, computed from x * encode by
-  // quotient() of lanes.h, which is exact if no number is subnormal. limited: x * encode with an infinite encode,
+  // quotient() of lanes.h, with equal bits if no number is subnormal. limited: x * encode with an infinite encode,
   // limited to the largest element.
   enum class Ratio : std::uint8_t { multiplied, corrected, divided, limited };
   Ratio ratio = Ratio::multiplied;

@@ -271,7 +271,7 @@ float rotated_amax(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotati
   if (!out.data) out = {out.data, in.rows, in.cols};
   std::int32_t bits = 0;
   rotate(in, axis, rotation, first, out, &bits);
-  const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
+  const float amax = std::bit_cast<float>(bits);  // rounding to BF16 keeps the order of magnitudes
   return rotation.form == RotationForm::fixed_bf16 ? bf16_rounded(amax) : amax;
 }
 

@@ -2,7 +2,8 @@
 // compiled for each of these; the program chooses the best one at run time.
 //
 // Kernels are written over Lanes, not over vectors of the processor's length, so that a sum always has sixteen partial
-// sums in one order, and every processor gives the same bits. Only fused() fuses multiplications and additions.
+// sums in one order, and every processor gives the same bits. Multiplications and additions are fused only by fused(),
+// and where this does not change the result (exactly_fused(), quotient()).
 //
 // Files that begin with foreach_target.h include this file once per target, hence no #pragma once. Every function here
 // is inlined into a function that has the target's instructions.

@@ -1,4 +1,4 @@
-// Products of BF16 matrices that lie in the cache, added in FP32: AMX tiles, or AVX-512's VDPBF16PS.
+// Products of BF16 matrices that are in the cache, added in FP32: AMX tiles, or AVX-512's VDPBF16PS.
 //
 // Operands are laid out as the units read them. A first operand is stored row by row. A second operand is stored in
 // pairs: the elements of rows 2i and 2i + 1 in a column are side by side, and the pairs of sixteen columns follow each

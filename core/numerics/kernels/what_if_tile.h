@@ -1,6 +1,6 @@
 // What-if of one tile (what_if.h): statistics of its blocks for every size, element format and scale rule.
 //
-// Value d of lane l lies at x[d * kWhatIfLanes + l]. Lanes are independent blocks, so that no sum crosses lanes.
+// Value d of lane l is x[d * kWhatIfLanes + l]. Lanes are independent blocks, so that no sum crosses lanes.
 #pragma once
 
 #include <array>
