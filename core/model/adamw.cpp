@@ -52,8 +52,8 @@ void update_double(const AdamWFactors<double>& k, std::size_t count, const doubl
   update_body(k, count, g, p, m, v);
 }
 
-// double loses nothing and takes no more memory bandwidth. A single array is read from memory more slowly than several
-// at once, so the next values are prefetched.
+// Adds in double, which loses no small squares and needs no more memory bandwidth. Memory delivers a single array more
+// slowly than several arrays, so later values are prefetched.
 double squares_float(const float* g, std::size_t count) {
   constexpr std::size_t kAhead = 1024;
   Lanes<double> low = zero<double>(), high = low;

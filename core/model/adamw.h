@@ -20,21 +20,24 @@ std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs);
 // (expert_exchange.h), all others on every rank.
 bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts);
 
-// L2 norm of the gradient over all slices. Each rank adds up its own experts' part, rank 0 also the parameters that all
-// ranks share.
+// Returns the L2 norm of the gradient over all slices. Each rank adds up the part of its own experts, and rank 0 also
+// the part of the parameters that all ranks share.
 template <class T>
 double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks = nullptr);
 
-// Step t counts from 0: lr (t + 1) / warmup, then constant or cosine down to lr_min at total_steps; lr_min afterwards.
+// Returns the learning rate of step t, counted from 0: lr (t + 1) / warmup_steps during the warmup, then the constant
+// lr, or a cosine from lr to lr_min at total_steps and lr_min afterwards.
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
 
-// g = gradient * gradient_scale;  p *= 1 - lr wd;  m, v: moments;  p -= lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) +
-// eps) with n = step + 1.
+// Arenas of all parameters, to which the offsets of the slices refer.
 template <class T>
 struct AdamWArenas {
   const T* gradients;
   T *weights, *moment1, *moment2;
 };
+// Updates weights p and moments m and v with g = gradient * gradient_scale and n = step + 1:
+//   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+//   p = (1 - lr wd) p - lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) + eps)
 template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
                   std::span<const ParameterRun> slices, const AdamWArenas<T>& arenas);

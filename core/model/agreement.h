@@ -1,5 +1,5 @@
-// How far two passes over the same batch agree about the next tokens: what reinforcement learning logs between a
-// trainer and an inference engine, here between two formats of the same weights or between two checkpoints
+// Agreement of two passes over the same batch about the next tokens. Reinforcement learning logs these figures for a
+// trainer and an inference engine; here they compare two formats of the same weights, or two checkpoints
 // (core/numerics/statistics/divergence.h).
 //
 // Legend: T tokens, V vocabulary; p the run's probabilities, q the reference's.
@@ -22,7 +22,7 @@ struct Agreement {
   LogRatios ratios;
 };
 
-// padding_T: 1: the token does not count; nullptr: all do. At least one counts.
+// Tokens with padding_T = 1 are not counted; nullptr: all tokens are counted. At least one token must be counted.
 Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference,
                     const std::uint8_t* padding_T = nullptr);
 

@@ -1,8 +1,8 @@
-// The forward pass of a decoder, of the model in training and of checkpoints:
+// The forward pass of a decoder, for the model in training and for the models of checkpoints:
 //
 //   x = embedding;  per layer: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
 //
-// What layers compute is in layers/ and moe/; their weights are LinearLayers, in memory or in a file.
+// The layers are in layers/ and moe/; their weights are LinearLayers, in memory or in a file.
 // Legend: T tokens, D dim.
 #pragma once
 
@@ -25,7 +25,7 @@ class Decoder {
     Matrix<T> h;            // [T, D]
     T* h_inv;               // [T]
     Matrix<T> y;            // [T, D]
-    bool rounds_h = false;  // to BF16
+    bool rounds_h = false;  // h is rounded to BF16
   };
 
   Decoder(int layers, double norm_eps) : layers_(layers), norm_eps_(norm_eps) {}

@@ -106,7 +106,7 @@ void Learner<T>::round_biases() {
   for (std::vector<T>& bias : expert_bias) round_to_bf16(std::span(bias));
 }
 
-// A frozen gate has no gradient, so that it does not count in the norm either.
+// Frozen gates get a gradient of zero, so that the gradient norm does not include them.
 template <class T>
 void Learner<T>::zero_gate_gradients() {
   for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
@@ -121,7 +121,7 @@ void Learner<T>::scale_expert_gradients() {
       for (std::size_t i = 0; i < slice.count; ++i) parameters.gradients[slice.offset + i] *= factor;
 }
 
-// The gates with their own learning rate, or not at all.
+// The gates have their own learning rate. Frozen gates are not updated.
 template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
   Parameters<T>& p = parameters;
@@ -147,7 +147,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
   const bool fits = model_ && model_->sequences() == batch.sequences && model_->length() == batch.length &&
                     model_->top_k() == config.router.top_k;
   if (!fits) {
-    model_.reset();  // before the new one, so that two never exist at once
+    model_.reset();  // freed first, so that two models never exist at the same time
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
   model_->set_tap(tap);
@@ -204,7 +204,7 @@ std::vector<double> Learner<T>::directions(const RouterActivations<T>& routed, c
   return directions_in_bf16(bf16_counts(model_->part(), routed.sent(), config.model.n_experts), killed);
 }
 
-// Neighbouring tensors go together: few messages.
+// Sums adjacent tensors in one message, so that there are few messages.
 template <class T>
 void Learner<T>::sum_replicated_gradients() {
   if (!ranks_) return;
@@ -258,7 +258,7 @@ void check_ranks(const RunConfig& config, int ranks) {
   for (int i = 0; i < config.model.n_layers * kNumGemmClasses; ++i) {
     const StepPrecision precision = step_precision(config, 0, i / kNumGemmClasses);
     const auto gemm_class = static_cast<GemmClass>(i % kNumGemmClasses);
-    if (gemm_class == GemmClass::experts) continue;  // their rows are complete on one rank
+    if (gemm_class == GemmClass::experts) continue;  // all rows of an expert are on one rank
     for (const OperandFormat& format : precision.of(gemm_class).formats) {
       const bool over_tokens = has_tensor_scale(format) ||
                                (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);

@@ -1,9 +1,9 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry. Named after
 // fastai's Learner.
 //
-// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
-// weights), QK-clip, rounding of what is stored in BF16.
-// Pinned biases are set before the forward pass and after the update.
+// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon, QK-clip, rounding of the values that
+// are stored in BF16. As in TorchTitan, expert_bias is updated before the weights.
+// Pinned biases are set before the forward pass and after the update of expert_bias.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct StepResult {
 
 enum class Weights {
   initialised,
-  zero  // the caller fills in the weights, and calls begin() unless they are of a training that has begun
+  zero  // the caller fills in the weights, and calls begin() unless they come from a training that has begun
 };
 
 template <class T>
@@ -39,7 +39,7 @@ class Learner {
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
-  // Does to weights and expert_bias what the settings ask for before the first step: perturbation, outlier channel,
+  // Applies the settings that change weights and expert_bias before the first step: perturbation, outlier channel,
   // rounding, initial biases.
   void begin();
 
@@ -52,14 +52,15 @@ class Learner {
 
   RunConfig config;  // live fields may change between two steps
   Parameters<T> parameters;
-  std::vector<std::vector<T>> expert_bias;    // [MoE layer][E]
-  std::vector<std::vector<T>> bias_momentum;  // [MoE layer][E] of the rule smebu; no values with another rule
+  std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
+  // [MoE layer][E] of the rule smebu; the inner vectors are empty with other rules.
+  std::vector<std::vector<T>> bias_momentum;
   std::int64_t steps_taken = 0;
   // Argument of Transformer::set_replayed() for the next forward passes.
   const std::vector<std::vector<std::int32_t>>* replayed = nullptr;
   const Transformer<T>& model() const { return *model_; }
   Ranks* ranks() const { return ranks_; }
-  // Collects weights and moments of the experts of all ranks, as in a single process. Collective.
+  // Gathers the weights and moments of all experts on every rank, as a single process has them. Collective.
   void gather_experts();
 
  private:
@@ -74,9 +75,11 @@ class Learner {
   void sum_replicated_gradients();
 
   Ranks* ranks_;
-  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; AdamW's of this rank without gates; the gates
-  std::vector<MuonMatrix> matrices_, gate_matrices_;             // Muon's of this rank without gates; the gates
-  std::unique_ptr<Transformer<T>> model_;                        // rebuilt when the batch's shape or top_k changes
+  // Slices of all parameters; of those that AdamW updates on this rank, without the gates; and of the gates.
+  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;
+  // Matrices that Muon updates on this rank, without the gates; and the gates.
+  std::vector<MuonMatrix> matrices_, gate_matrices_;
+  std::unique_ptr<Transformer<T>> model_;  // rebuilt when the batch's shape or top_k changes
 };
 
 // Throws std::runtime_error with the reason if a training with this config cannot be spread over `ranks` ranks.

@@ -21,7 +21,7 @@
 
 namespace moescope {
 
-// Row-major and contiguous in the arenas.
+// A matrix that Muon updates, row-major and contiguous in the arenas.
 struct MuonMatrix {
   std::size_t offset = 0;
   int rows = 0, cols = 0;

@@ -27,7 +27,8 @@ Found in_experts(const Matrix<float>& rows, const DispatchPlan& plan, const std:
 
 Found in_moe(const MoeActivations<float>& moe, Index tokens, Index experts, int layer) {
   if (Found found = in_rows({moe.router.logits, tokens, experts}, "router outputs", layer)) return found;
-  if (moe.exchange.at_experts().expert_offset.empty()) {  // rows of other ranks are in another order
+  if (moe.exchange.at_experts()
+          .expert_offset.empty()) {  // with several ranks, rows at the experts are in another order
     if (Found found = in_experts(moe.h13, moe.plan, "w1 and w3 x", layer)) return found;
     if (Found found = in_experts(moe.a, moe.plan, "SwiGLU", layer)) return found;
   }
@@ -37,7 +38,7 @@ Found in_moe(const MoeActivations<float>& moe, Index tokens, Index experts, int 
   return std::nullopt;
 }
 
-// The backward pass goes from the last tensor to the first.
+// Searches the last tensor first, because the backward pass computes its gradient first.
 Found in_gradients(const Parameters<float>& parameters) {
   for (const ParameterTensor& tensor : parameters.tensors() | std::views::reverse) {
     const Index cols = static_cast<Index>(tensor.shape.back());

@@ -9,7 +9,7 @@
 namespace moescope {
 
 // Searches the activations and gradients of the learner's last step. Returns nullopt if all of them are finite, for
-// example if the update made the first weight that is not.
+// example if the update made the first weight that is not finite.
 std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner);
 
 }  // namespace moescope

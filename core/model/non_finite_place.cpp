@@ -17,7 +17,7 @@ const char* value_text(float value) {
   return std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity";
 }
 
-// Returns the text up to `end` and removes both from `text`; takes all of it if it has no `end`.
+// Returns the text up to `end` and removes both from `text`; if there is no `end`, returns and removes the whole text.
 std::string_view take_part(std::string_view& text, std::string_view end) {
   const std::size_t at = std::min(text.find(end), text.size());
   const std::string_view part = text.substr(0, at);
@@ -42,14 +42,15 @@ Elements product(Gemm gemm, const NonFinitePlace& at) {
   return {x_of(gemm, at, -1), {{at.layer, gemm, OperandRole::w, Direction::forward}, at.expert, at.column, -1}};
 }
 
-// The product with w1 and w3, one beside the other: columns from `width` on are those of w3.
+// Returns the factors of an element of the products with w1 and w3, which are side by side: w3's columns begin at
+// `width`.
 Elements product_13(Gemm w1, Gemm w3, Index width, NonFinitePlace at) {
   if (at.column < width) return product(w1, at);
   at.column -= width;
   return product(w3, at);
 }
 
-// The GEMM with a weight of this name within its layer, without ".weight".
+// Returns the GEMM whose weight has this name, given without the prefix of the layer and without ".weight".
 std::optional<Gemm> gemm_of(std::string_view weight) {
   constexpr std::string_view kParents[kNumGemmClasses] = {"moe.experts.", "moe.shared_experts.", "feed_forward.",
                                                           "attention.",   "moe.router.",         ""};
@@ -74,7 +75,8 @@ Elements of_gradient(const NonFinitePlace& at) {
           {{layer, *gemm, OperandRole::x, Direction::wgrad}, at.expert, -1, at.column}};
 }
 
-// The residual stream is in no GEMM: the row of the product that was added to it, or of the next one that reads it.
+// The residual stream itself is no operand of a GEMM. Before attention, returns the row of x of the first GEMM, which
+// reads its norm; after attention, the factors of the product with wo, which was added to it.
 Elements of_attention(const NonFinitePlace& at, const ModelConfig& model) {
   const bool latent = model.q_lora_rank > 0;
   const Gemm first = latent ? Gemm::wq_a : Gemm::wq;

@@ -1,4 +1,4 @@
-// The first value of a step that is not finite: its place, and the operands of the GEMM it arose in.
+// The place of the first value of a step that is not finite, and the operands of the GEMM in which it arose.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct NonFinitePlace {
 // Reads the result of NonFinitePlace::text(); nullopt for any other text.
 std::optional<NonFinitePlace> non_finite_in(std::string_view text);
 
-// An event of the step (Marker::text) begins with this text, and the place follows.
+// Beginning of the text of the step's event (Marker::text). NonFinitePlace::text() follows.
 inline constexpr std::string_view kFirstNonFinite = "the first value that is not finite: ";
 
 // A part of a captured operand: an element, or a whole row or column.
@@ -36,9 +36,9 @@ struct OperandElement {
   bool operator==(const OperandElement&) const = default;
 };
 
-// Returns the operand that holds the value. If the value is an element of a product, returns the row of x and the row
-// of W, or for the gradient of a weight the columns of dY and x, that were multiplied. Returns no operand for tensors
-// that no GEMM reads or writes, such as gains of norms.
+// Returns the operand that holds the value. If the value is an element of a product, returns its factors: the row of x
+// and the row of W, or, for the gradient of a weight, the columns of dY and x. Returns no operand for tensors that no
+// GEMM reads or writes, such as gains of norms.
 std::vector<OperandElement> operands_at(const NonFinitePlace& at, const ModelConfig& model);
 
 }  // namespace moescope

@@ -8,8 +8,8 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<QuantSums>);
 
-// True if each rank has a part of the operand: experts, payload, and everything made of tokens. Other weights are equal
-// on all ranks.
+// True if each rank has only a part of the operand: operands of experts and payload, and all operands with rows of
+// tokens. The other weights are equal on all ranks.
 bool is_shared(std::size_t gemm, std::size_t operand) {
   const GemmClass of = gemm_class_of(static_cast<Gemm>(gemm));
   return of == GemmClass::experts || of == GemmClass::payload || kGemmOperands[operand].operand != OperandRole::w;

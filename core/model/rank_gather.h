@@ -24,11 +24,11 @@ class WholeRouter {
   std::vector<float> logits_, scores_, lse_, mix_, margin_, cutoff_;
 };
 
-// Quantization statistics of each layer, then the head's, over all ranks: sums if each rank has a part, rank 0's if all
-// ranks have equal ones.
+// Returns the quantization statistics of each layer, then the head's, over all ranks: the sum if each rank has a part
+// of the operand, rank 0's statistics if all ranks have the same operand.
 std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model);
 
-// Bytes and time of all ranks' all-to-alls since the last call; ranks = 0 without ranks.
+// Returns bytes and time of all ranks' all-to-alls since the last call. WireFrame::ranks is 0 if `ranks` is nullptr.
 WireFrame gather_wire(Ranks* ranks);
 
 }  // namespace moescope

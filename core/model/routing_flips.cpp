@@ -76,7 +76,7 @@ std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) 
     to.top_k = layer.top_k;
     to.ids_TK.assign(layer.ids_TK.begin(), layer.ids_TK.end());
     to.margin_T.assign(layer.margin_T.begin(), layer.margin_T.end());
-    // Already sorted, unless balance is forced.
+    // Experts are already in ascending order, unless balance is forced.
     for (auto token = to.ids_TK.begin(); token != to.ids_TK.end(); token += layer.top_k)
       if (!std::is_sorted(token, token + layer.top_k)) std::sort(token, token + layer.top_k);
   }

@@ -15,7 +15,7 @@ namespace moescope {
 template <class T>
 class Transformer;
 
-// How an MoE layer routed the last step.
+// Routing of the last step by one MoE layer.
 struct LayerRouting {
   int layer = 0;  // among all layers
   int n_experts = 0, top_k = 0;

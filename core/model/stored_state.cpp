@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr int kDrawBits = 16;
-constexpr std::size_t kDraws = 64 / kDrawBits;  // draws of one random number
+constexpr std::size_t kDraws = 64 / kDrawBits;  // draws in a random number of 64 bits
 
 // Returns draw number `n` of a step, 16 bits.
 std::uint32_t draw_of(const RandomStream& random, std::uint64_t n) {

@@ -263,7 +263,7 @@ void Transformer<T>::embed(const Batch& batch) {
   store_residual(x);
 }
 
-// Each task owns some columns of the table and adds tokens in order, shard by shard.
+// Each task computes some columns of the gradient. It adds the tokens of each shard in order, then the shards pairwise.
 template <class T>
 void Transformer<T>::embed_backward(const Batch& batch) {
   const Matrix<T>& gradient = parameters_.gradient_view.embedding;

@@ -1,8 +1,8 @@
 // The whole model: embedding, blocks of attention and feed-forward, head and loss, with the backward pass.
 //
 //   x = embedding;  per block: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
-// Legend: T = B*S tokens of this rank, D dim, V vocabulary. As one of R ranks a model holds all weights and its share
-// of the batch, and computes its own experts (batch_part.h, expert_exchange.h).
+// Legend: T = B*S tokens of this rank, D dim, V vocabulary. With several ranks, each rank's model holds all weights and
+// its part of the batch, and computes its own experts (batch_part.h, expert_exchange.h).
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Losses {
 template <class T>
 class Transformer {
  public:
-  // For batches of `sequences` x `length`; the references and `ranks` must outlive the object. config's live fields may
-  // change between steps, except that a new top_k needs a new Transformer.
+  // Builds a model for batches of `sequences` x `length` tokens. The references and `ranks` must outlive the object.
+  // config's live fields may change between steps, except that a new top_k needs a new Transformer.
   Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
               Ranks* ranks = nullptr);
 
@@ -42,7 +42,8 @@ class Transformer {
   int sequences() const { return part_.all_sequences(); }
   int length() const { return part_.length; }
   const BatchPart& part() const { return part_; }
-  // Of batches here; a single one where they are of another size than the training's, such as probes.
+  // Number of microbatches in a batch of this model; 1 if the configured number does not divide the sequences, as with
+  // probe texts.
   int microbatches() const { return sequences() % config_.data.microbatches == 0 ? config_.data.microbatches : 1; }
   int top_k() const { return top_k_; }
 
@@ -51,26 +52,28 @@ class Transformer {
   // noise).
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
-  // `tap` captures its operand from now on; nullptr: no capture.
+  // Lets `tap` capture its operand in later passes; nullptr: no capture.
   void set_tap(OperandTap* tap) { tap_ = tap; }
   // Sets the experts [MoE layer][T, K] of this rank's tokens for later passes, in place of the routers' choice;
   // nullptr: the routers choose.
   void set_replayed(const std::vector<std::vector<std::int32_t>>* replayed) { replayed_ = replayed; }
   const std::vector<std::vector<std::int32_t>>* replayed() const { return replayed_; }
-  // Computes gradients of the last forward's total loss into parameters' gradients. Call it once per forward.
+  // Writes the gradients of the last forward pass's total loss to the parameters' gradients. Call it once per forward
+  // pass.
   void backward(const Batch& batch, PhaseClock& clock);
 
   // Values of the last forward pass.
   const T* logits() const { return logits_.data; }          // [T, V]
-  const T* token_losses() const { return token_loss_; }     // [T] nats; of padding 0
-  const std::uint8_t* padding() const { return padding_; }  // [T] 1: padding; nullptr: there is none
+  const T* token_losses() const { return token_loss_; }     // [T] nats; 0 for padding
+  const std::uint8_t* padding() const { return padding_; }  // [T] 1: padding; nullptr: no padding
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const T* largest_scores(int layer) const {  // attention scores, [B, H] for this rank's sequences
     return blocks_[layer].attention.largest;
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
-  // By name, in the order of their computation: of a block up to its feed-forward half, and behind the last block.
+  // Rows and their names, in the order in which the forward pass computes them. rows_of() has a block's rows except
+  // those of an MoE layer, and rows_of_head() has the rows after the last block.
   using NamedRows = std::pair<Matrix<T>, const char*>;
   std::vector<NamedRows> rows_of(int layer) const;
   std::vector<NamedRows> rows_of_head() const;
@@ -78,7 +81,7 @@ class Transformer {
 
  private:
   class Pass;
-  // The residual stream before one half of a layer, or before the head, and its normed rows.
+  // Rows x of the residual stream before one half of a layer, or before the head, and h, the rows after the norm.
   struct HalfRows {
     Matrix<T> x, h;  // [T, D]
     T* h_inv;        // [T]
@@ -108,7 +111,7 @@ class Transformer {
   // Weights as the layers read them: norm gains may be rounded copies.
   const ModelView<T>& weights() const { return gains_.empty() ? parameters_.weight_view : rounded_gains_view_; }
   void round_gains();
-  // The residual stream, or its gradient, where it is stored in BF16.
+  // Rounds rows of the residual stream, or of its gradient, to BF16 if the residual stream is stored in BF16.
   void store_residual(const Matrix<T>& rows) const;
   void embed(const Batch& batch);
   void embed_backward(const Batch& batch);
@@ -128,7 +131,7 @@ class Transformer {
   const std::uint8_t* padding_ = nullptr;  // [T] of the batch of the last forward pass
   ExpertMasks killed_;
   std::vector<ExpertTable> tables_;               // tables of the first router.n_hash_layers MoE layers
-  std::vector<std::vector<std::int32_t>> given_;  // experts by the tables for this batch: [layer][T, K]
+  std::vector<std::vector<std::int32_t>> given_;  // experts that the tables choose for this batch, [layer][T, K]
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;
@@ -136,7 +139,7 @@ class Transformer {
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
   std::vector<StepPrecision> precision_;
-  std::vector<std::vector<T>> gains_;  // of every norm, in BF16; empty: as the parameters have them
+  std::vector<std::vector<T>> gains_;  // gains of every norm, rounded to BF16; empty if the parameters' gains are used
   ModelView<T> rounded_gains_view_;
   std::vector<LayerSums> quant_sums_;
   HalfRows head_rows_;

@@ -15,9 +15,9 @@
 
 namespace moescope {
 
-// Begins on a cache line; release it with std::free. Blocks of at least a gigabyte are in huge pages if the system has
-// them, because reading through few large pages is faster than through many small ones. Smaller blocks are not worth
-// the time that the system takes to find huge pages.
+// Returns memory filled with zeros that begins on a cache line; release it with std::free. Blocks of at least a
+// gigabyte are in huge pages if the system has them, because reading through few large pages is faster than through
+// many small ones. Smaller blocks are not worth the time that the system takes to find huge pages.
 inline void* zeroed_memory(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20, kMuch = std::size_t{1} << 30;
   const std::size_t unit = bytes < kMuch ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
@@ -33,7 +33,7 @@ inline void* zeroed_memory(std::size_t bytes) {
 template <class T>
 class Arena {
  public:
-  // The address of the piece is set by commit().
+  // Plans a piece of `count` elements, whose address is set by commit().
   void plan(T*& piece, std::size_t count) {
     pieces_.push_back({&piece, size_});
     size_ += (count + kAlign - 1) / kAlign * kAlign;
@@ -46,7 +46,7 @@ class Arena {
     memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));
     commit(memory_.get());
   }
-  // Puts the pieces into memory for size() elements, which begins on a cache line.
+  // Places the pieces in the memory at `first`, which holds size() elements and begins on a cache line.
   void commit(T* first) {
     for (const Piece& piece : pieces_) *piece.address = first + piece.offset;
     pieces_.clear();
@@ -67,8 +67,9 @@ class Arena {
   std::unique_ptr<T, Free> memory_;
 };
 
-// The calling thread's memory for the activations of one half of a layer in a forward pass that keeps none of them;
-// every half of every layer uses the same. Allocating it anew each time took up to a tenth of a pass over 1,500 tokens.
+// Returns the calling thread's memory for the activations of one half of a layer in a forward pass that does not keep
+// them. All halves of all layers share this memory. Allocating new memory each time took up to a tenth of a pass over
+// 1,500 tokens.
 template <class T>
 AlignedBuffer<T>& half_memory() {
   thread_local AlignedBuffer<T> memory;

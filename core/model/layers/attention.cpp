@@ -128,7 +128,8 @@ void Attention<T>::backward(const LayerView<T>& w, ConstMatrix<T> h, ConstMatrix
   }
 }
 
-// Also sums the heads' parts of the shared key's gradient, in head order.
+// Sums the heads' parts of the shared key's gradient, in head order, and rotates the gradients of queries and of the
+// shared key back.
 template <class T>
 void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   const Index rope_dim = latent_.rope;

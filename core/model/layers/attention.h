@@ -1,4 +1,5 @@
-// Latent attention of the model in training: the masters' forward pass (latent_attention.h), and the backward pass.
+// Latent attention of the model in training: the forward pass with the master weights (latent_attention.h), and the
+// backward pass.
 //
 // Legend: T = B*S tokens (B sequences of S), D dim; see latent_attention.h. If no operand of attention's GEMMs is in
 // FP32, the products between activations are in BF16, as in a training in BF16 whose linear layers are quantized: q, k,

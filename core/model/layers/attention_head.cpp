@@ -20,7 +20,7 @@ Index padded(Index n) {
   return (n + kPad - 1) / kPad * kPad;
 }
 
-// Copies rows, rounded if they are multiplied so, without gaps between them.
+// Copies rows, rounded to BF16 if `rounds`. The rows of `in` may have gaps.
 template <class T>
 void take(const Matrix<const T>& in, bool rounds, const Matrix<T>& out) {
   for (Index r = 0; r < in.rows; ++r) {
@@ -43,8 +43,9 @@ void round_block(const Matrix<T>& scores) {
   take<T>(scores, true, scores);
 }
 
-// Softmax of some queries' scores over the keys that each of them sees. The first query's own token is key `own`.
-// Other keys and padding get 0. `largest` grows to the largest score.
+// Replaces the scores of some queries by their softmax over the keys that each query sees. The first query's own token
+// is key `own`.
+// Keys that a query does not see and padding get 0. `largest` is raised to the largest score.
 template <class T>
 void softmax_block(const Matrix<T>& scores, Index own, const HeadInputs<T>& in, T* lse, T& largest) {
   const Index sinks = in.sink ? 1 : 0, width = padded(scores.cols + sinks);

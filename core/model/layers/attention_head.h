@@ -1,6 +1,6 @@
 // Causal attention of one head over one sequence, with backward: o = softmax(scale q k^T) v.
 //
-// Scores are recomputed in the backward pass from their log-sum-exp, a block of queries at a time.
+// The backward pass recomputes the probabilities from the log-sum-exp of the scores, a block of queries at a time.
 // Legend: m tokens of the sequence, n queries, which are those of its last tokens; dn/dr/dv nope, rope and value head
 // dims, dq = dn + dr. In training n = m = S.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-// Rows of one head inside the rows of all heads. A window and a sink are for forward passes by sgemm alone.
+// Rows of one head inside the rows of all heads. Only head_forward() reads `window` and `sink`.
 template <class T>
 struct HeadInputs {
   Matrix<const T> q;               // [n, dq]

@@ -12,7 +12,7 @@ void append(std::vector<T>& values, const T* from, Index count) {
   values.insert(values.end(), from, from + count);
 }
 
-// Adds the new keys and values to the cache, and returns all that it has.
+// Adds the new keys and values to the cache, and returns all keys and values in the cache.
 template <class T>
 ProjectedRows<T> cached(const AttentionShape& shape, const ProjectedRows<T>& rows, KeyValues<T>& cache) {
   const Index shared = rows.shared_key.cols, own = shape.query_dim - shared;

@@ -1,8 +1,8 @@
-// Causal attention in a forward pass, of training and of checkpoints: one class for each kind behind one interface. A
-// kind computes queries, keys and values; the rest is common.
+// Forward pass of causal attention, in training and for checkpoints: one interface, with a class for each kind of
+// attention. A kind computes queries, keys and values; the base class computes the rest.
 //
-// Legend: T new tokens, of sequences that lie one below the other, D dim, H heads, G key heads, each for H / G heads;
-// dq and dv widths of a query and of a value.
+// Legend: T new tokens of all sequences, one sequence below the other, D dim, H heads, G key heads, each for H / G
+// heads; dq and dv widths of a query and of a value.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,16 @@ struct AttentionShape {
   Index window = 0;  // number of keys that a query sees, including its own token; 0: all up to it
 };
 
-// How heads multiply activations: in T; with factors rounded to BF16, by sgemm or by matrix units.
+// Arithmetic of the products between activations. full: in T; rounded: factors are rounded to BF16 and multiplied by
+// sgemm; units: factors are rounded to BF16 and multiplied by matrix units.
 enum class HeadArithmetic : std::uint8_t { full, rounded, units };
 
 struct AttentionRounding {
-  bool norms = false, outputs = false;  // outputs of norms inside attention, and of the heads: to BF16
+  bool norms = false, outputs = false;  // outputs of the norms inside attention, of the heads, are rounded to BF16
   HeadArithmetic heads = HeadArithmetic::full;
 };
 
-// Keys and values of the tokens so far of one sequence, in one layer.
+// Keys and values of the earlier tokens of one sequence, in one layer.
 template <class T>
 struct KeyValues {
   std::vector<T> k, v;  // [tokens, G dq], [tokens, G dv]
@@ -41,7 +42,7 @@ struct AttentionPass {
   std::span<const Index> begins;     // first token of each sequence, and T
   std::span<const Index> positions;  // [T] positions of the new tokens in their sequences
   const Rope<T>& rope;               // tables for these positions
-  // Earlier tokens of the only sequence, to which the new ones are added; may be nullptr.
+  // Keys and values of the earlier tokens of a single sequence. Those of the new tokens are added. May be nullptr.
   KeyValues<T>* cache = nullptr;
   AttentionRounding rounding = {};
 };
@@ -50,20 +51,20 @@ struct AttentionPass {
 template <class T>
 struct ProjectedRows {
   Matrix<const T> q;           // [T, H dq]
-  Matrix<const T> keys;        // [T, ...] of key head g from column g key_step on
+  Matrix<const T> keys;        // [T, ...] key head g begins at column g key_step
   Matrix<const T> shared_key;  // [T, dr] the end of every head's key; may have no columns
-  Matrix<const T> values;      // [T, ...] of key head g from column g value_step on
+  Matrix<const T> values;      // [T, ...] key head g begins at column g value_step
   Index key_step = 0, value_step = 0;
 
-  // The rows of one head, of the tokens [first, first + count).
+  // Returns the rows of one head for the tokens [first, first + count).
   HeadInputs<T> of_head(const AttentionShape& shape, Index head, Index first, Index count) const;
 };
 
-// What heads compute.
+// Results of the heads.
 template <class T>
 struct AttendedRows {
   Matrix<T> o;  // [T, H dv]
-  T* lse;       // log-sum-exp of each query's scores: [H, S] of each sequence of S, one after the other
+  T* lse;       // log-sum-exp of each query's scores: [H, S] for each sequence of S tokens, in order
   T* largest;   // [sequences, H] largest score before the softmax
 };
 

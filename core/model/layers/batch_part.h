@@ -1,8 +1,9 @@
 // The part of the batch that this process holds, and the order in which sums over tokens are added.
 //
 // A batch is cut into shards of neighbouring sequences. A sum over tokens is first taken inside each shard, in token
-// order; then shards are added pairwise, (0 + 1) + (2 + 3). A process holds all shards, or as one of R ranks an equal
-// number of neighbouring shards, so that every R that divides the number of shards adds equal numbers in one order.
+// order; then shards are added pairwise, (0 + 1) + (2 + 3). A single process holds all shards, and each of R ranks
+// holds an equal number of neighbouring shards. Therefore every R that divides the number of shards adds the same
+// numbers in the same order.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace moescope {
 
-// Number of shards of a batch: at most four, fewer if shards would not be whole sequences with a multiple of 64 tokens
-// in total (so that no tile of a GEMM and no block of a format spans two shards).
+// Returns the number of shards of a batch: at most four, fewer if a shard would not consist of whole sequences with a
+// multiple of 64 tokens in total (so that no tile of a GEMM and no block of a format spans two shards).
 inline constexpr int kMaxShards = 4;
 inline constexpr int kShardRows = 64;
 inline int batch_shards(int sequences, int length) {
@@ -58,8 +59,8 @@ void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
     }
 }
 
-// Returns the sum of a figure over all tokens of the batch; `of_shard(first token, last token)` adds it up in order for
-// one shard.
+// Returns the sum of a figure over all tokens of the batch. `of_shard(first, end)` returns the sum over the tokens
+// [first, end) of one shard, added in token order.
 template <class OfShard>
 double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
   std::vector<double> sums;

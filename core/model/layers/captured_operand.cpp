@@ -11,8 +11,8 @@
 namespace moescope {
 namespace {
 
-// True if the statistics of a call continue those of the previous one, as in an expert's weight gradient, whose blocks
-// continue.
+// True if the statistics of a call are added to those of the previous call: for an expert's weight gradient, whose
+// blocks continue from call to call.
 bool runs_on(const CapturedOperand& captured, std::size_t call) {
   return call > 0 && captured.place.direction == Direction::wgrad &&
          captured.calls[call].expert == captured.calls[call - 1].expert;
@@ -25,7 +25,7 @@ void quantize_call(const CapturedOperand& captured, const OperandFormat& format,
                    call.expert < 0 ? Threads::all : Threads::calling);
 }
 
-// Sums of every stretch of calls, in their order.
+// Returns the expert and the sums of each stretch of calls that are added together, in the order of calls.
 std::vector<std::pair<int, QuantSums>> sums_of_calls(const CapturedOperand& captured) {
   const auto out = std::make_unique_for_overwrite<float[]>(captured.values.size());
   std::vector<std::pair<int, QuantSums>> sums;

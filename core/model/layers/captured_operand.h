@@ -29,7 +29,8 @@ struct CapturedOperand {
   BlockAxis axis = BlockAxis::row;
   std::size_t rows = 0, cols = 0;
   std::vector<float> values;  // rows x cols; rows of routed experts are one below the other
-  // [E + 1]: first row of each expert, and the end; no block crosses them. Empty if not of the routed experts.
+  // [E + 1]: first row of each expert, and the end; no block crosses these limits. Empty if the operand is not of the
+  // routed experts.
   std::vector<std::size_t> expert_rows;
   std::vector<QuantizerCall> calls;  // calls in the order in which their statistics were added
   QuantSums sums;                    // over the whole operand, by quantizer_sums()
@@ -40,7 +41,8 @@ QuantSums quantizer_sums(const CapturedOperand& captured);
 // Returns the counts for each routed expert, [E]; empty without routed experts.
 std::vector<QuantSums> expert_sums(const CapturedOperand& captured);
 
-// Returns the operand after its rotation, as its quantizer saw it, in a format without rotation. No figure changes.
+// Returns the operand after its Hadamard rotation, as its quantizer reads it, with a format without rotation. Its
+// statistics do not change.
 CapturedOperand rotated(CapturedOperand captured);
 
 // Writes one safetensors file: the tensor in F32, "expert_rows" if there are any, and everything else as metadata.

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kRowsOfTask = 32;  // per task
+constexpr Index kRowsOfTask = 32;
 
 template <class T>
 void unit_forward(const FeedForwardLayers<T>& layers, const Matrix<T>& h13, const Matrix<T>& a) {

@@ -48,7 +48,7 @@ struct FeedForwardGradients {
   const FeedForwardView<T>& weights;
   FeedForwardActivations<T>& scratch;  // shaped like the activations; overwritten
   Matrix<T> dh;                        // [T, D]
-  bool adds_dh;                        // add to the contents
+  bool adds_dh;                        // true: dh is added to; false: it is overwritten
 };
 // Computes dL/dh and the weights' gradients from dy_TD.
 template <class T>

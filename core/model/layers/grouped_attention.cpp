@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// Normalizes each head or the whole row: groups of as many values as there are gains. Rows have no gaps.
+// Normalizes groups of as many values as there are gains: single heads or whole rows. The rows of x must have no gaps.
 void norm_heads(const Matrix<float>& x, std::span<const float> gains, double eps) {
   if (gains.empty()) return;
   const auto width = std::ssize(gains);

@@ -1,4 +1,4 @@
-// Causal attention whose queries share keys and values in groups, forward: of checkpoints.
+// Grouped-query attention of checkpoints: causal, forward pass. Groups of query heads share a key head and its values.
 //
 // Legend: H heads, G key heads, dq width of a query, a key and a value.
 #pragma once
@@ -17,13 +17,13 @@ struct GroupedShape {
 
 struct GroupedLayers {
   const LinearLayer<float>*q, *k, *v, *output;
-  std::span<const float> q_norm, k_norm;  // gains for a head or for all of them; empty if there is no norm
+  std::span<const float> q_norm, k_norm;  // gains for one head or for all heads; empty if there is no norm
   const float* sinks;                     // [H]; nullptr if there are none
 };
 
 class GroupedAttention final : public AttentionKind<float> {
  public:
-  // What `layers` refers to must outlive the object.
+  // The layers and gains to which `layers` refers must outlive the object.
   GroupedAttention(const AttentionShape& shape, const GroupedShape& grouped, const GroupedLayers& layers)
       : AttentionKind(shape, layers.output, layers.sinks), grouped_(grouped), layers_(layers) {}
   void forward(const AttentionPass<float>& pass, ConstMatrix<float> h, Matrix<float> y) const override;

@@ -15,8 +15,8 @@ namespace moescope {
 struct LatentShape {
   int q_rank = 0;  // 0 for plain queries
   int kv_rank = 0, nope = 0, rope = 0, value = 0;
-  bool interleaved = true;  // pairs of the rotation are neighbours; otherwise half a head apart
-  double norm_eps = 1e-6;   // of the norms of latent rows
+  bool interleaved = true;  // the dimensions of a rotated pair are neighbours; otherwise rope / 2 apart
+  double norm_eps = 1e-6;   // of q_norm and kv_norm
 };
 
 template <class T>
@@ -45,8 +45,8 @@ struct AttentionActivations {
 template <class T>
 class LatentAttention final : public AttentionKind<T> {
  public:
-  // What `layers` refers to must outlive the object. The activations of a pass are left in `kept`, planned for as many
-  // tokens, unless it is nullptr.
+  // The layers and gains to which `layers` refers must outlive the object. forward() leaves its activations in `kept`,
+  // which must be planned for the tokens of the pass; nullptr: they are not kept.
   LatentAttention(const AttentionShape& shape, const LatentShape& latent, const LatentLayers<T>& layers,
                   AttentionActivations<T>* kept = nullptr)
       : AttentionKind<T>(shape, layers.output), latent_(latent), layers_(layers), kept_(kept) {}

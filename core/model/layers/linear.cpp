@@ -12,15 +12,15 @@ namespace {
 
 constexpr Index kAddedRows = 64;
 
-// Rows of a product in a task: large enough for full GEMM speed on one core, small enough to keep several cores busy.
-// No task reaches over two shards.
+// Returns the number of rows of a product in one task: large enough for full GEMM speed on one core, small enough to
+// keep several cores busy. No task spans two shards.
 Index task_rows(const LinearPrecision& precision) {
   constexpr Index kTaskRows = 128;
   return precision.shard_rows % kTaskRows == 0 ? kTaskRows : kShardRows;
 }
 
-// Makes an operand with the settings of `precision`. Weights are stacked row by row, their gradients dy are side by
-// side; they share x.
+// Makes an operand with the settings of `precision`. Two stacked weights are one above the other, the gradients dy of
+// their outputs are side by side, and both weights have the same x.
 template <class T>
 Operand<T> described(const LinearPrecision& precision, Direction direction, OperandRole role,
                      const Matrix<const T>& matrix) {
@@ -47,7 +47,8 @@ Operand<T> operand_of(const LinearPrecision& precision, Direction direction, Ope
   return operand;
 }
 
-// Makes an operand that the forward pass used as well. If its numbers are equal, they were counted there.
+// Makes an operand that the forward pass also used. If both passes quantize it to the same numbers, takes over the
+// statistics of the forward pass.
 template <class T>
 Operand<T> operand_again(const LinearPrecision& precision, Direction direction, OperandRole role,
                          const Matrix<const T>& matrix) {
@@ -63,7 +64,8 @@ Operand<T> operand_again(const LinearPrecision& precision, Direction direction, 
   return operand;
 }
 
-// A product whose result is stored in BF16, or is added to what `out` holds after it was. `product(adds, where)`.
+// Computes a product by `product(adds, where)` and rounds it to BF16. If `accumulate`, the rounded product is added to
+// `out`.
 template <class T>
 void store_in_bf16(const auto& product, bool accumulate, const Matrix<T>& out) {
   if (!accumulate) {

@@ -1,7 +1,7 @@
 // Linear layers: y = x W^T.
 //
-// Legend: T tokens (rows), I in and O out features. Tasks depend on the shape alone. With a precision, both operands
-// are quantized before the product; the product itself is in full precision.
+// Legend: T tokens (rows), I in and O out features. The division into tasks depends on the shape alone. With a
+// precision, both operands are quantized before the product; the product itself is in full precision.
 #pragma once
 
 #include "core/model/layers/precision.h"
@@ -19,7 +19,7 @@ template <class T>
 void linear_backward(ConstMatrix<T> dy, ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> dw, Matrix<T> dx,
                      bool accumulate = false, const LinearPrecision& precision = {});
 
-// A linear layer in a forward pass, wherever its weight is: in memory (MasterLinear), or in a file
+// Interface of a linear layer in a forward pass. Its weight is in memory (MasterLinear) or in a file
 // (core/checkpoints/stored_matrix.h).
 template <class T>
 class LinearLayer {
@@ -29,7 +29,7 @@ class LinearLayer {
   virtual void forward(ConstMatrix<T> x, Matrix<T> y, bool accumulate) const = 0;
 };
 
-// A weight in training, without a bias. The matrix and what `precision` refers to must outlive it.
+// A linear layer in training, without a bias. The weight and the objects to which `precision` refers must outlive it.
 template <class T>
 class MasterLinear final : public LinearLayer<T> {
  public:

@@ -1,4 +1,4 @@
-// Mean cross-entropy over all tokens but padding, in nats, and its gradient.
+// Mean cross-entropy over all tokens except padding, in nats, and its gradient.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 namespace moescope {
 
 struct LossTargets {
-  const std::int32_t* next;               // [T] the next token of each token here
-  std::size_t counted;                    // tokens of the whole batch that are no padding
-  const std::uint8_t* padding = nullptr;  // [T] 1: no loss and no gradient; nullptr: there is none
+  const std::int32_t* next;               // [T] the token that follows each token of this rank
+  std::size_t counted;                    // tokens of the whole batch that are not padding
+  const std::uint8_t* padding = nullptr;  // [T] 1: no loss and no gradient; nullptr: no padding
 };
 
-// logits_TV of the tokens here; dlogits_TV = (softmax - one-hot) / tokens that are counted, `loss_T` receives each
-// token's loss. Returns the mean over the whole batch.
+// Returns the mean loss over the whole batch. logits_TV are those of this rank's tokens. Writes dlogits_TV = (softmax -
+// one-hot) / `counted`, and each token's loss to loss_T.
 template <class T>
 double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const BatchPart& part, Matrix<T> dlogits,
                      T* loss);

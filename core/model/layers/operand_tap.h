@@ -20,18 +20,20 @@ class OperandTap {
   bool is(Direction direction, OperandRole operand) const {
     return direction == place_.direction && operand == place_.operand;
   }
-  // The GEMM whose operand is captured: that of the place, but w1's for x of w3, which is quantized with it.
+  // Returns the GEMM whose operand is captured: that of the place, but w1's for the x of w3, because w1 and w3 have the
+  // same x.
   Gemm source() const { return source_; }
-  // Index among `stacked` weights that begin with `first`; -1 if it is none of them.
+  // Returns the index of source() among the `stacked` GEMMs of a layer that begin with `first`; -1 if it is not one of
+  // them.
   int part_of(int layer, Gemm first, int stacked) const;
 
-  // Copies rows of `expert` from its row key.first_row on, or all rows if expert is -1. May be called from any thread;
-  // rows that come twice are copied once. The operand must not have halves.
+  // Copies rows of `expert` from its row key.first_row on, or all rows if expert is -1. May be called from any thread.
+  // Rows that are passed twice are copied once. The operand must not have halves.
   template <class T>
   void take(const Operand<T>& operand, int expert);
 
-  // Returns the captured operand after the step; nullopt if the model has no such operand. Of its labels only `place`
-  // is set.
+  // Call it after the step. Returns the captured operand; nullopt if the model has no such operand. The caller sets
+  // run, run_name, step and ahead.
   std::optional<CapturedOperand> finish(int n_experts);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kAlign = 16;  // elements: a cache line of float
 
 // Lays out the tensors, in TorchTitan's order, and makes the views of an arena that begins at `base`, which is nullptr
-// as long as there is no memory.
+// if there is no memory yet.
 template <class T>
 class Layout {
  public:
@@ -49,8 +49,8 @@ class Layout {
   }
 
   void add_layer(int layer) {
-    // The standard deviation of linear layers is 0.02; that of layers that write to the residual stream decreases with
-    // depth.
+    // The standard deviation is 0.02 for most linear layers. As in TorchTitan, it decreases with depth for wo, w2, w3
+    // and the gate.
     const double depth_std = 0.02 / std::sqrt(2.0 * (layer + 1));
     const std::string prefix = "layers." + std::to_string(layer) + ".";
     LayerView<T>& v = view.layers.emplace_back();
@@ -68,8 +68,9 @@ class Layout {
     if (c_.shared_expert_gate) v.shared_gate = add_matrix(prefix + "moe.shared_expert_gate.weight", 1, c_.dim, 0.02);
   }
 
-  // The projections of latent experts preserve the size of their input, so that a row is initially as large as its
-  // token. After the norm, the projection back writes to the residual stream like any other layer.
+  // Initially, the projections of latent experts preserve the RMS of their input, so that a latent row is as large as
+  // its token. After a norm, the projection back has the standard deviation of the other layers that write to the
+  // residual stream.
   void add_experts(const std::string& prefix, double depth_std, LayerView<T>& v) {
     const int row = c_.row_dim();
     if (c_.latent_dim > 0)
@@ -97,7 +98,8 @@ class Layout {
     v.wo = add_matrix(prefix + "wo.weight", c_.dim, heads * c_.v_head_dim, depth_std);
   }
 
-  // `experts` is 0 for a plain feed-forward. Listed as w1, w2, w3; in memory as (w1 w3)(w1 w3)... w2 w2...
+  // `experts` is 0 for a plain feed-forward. The tensors are listed as w1, w2, w3; memory holds (w1 w3)(w1 w3)... w2
+  // w2...
   FeedForwardView<T> add_feed_forward(const std::string& prefix, int experts, int dim, int inter, double depth_std) {
     const std::size_t copies = size(std::max(experts, 1)), matrix = size(inter) * size(dim);
     const std::size_t w13 = elements, w2 = w13 + round_up(copies * 2 * matrix);

@@ -1,5 +1,5 @@
 // All weights of the model in one arena; gradients and AdamW's moments are in three more arenas with an equal layout.
-// The first moment of Muon's matrices is their momentum, the second stays zero.
+// The first moment of the matrices that Muon updates is their momentum; the second stays zero.
 //
 // Legend: D dim, Dl latent_dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in]. Names are
 // TorchTitan's ("layers.1.moe.experts.w1"), except for those of the shared experts' gate and of latent experts. w1 and
@@ -42,7 +42,7 @@ struct ParameterRun {
 // Returns the tensors in TorchTitan's order and the number of elements of the whole arena in `arena_size`.
 std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size);
 
-// Returns the elements of one tensor in its own order, from an arena of that layout.
+// Returns the elements of one tensor in row-major order, from an arena with the layout of parameter_layout().
 template <class T>
 std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
   std::vector<T> values;
@@ -86,19 +86,20 @@ class Parameters {
 
   // Initialises as TorchTitan does, with one random stream per tensor.
   void initialise(std::int64_t seed);
-  // Moves every weight up or down by a unit in the last place of a float; 0: moves none.
+  // Moves every weight up or down by a unit in the last place of a float. `perturbation` selects the directions; 0: no
+  // weight moves.
   void perturb(std::int64_t perturbation);
 
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
   const ParameterTensor& tensor(std::string_view name) const;
   std::size_t size() const { return size_; }  // elements of each arena, including padding (always zero)
-  std::size_t count() const;                  // trained numbers
+  std::size_t count() const;                  // number of trained parameters
   std::vector<ParameterRun> runs() const;     // all runs, tensors in order
 
   T *weights = nullptr, *gradients = nullptr, *moment1 = nullptr, *moment2 = nullptr;
   ModelView<T> weight_view, gradient_view;
 
-  // Copy the elements of one tensor, in its own order, from or to one of the four arenas.
+  // Copy the elements of one tensor, in row-major order, from or to one of the four arenas.
   std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const { return gather_tensor(tensor, arena); }
   void scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena);
 

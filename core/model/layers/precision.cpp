@@ -24,7 +24,8 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
   return own;
 }
 
-// Returns the format by the class's recipe, or by the override for every class.
+// Returns the override of the operand, which applies to every class that is not in FP32, or else the format of the
+// class's recipe.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
   const std::optional<OperandFormat>& chosen = at.operand == OperandRole::x   ? config.override_x
@@ -75,7 +76,7 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
-    // Either both operands of a product are rotated or neither is; in high precision a rotation has no use.
+    // Either both operands of a product are rotated or neither. Without a quantized operand, a rotation has no use.
     const int rotation = rotation_of(config, recipe, own, i);
     if (rotation && (is_scaled(a) || is_scaled(b))) {
       a.hadamard = b.hadamard = rotation;
@@ -90,7 +91,8 @@ bool in_bf16_layers(const PrecisionConfig& config, int n_layers, int layer) {
   return layer < config.layers_at_start_in_bf16 || layer >= n_layers - config.layers_at_end_in_bf16;
 }
 
-// Switches products with a quantized operand to BF16, in the whole layer or from a step on.
+// Switches products with a quantized operand to BF16: all of them if `whole`, otherwise those of precision.late_bf16
+// from step precision.bf16_from_step on.
 void turn_to_bf16(const PrecisionConfig& config, bool whole, std::int64_t step, ClassPrecision& precision) {
   const bool late = config.bf16_from_step > 0 && step >= config.bf16_from_step;
   if (!whole && !late) return;
@@ -130,7 +132,7 @@ StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer)
   return precision;
 }
 
-// mxfp8 applies to the rows that experts read: inputs and gradients of outputs. The rows that they return are summed
+// mxfp8 applies to the rows that experts read: inputs and gradients of outputs. The rows that experts return are summed
 // and stay in bf16.
 OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer) {
   const bool to_experts = (transfer.gemm == Gemm::dispatch) == (transfer.at.direction == Direction::forward);

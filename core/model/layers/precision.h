@@ -1,15 +1,16 @@
 // Settings of the quantizers of one training step: the formats of every GEMM's operands, the source of their random
 // bits, and where their statistics are added.
 //
-// Beside operands, what is handed on may be stored in BF16 (StoredFormat), rounded where it is made:
+// Besides operands, values between operations may be stored in BF16 (StoredFormat). The operation that computes them
+// rounds them:
 //   gate_output  the router's logits, and their gradient
 //   activations  the output of a GEMM that is not plain and the gradient dX that it hands back; outputs of attention,
 //                SwiGLU and norms. A sum of FP32 numbers is rounded once, an output that is added to others before it
 //   residual     the residual stream after every sub-layer, and its gradient
 //   norm_gains   the weights of norms, where they are used
-// Weight gradients stay in FP32, as where frameworks accumulate them in FP32.
+// Weight gradients stay in FP32, as in frameworks that accumulate them in FP32.
 //
-// Three GEMMs per weight (core/numerics/recipes.h). The six operands are quantized each on its own:
+// Each weight has three GEMMs (core/numerics/recipes.h). Their six operands are quantized separately:
 //   0 forward x, 1 forward W, 2 dgrad dY, 3 dgrad W, 4 wgrad dY, 5 wgrad x
 #pragma once
 
@@ -42,9 +43,9 @@ constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
 // The GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};
-  bool plain = true;         // all operands are
+  bool plain = true;         // all operands are plain (is_plain())
   bool bf16_output = false;  // y and dX are rounded
-  std::uint64_t seed = 0;    // of the run and the step
+  std::uint64_t seed = 0;    // hash of the run's seed and the step
 
   const OperandFormat& format(Direction direction, OperandRole operand) const {
     return formats[operand_index(direction, operand)];
@@ -58,20 +59,20 @@ struct StepPrecision {
   bool bf16_activations = false, bf16_residual = false, bf16_norm_gains = false;
   const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
 };
-// `layer` is 0 to n_layers - 1. The head's precision is that of any layer.
+// `layer` is 0 to n_layers - 1, or n_layers for the head, whose precision is the same for every `layer`.
 StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer);
 
 // Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);
 
-// Returns the GEMM that holds the statistics of its x: w3 multiplies the x of w1.
+// Returns the GEMM that has the statistics of the x of `gemm`: w1 for w3, which has the same x, otherwise `gemm`.
 Gemm source_of_x(Gemm gemm);
 
 // Sums for the operands of one GEMM, by operand_index, and for all GEMMs of a layer, by Gemm.
 using GemmSums = std::array<QuantSums, 6>;
 using LayerSums = std::array<GemmSums, kNumGemms>;
 
-// An operand that every layer may have.
+// An operand in any layer.
 struct ModelOperand {
   Gemm gemm;
   GemmOperand at;
@@ -86,18 +87,19 @@ OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer);
 
 class OperandTap;
 
-// How linear.h quantizes around one weight, or around several weights of equal size stacked along their outputs (w1 and
-// w3), each with its own scales, random bits and sums; and the order of its sums.
+// Quantization by linear.h of the operands of one weight, or of several weights of equal size that are stacked along
+// their outputs (w1 and w3), each with its own scales, random bits and statistics; and the order in which sums over
+// tokens are added.
 struct LinearPrecision {
   const ClassPrecision* formats = nullptr;  // nullptr: no quantization
   std::uint64_t stream = 0;                 // one for each weight of the model
-  GemmSums* sums = nullptr;                 // [stacked]; nullptr: not counted
+  GemmSums* sums = nullptr;                 // [stacked]; nullptr: no statistics
   int stacked = 1;
   OperandTap* tap = nullptr;  // captures operand x, or the part `tapped`; may be nullptr
   int tapped = 0;
   bool bf16_output = false;   // y and dX are rounded
-  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
-  std::size_t first_row = 0;  // of the first row here in the whole batch
+  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one shard
+  std::size_t first_row = 0;  // index of this rank's first row in the whole batch
 
   RoundingKey key(Direction direction, OperandRole operand, int part) const;
 };
@@ -106,7 +108,7 @@ struct LinearPrecision {
 struct LayerPrecision {
   const StepPrecision* step = nullptr;  // nullptr: no quantization
   int layer = 0;
-  LayerSums* sums = nullptr;  // nullptr: not counted
+  LayerSums* sums = nullptr;  // nullptr: no statistics
   OperandTap* tap = nullptr;  // may be nullptr
   int shard_rows = 0;         // see LinearPrecision
   std::size_t first_row = 0;

@@ -24,7 +24,7 @@ struct NormGradient {
   Matrix<T> partial;   // the weight gradient of each slice of rows: [rms_norm_partials(T), D]
   int shard_rows = 0;  // rows of a shard; sums of shards are added pairwise (batch_part.h); 0: all rows are one shard
 };
-// dx_TD (+)= dL/dx from dy_TD.
+// Computes dweight, and dx_TD = dL/dx from dy_TD, which is added to dx if `accumulate`:
 //     dx = inv (w dy) - x inv^3 / D sum(w dy x)
 template <class T>
 void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, bool accumulate,

@@ -13,8 +13,8 @@ namespace moescope {
 template <class T>
 class Rope {
  public:
-  // Tables for the positions [first, first + count): cos and sin of angle(position, pair), in radians, times `factor`
-  // in double, rounded once.
+  // Computes tables for the positions [first, first + count): cos and sin of angle(position, pair), in radians, times
+  // `factor`; computed in double and rounded once.
   template <class Angle>
   Rope(Index first, Index count, Index pairs, const Angle& angle, double factor = 1) : first_(first), pairs_(pairs) {
     for (Index position = first; position < first + count; ++position)
@@ -35,7 +35,7 @@ class Rope {
   // Rotates `x`, the values of the token at `position`, in place. The dimensions of a pair are neighbours if
   // `interleaved`, as in DeepSeek-V3, otherwise half of all dimensions apart.
   void apply(T* x, Index position, bool interleaved = true) const { rotate(x, position, false, interleaved); }
-  // Rotates interleaved values back, which is the gradient.
+  // Rotates interleaved values back. This is the gradient of apply().
   void apply_back(T* x, Index position) const { rotate(x, position, true, true); }
 
  private:

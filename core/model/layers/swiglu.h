@@ -15,7 +15,8 @@ void swiglu_forward(ConstMatrix<double> h13, Matrix<double> a);
 void swiglu_backward(ConstMatrix<float> da, ConstMatrix<float> h13, Matrix<float> dh13);
 void swiglu_backward(ConstMatrix<double> da, ConstMatrix<double> h13, Matrix<double> dh13);
 
-// gpt-oss: a = h1 sigmoid(1.702 h1) (h3 + 1), h1 at most `limit` and |h3| likewise. h1 and h3 lie in turns in h13.
+// gpt-oss: a = h1 sigmoid(1.702 h1) (h3 + 1) with h1 and |h3| limited to `limit`. Here the columns of h13 alternate
+// between h1 and h3.
 void clamped_swiglu_forward(ConstMatrix<float> h13, double limit, Matrix<float> a);
 
 }  // namespace moescope

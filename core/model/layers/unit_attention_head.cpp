@@ -13,11 +13,12 @@
 namespace moescope {
 namespace {
 
-// Number of queries handled at a time, and of keys in a block of their scores in the backward pass.
+// Number of queries handled at a time, and, in the backward pass, of keys in a block of their scores.
 constexpr Index kUnitBlock = 64;
 static_assert(kUnitBlock % kUnitRows == 0 && kUnitBlock % kUnitDepth == 0);
 
-// Numbers of keys and head dims, padded as products need them: as results, and as contracting dimension.
+// Numbers of keys and head dims, padded to the tiles of products: as a dimension of results, and (`_depth`) as
+// contracting dimension.
 struct PaddedShape {
   explicit PaddedShape(const HeadInputs<float>& in)
       : keys(to_tiles(in.v.rows, kUnitBlock)),
@@ -28,7 +29,8 @@ struct PaddedShape {
   Index keys, qk, qk_depth, value, value_depth;
 };
 
-// Matrices in one block of memory, each beginning on a cache line. Laid out twice: first without memory, to count it.
+// Matrices in one block of memory, each of which begins on a cache line. The caller lays them out twice: first without
+// memory, to count the bytes.
 class Pieces {
  public:
   explicit Pieces(std::byte* memory) : memory_(memory) {}
@@ -38,7 +40,7 @@ class Pieces {
     bytes_ += (rows * cols * sizeof(N) + 63) / 64 * 64;
     return {piece, rows, cols};
   }
-  // An operand whose padding is never written and stays zero.
+  // Returns an operand of zeros, whose padding is never written and stays zero.
   Matrix<Bf16> padded(Index rows, Index cols) {
     const Matrix<Bf16> piece = take<Bf16>(rows, cols);
     if (piece.data) std::fill_n(piece.data, piece.size(), Bf16{0});
@@ -105,7 +107,7 @@ void narrow_rows(const Matrix<const float>& in, const Matrix<Bf16>& out, Index f
   for (Index r = 0; r < in.rows; ++r) narrow_natively(in.row(r), in.cols, out.row(r) + first_col);
 }
 
-// Writes pairs, from column `first_col` on.
+// Writes BF16 numbers in pairs of rows, from column `first_col` on.
 void narrow_pairs(const Matrix<const float>& in, const Matrix<Bf16>& out, Index first_col = 0) {
   thread_local std::vector<float> nothing;
   nothing.resize(in.cols);
@@ -128,15 +130,15 @@ void copy_rows(const Matrix<float>& in, const Matrix<float>& out) {
 }
 
 // Prefetches rows during a computation, so that writing them does not wait for memory. Always inlined, because GCC 12
-// leaves out calls of functions that only prefetch.
+// removes calls of functions that only prefetch.
 [[gnu::always_inline]] inline void fetch_rows(const Matrix<float>& out, Index first, Index rows) {
   constexpr Index kLine = 64 / sizeof(float);
   for (Index r = 0; r < rows; ++r)
     for (Index c = 0; c < out.cols; c += kLine) __builtin_prefetch(out.row(first + r) + c, 1);
 }
 
-// Multiplies with the first rows of `pairs`. The result is the rows of a block's queries: in place, or through `whole`,
-// which has whole tiles, if they do not fill tiles.
+// Multiplies `a` by the first rows of `pairs` and writes the rows of a block's queries to `out`: directly if they fill
+// whole tiles, otherwise through `whole`, which has whole tiles.
 void multiply_queries(const TileProducts& tiles, const Matrix<const Bf16>& a, const Matrix<Bf16>& pairs,
                       const Matrix<float>& whole, const Matrix<float>& out) {
   if (out.rows == kUnitBlock && out.cols == pairs.cols)
@@ -145,7 +147,8 @@ void multiply_queries(const TileProducts& tiles, const Matrix<const Bf16>& a, co
   copy_rows(whole, out);
 }
 
-// Sums for the queries of a block. Queries after the end of the sequence have probabilities of 0.
+// Log-sum-exp and delta = o . do of the queries of a block. Queries after the end of the sequence have an infinite
+// log-sum-exp, so that their probabilities are 0.
 struct QuerySums {
   std::array<float, kUnitBlock> lse, delta{};
 
@@ -234,7 +237,7 @@ void head_backward_on_units(const HeadInputs<float>& in, const HeadGradients<flo
     }
     transpose_words(w.ds_pairs.data, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across.data, p.keys / 2);
     multiply_queries(tiles, w.ds_rows_across.col_block(0, visible), w.key_pairs, w.dq, g.dq.row_block(first, rows));
-    // Earlier queries do not see the keys of the block.
+    // Earlier queries do not see the block's keys, so the gradients of these keys are complete.
     copy_rows(w.dk.block(first, 0, rows, nope), g.dk_nope.row_block(first, rows));
     copy_rows(w.dk.block(first, nope, rows, in.k_rope.cols), g.dk_rope.row_block(first, rows));
     copy_rows(w.dv.block(first, 0, rows, in.v.cols), g.dv.row_block(first, rows));
