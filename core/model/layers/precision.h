@@ -4,10 +4,10 @@
 // Besides operands, values between operations may be stored in BF16 (StoredFormat). The operation that computes them
 // rounds them:
 //   gate_output  the router's logits, and their gradient
-//   activations  the output of a GEMM that is not plain and the gradient dX that it hands back; outputs of attention,
-//                SwiGLU and norms. A sum of FP32 numbers is rounded once, an output that is added to others before it
+//   activations  the output of a GEMM that is not plain and its gradient dX; outputs of attention, SwiGLU and norms.
+//                A sum of FP32 numbers is rounded once; an output that is added to others is rounded before that
 //   residual     the residual stream after every sub-layer, and its gradient
-//   norm_gains   the weights of norms, where they are used
+//   norm_gains   the gains of norms; the layers use rounded copies
 // Weight gradients stay in FP32, as in frameworks that accumulate them in FP32.
 //
 // Each weight has three GEMMs (core/numerics/recipes.h). Their six operands are quantized separately:

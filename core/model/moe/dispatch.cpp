@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index kDispatchSlice = 64;
 
-// Sums the choices of tokens [first, last).
+// Adds up the rows of dx of each token's choices, for the tokens [first, last).
 template <class T>
 void sum_choices(const DispatchPlan& plan, Index first, Index last, const Matrix<const T>& dx, const Matrix<T>& dh) {
   for (Index t = first; t < last; ++t) {

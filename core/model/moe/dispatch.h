@@ -1,4 +1,4 @@
-// Moves token rows to the experts that chose them and back: permute, and weighted un-permute.
+// Moves the rows of tokens to their chosen experts and back: permute, and weighted un-permute.
 //
 // Legend: T tokens, D dim, E experts, K top_k, N slots: one for each of the T*K choices that is not dropped. Slots are
 // grouped by expert and keep token order inside an expert. A token's rows are always summed in the order of its
@@ -35,8 +35,8 @@ struct SlotRange {
   Index count() const { return last - first; }
 };
 
-// x_ND[slot] = h_TD[token of slot]: all slots on all threads, or a range of slots on the calling thread; x then begins
-// with the first of them.
+// Copies x_ND[slot] = h_TD[token of slot]. The first function copies all slots on all threads; the second one copies a
+// range of slots on the calling thread, and its x begins with the first slot of the range.
 template <class T>
 void dispatch_forward(const DispatchPlan& plan, ConstMatrix<T> h, Matrix<T> x);
 template <class T>
@@ -45,12 +45,13 @@ void dispatch_forward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> 
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh);
 
-// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]. If the residual is a matrix without memory, only the sum.
+// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]. A residual without memory counts as zero.
 template <class T>
 void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
                      Matrix<T> y);
-// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, which is not written for dropped choices. All slots on all threads,
-// or a range of slots on the calling thread; dexpert_y then begins with the first of them.
+// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, which is not written for dropped choices. The first function handles
+// all slots on all threads; the second one handles a range of slots on the calling thread, and its dexpert_y begins
+// with the first slot of the range.
 template <class T>
 void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
                       Matrix<T> dexpert_y, T* dmix);

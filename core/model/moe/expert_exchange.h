@@ -1,8 +1,8 @@
-// The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and return.
+// The all-to-alls of one MoE layer whose experts are spread over ranks: they send token rows to the experts and back.
 //
 // Legend: E experts, R ranks; expert e is on rank e / (E / R). N rows of this rank (T*K slots, grouped by expert), M
 // rows that arrive, D values per row. Rows arrive in the order of the whole batch: grouped by expert, within an expert
-// by source rank, and then in token order. Therefore an expert gets the rows in the order of a single process.
+// by source rank, and then in token order. Therefore an expert gets its rows in the same order as in a single process.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@ namespace moescope {
 
 class ExpertExchange {
  public:
-  // Tells all ranks how many rows each of their experts receives. `here` is the plan of this rank's tokens, which chose
-  // topk_TK.
+  // Exchanges counts, so that each rank knows how many rows its experts receive. `here` is the plan of this rank's
+  // tokens, whose experts are topk_TK.
   void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 
   // The plan of the rows [M] of this rank's experts; other experts have no rows. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }
 
-  // Rows are sent in `format`, to which they must be rounded (row_codec.h). Over nodes only: tokens_TD ->
-  // at_experts_MD, sending each token once to a node and once to a rank.
+  // Sends tokens_TD -> at_experts_MD, each token once per node and once per rank. Only for ranks over several nodes.
+  // Here and below, rows are sent in `format`, to which they must be rounded (row_codec.h).
   template <class T>
   void dispatch_merged(const OperandFormat& format, ConstMatrix<T> tokens, Matrix<T> at_experts) const;
-  // rows_ND -> at_experts_MD, and back.
+  // Send rows_ND -> at_experts_MD, and back.
   template <class T>
   void to_experts(const OperandFormat& format, ConstMatrix<T> rows, Matrix<T> at_experts) const;
   template <class T>
@@ -36,7 +36,7 @@ class ExpertExchange {
 
  private:
   struct Run {
-    Index arrived, at_expert, rows;  // first row as it arrives, and at its expert
+    Index arrived, at_expert, rows;  // first row in the order of arrival, first row at the expert, number of rows
   };
   Index rows_here() const;   // N
   Index rows_there() const;  // M

@@ -17,7 +17,7 @@ class ExpertTable {
   // Takes rows_VK as the table.
   ExpertTable(std::vector<std::int32_t> rows, int top_k) : top_k_(top_k), rows_(std::move(rows)) {}
 
-  // Returns ids_TK of these tokens, in the table's order.
+  // Writes ids_TK of these tokens, in the table's order.
   void look_up(std::span<const std::int32_t> tokens, std::vector<std::int32_t>& ids) const;
 
  private:

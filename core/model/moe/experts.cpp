@@ -15,9 +15,10 @@
 namespace moescope {
 namespace {
 
-// A multiple of every quantization block and rotation, so that none spans two groups.
+// Largest number of rows in a group: a multiple of every quantization block and rotation, so that none spans two
+// groups.
 constexpr Index kGroupRows = 512;
-// Separate from the streams of all other weights.
+// Number of the experts' random stream, different from those of all other weights.
 constexpr auto kExpertsStream = static_cast<std::uint64_t>(Gemm::expert_w1);
 static_assert(kExpertsStream == 14);
 
@@ -45,7 +46,7 @@ const ModelOperand& operand_of(QuantSite site) {
   return kSiteOperands[static_cast<std::size_t>(site)];
 }
 
-// Returns the site that `tap` asks for; nullopt if it is elsewhere.
+// Returns the site that `tap` captures; nullopt if it captures another operand.
 std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
   if (!tap || !tap->is_of(layer, GemmClass::experts)) return std::nullopt;
   for (std::size_t i = 0; i < kQuantSites; ++i) {
@@ -63,8 +64,8 @@ T* group_space(std::size_t count) {
   return space.of(count);
 }
 
-// Returns tasks by their rows, the largest first, so that no thread begins a long task while the others have nothing
-// left.
+// Returns the tasks sorted by their rows, the largest first, so that no thread begins a long task while the others have
+// nothing left to do.
 std::vector<int> largest_first(int tasks, const auto& rows_of) {
   std::vector<int> order(tasks);
   std::iota(order.begin(), order.end(), 0);
@@ -99,7 +100,7 @@ typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const LayerPrecision
           0};
 }
 
-// Returns all rows of an expert if one scale spans them.
+// Returns the largest number of rows in a group; no limit if one scale spans all rows of an expert.
 template <class T>
 Index GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const {
   for (const QuantSite site : activations) {
@@ -147,7 +148,7 @@ RoundingKey GroupedExperts<T>::key_of(const Pass& pass, const RowGroup& group, Q
   key.seed = pass.precision.seed;
   key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(group.expert)});
   if (at.operand != OperandRole::w) key.first_row = static_cast<std::uint32_t>(group.done);
-  // Products with w1 and w3 have equal signs of rotation, because they share x and dx.
+  // Products with w1 and w3 are rotated with the same signs, because they share x and dx.
   key.rotation_seed =
       hash_of({key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
   return key;
@@ -234,7 +235,7 @@ void GroupedExperts<T>::backward(const LayerPrecision& precision, const FeedForw
   if (pass.counted) gather_sums(pass, dgrad_dy, wgrad_x, *precision.sums);
 }
 
-// Runs for the groups of an expert one after the other, because they add to its weights' gradients.
+// The groups of an expert are handled one after the other, because they add to the gradients of the same weights.
 template <class T>
 void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                                        const ExpertBackward<T>& of) {
@@ -279,7 +280,7 @@ void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& grou
     both.adds_dw = group.done > 0;
     return multiply(both);
   }
-  // A scale of dgrad may span more rows than wgrad adds at a time.
+  // A scale of dgrad may span more rows than one product of wgrad.
   for (Index done = 0, n = 0; done < group.rows; done += n) {
     n = std::min(pass.wgrad_rows, group.rows - done);
     const RowGroup rows{group.expert, group.first + done, done, n, group.task};

@@ -25,7 +25,7 @@
 
 namespace moescope {
 
-// Every tensor that is quantized, once per direction. w1 and w3 share X.
+// Every tensor that is quantized, once per direction. w1 and w3 have the same X.
 enum class QuantSite {
   forward_x,
   forward_w1,
@@ -47,9 +47,9 @@ enum class QuantSite {
 inline constexpr int kQuantSites = 16;
 using QuantSiteSums = std::array<QuantSums, kQuantSites>;
 
-// Returns the rows of some slots: a view of where they are, or of `space`, into which it writes them and which has room
-// for them. Each row is requested once per pass, by the task that multiplies it, so that it is still in the task's
-// cache.
+// Function that returns the rows of the slots in `range`: a view of existing rows, or `space`, to which it writes the
+// rows and which has room for them. Each row is requested once per pass, by the task that multiplies it, so that the
+// row is still in the task's cache.
 template <class T>
 using SlotRows = std::function<Matrix<const T>(SlotRange range, Matrix<T> space)>;
 
@@ -71,12 +71,12 @@ struct ExpertBackward {
 template <class T>
 class GroupedExperts {
  public:
-  // Statistics are those of the experts [first, first + count); the others must have no rows.
+  // Computes the experts [first, first + count) and their statistics. The other experts must have no rows.
   GroupedExperts(int n_experts, int first, int count, int dim, int inter)
       : experts_(n_experts), first_(first), count_(count), dim_(dim), inter_(inter) {}
 
-  // The precision's layer separates the random bits of layers; its sums and tap, if given, receive the statistics of
-  // the experts' operands and the captured rows.
+  // `precision.layer` selects the random bits of the layer. `precision.sums` and `precision.tap`, if given, receive the
+  // statistics of the experts' operands and the captured rows.
   void forward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
                const ExpertForward<T>& values);
   void backward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
@@ -89,7 +89,7 @@ class GroupedExperts {
     Index first;  // index of its first slot
     Index done;   // number of earlier rows of the expert
     Index rows;
-    std::size_t task;  // index of the task whose sums count it
+    std::size_t task;  // index of its statistics in task_sums_
 
     SlotRange range() const { return {first, first + rows}; }
   };
@@ -100,17 +100,17 @@ class GroupedExperts {
     bool counted;
     OperandTap* tap;   // nullptr if nothing is captured in this layer's experts
     QuantSite tapped;  // site where the tap captures
-    Index wgrad_rows;  // rows whose products are added at a time, in a backward pass
+    Index wgrad_rows;  // most rows of one product of wgrad, in a backward pass
     const OperandFormat& format(QuantSite site) const;
-    // True if the operand has the numbers that the forward pass used and counted.
+    // True if the operand has the same numbers as in the forward pass, which has counted them.
     bool counted_before(QuantSite site) const;
   };
   Pass pass_of(const LayerPrecision& precision) const;
   Index group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, Index rows_at_most, bool with_empty);
   void gather_sums(const Pass& pass, QuantSite first, QuantSite last, LayerSums& sums) const;
-  // Makes the operand of a matrix of the group's expert, or of two that share no scale (w1|w3 or h1|h3); `second` is
-  // the site of the other one.
+  // Makes the operand of a matrix of the group's expert, or of two matrices that share no scale (w1|w3 or h1|h3).
+  // `second` is the site of the second matrix.
   Operand<T> operand(const Pass& pass, const RowGroup& group, QuantSite site, Matrix<const T> matrix,
                      std::optional<QuantSite> second = {});
   RoundingKey key_of(const Pass& pass, const RowGroup& group, QuantSite site) const;
@@ -121,8 +121,8 @@ class GroupedExperts {
                      const ExpertForward<T>& values);
   void backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                       const ExpertBackward<T>& gradients);
-  // dw = dy^T x, added from an expert's second group on, and dx = dy w. wgrad_dy(rows) and x(rows) return operands of
-  // the rows of a group.
+  // Computes dw = dy^T x, which is added to dw from an expert's second group on, and dx = dy w. wgrad_dy(rows) and
+  // x(rows) return the operands of the rows of a group.
   void backward_products(const Pass& pass, const RowGroup& group, const auto& wgrad_dy, const auto& x,
                          const GradientProducts<T>& products);
 

@@ -40,7 +40,7 @@ void send(TokenPayload payload, ModelOperand transfer, const Matrix<T>& rows, co
   if (!is_plain(format)) round_rows(format, rows, sums_of(precision, transfer));
 }
 
-// Returns the rows that this rank's experts receive, in memory that has room for all.
+// Returns the first rows of `all`, as many as the plan has slots. `all` has room for the largest number of slots.
 template <class T>
 Matrix<T> arrived(const DispatchPlan& at_experts, const Matrix<T>& all) {
   return all.row_block(0, at_experts.expert_offset.back());
@@ -50,7 +50,7 @@ FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
   return {precision.of(Gemm::shared_w1, 2), precision.of(Gemm::shared_w2)};
 }
 
-// Precision of products that no recipe names.
+// Precision of the products that no recipe quantizes: the projections of latent experts and the shared experts' gate.
 LinearPrecision unquantized(const LayerPrecision& precision) {
   return {.bf16_output = precision.step && precision.step->bf16_activations,
           .shard_rows = precision.shard_rows,
@@ -128,7 +128,7 @@ void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<
   shared_forward(pass, h, y);
 }
 
-// Adds the projection of the mixed rows.
+// Adds the projection of the mixed rows to y.
 template <class T>
 void MoeLayer<T>::latent_up(const MoePass<T>& pass, Matrix<T> y) {
   const auto& [w, a, ws, precision, clock] = pass;
@@ -198,7 +198,7 @@ Matrix<const T> MoeLayer<T>::sent_tokens(ConstMatrix<T> h, const MoeActivations<
   return config_.precision.payload == TokenPayload::fp32 ? tokens_to_send(h, a) : a.sent;
 }
 
-// Each token is rounded once, not each of its copies. Between ranks the rows to send are in the workspace's dx.
+// Rounds each token once, not each of its copies. With several ranks, the workspace's dx holds the rows to send.
 template <class T>
 void MoeLayer<T>::send_tokens(const MoePass<T>& pass, ConstMatrix<T> h) {
   MoeActivations<T>& a = pass.a;
@@ -214,7 +214,7 @@ void MoeLayer<T>::send_tokens(const MoePass<T>& pass, ConstMatrix<T> h) {
   a.exchange.to_experts(format, pass.ws.dx, a.x);
 }
 
-// On one process each task of the experts copies its own rows.
+// In a single process, each task of the experts copies the rows that it multiplies.
 template <class T>
 SlotRows<T> MoeLayer<T>::arrived_rows(ConstMatrix<T> h, const MoeActivations<T>& a) const {
   if (part_.ranks) return [x = a.x](SlotRange range, Matrix<T>) { return x.row_block(range.first, range.count()); };
@@ -257,13 +257,14 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
                      precision.of(Gemm::gate));
 }
 
-// On one process each task of the experts computes its own rows, unless they are rounded or captured as a whole.
+// In a single process, each task of the experts computes the rows that it multiplies, unless all rows must be rounded
+// or captured first.
 template <class T>
 SlotRows<T> MoeLayer<T>::gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy) {
   MoeActivations<T>& a = pass.a;
   MoeWorkspace<T>& ws = pass.ws;
   const TokenPayload payload = config_.precision.payload;
-  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // gradients of dropped copies
+  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // the gradients of dropped copies are 0
   if (!part_.ranks && payload == TokenPayload::fp32 && !captures(pass.precision, kCombineGradient))
     return [dy, &a, &ws](SlotRange range, Matrix<T> space) {
       combine_backward<T>(a.plan, range, dy, a.router.mix, a.y, space, ws.dmix);

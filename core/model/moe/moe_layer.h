@@ -2,13 +2,13 @@
 //
 // Latent experts work on rows of Dl < D values (Megatron-LM's moe_latent_size: Nemotron 3 Super, Kimi K3):
 //   rows = h W_down^T -> dispatch -> experts -> combine = mixed;  y += (norm(mixed) or mixed) W_up^T
-// The projections run once per token, not once per copy, and every rank has their whole weights; the router and the
-// shared experts read all of h. The shared experts may have a gate: y += sigmoid(h w_g) shared(h), one number per token
+// The projections run once per token, not once per copy, and every rank has all their weights. The router and the
+// shared experts read h itself. The shared experts may have a gate: y += sigmoid(h w_g) shared(h), one number per token
 // (Qwen3-Next's shared_expert_gate, Megatron-LM's moe-shared-expert-gate).
 //
 // Legend: T tokens of this rank, D dim, R row_dim (D, or the width of latent experts), E experts, K top_k, N slots: T*K
 // minus the dropped ones; F expert hidden width. If experts are spread over ranks, M is the number of rows that this
-// rank's experts receive, at most the slots of the whole batch; on one process M = N.
+// rank's experts receive, at most the slots of the whole batch; in a single process M = N.
 #pragma once
 
 #include <vector>
@@ -29,9 +29,9 @@ template <class T>
 struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
-  ExpertExchange exchange;       // between ranks
+  ExpertExchange exchange;       // used with several ranks only
   Matrix<T> sent;                // [T, R] tokens, rounded to the payload's format; unused for FP32
-  Matrix<T> x;                   // [M, R] rows that arrive, grouped by expert; only between ranks
+  Matrix<T> x;                   // [M, R] rows that arrive, grouped by expert; with several ranks only
   Matrix<T> h13, a;              // [M, 2F], [M, F], grouped by expert
   Matrix<T> y;                   // [N, R], grouped by expert
   Matrix<T> latent_rows, mixed;  // [T, Dl]; of latent experts
@@ -48,7 +48,7 @@ struct MoeActivations {
 template <class T>
 struct MoeWorkspace {
   Matrix<T> dy, dx;                     // [N, R]
-  Matrix<T> row_experts, drow_experts;  // [M, R] rows at this rank's experts; only between ranks
+  Matrix<T> row_experts, drow_experts;  // [M, R] rows at this rank's experts; with several ranks only
   T* dmix;                              // [T, K]
   Matrix<T> dlogits;                    // [T, E]
   Matrix<T> drows, dmixed, dnormed;     // [T, Dl]
@@ -89,12 +89,12 @@ class MoeLayer {
   void shared_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy,
                        Matrix<T> dh);
   Matrix<const T> tokens_to_send(ConstMatrix<T> h, const MoeActivations<T>& a) const;
-  Matrix<const T> sent_tokens(ConstMatrix<T> h,
-                              const MoeActivations<T>& a) const;  // rows of the tokens, rounded as they are sent
+  // Returns the tokens, rounded to the format in which they are sent.
+  Matrix<const T> sent_tokens(ConstMatrix<T> h, const MoeActivations<T>& a) const;
   void send_tokens(const MoePass<T>& pass, ConstMatrix<T> h);
   SlotRows<T> arrived_rows(ConstMatrix<T> h, const MoeActivations<T>& a) const;
   SlotRows<T> gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy);
-  // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
+  // Send the rows to their experts, compute the experts and return the results, over all ranks.
   void experts_forward(const MoePass<T>& pass, ConstMatrix<T> h);
   void experts_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy);
 

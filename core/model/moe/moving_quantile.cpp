@@ -19,7 +19,7 @@ class MovingHistogram {
     shares_[bin > 0 ? size(static_cast<int>(std::min(bin, kMovingBins - 1.0))) : 0] += 1 - kMovingDecay;
     sum_ = sum_ * kMovingDecay + (1 - kMovingDecay);
   }
-  // The middle of the first bin up to which the shares add up to `part` of all.
+  // Returns the middle of the first bin up to which the shares add up to at least `part` of their sum.
   double quantile(double part) const {
     std::size_t bin = 0;
     for (double below = shares_[0]; below < part * sum_ && bin + 1 < shares_.size(); below += shares_[bin]) ++bin;

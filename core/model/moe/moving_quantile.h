@@ -1,8 +1,9 @@
 // Moving quantile balancing: an even load of every sequence, without looking at later tokens (Su Jianlin,
 // kexue.fm/archives/11760).
 //
-// An expert would get its share of the tokens so far if it took those with a score above the quantile 1 - K / E of its
-// scores. The quantile is that of an exponential moving average of their histogram along the sequence:
+// An expert would get its fair share of the tokens up to the current one if it took the tokens with a score above the
+// quantile 1 - K / E of its scores. The quantile is that of an exponential moving average of their histogram along the
+// sequence:
 //   h_t = g h_(t-1) + (1 - g) onehot(bin of s_te),  g = 0.99, 100 equal bins from 0 to 1
 //   q_te = middle of the first bin up to which h_t adds up to 1 - K / E
 // Experts are chosen by s_te - lambda q_te, plus a bias of the whole batch (quantile_balance.h). The source leaves open
@@ -23,8 +24,8 @@ namespace moescope {
 inline constexpr int kMovingBins = 100;
 inline constexpr double kMovingDecay = 0.99;
 
-// levelled_TE = s_te - lambda q_te of the tokens here, whole sequences; lambda is router.sequence_strength. Killed
-// experts do not count in E.
+// Computes levelled_TE = s_te - lambda q_te of this rank's tokens, which are whole sequences; lambda is
+// router.sequence_strength. Killed experts are not counted in E.
 template <class T>
 void level_sequences(const RouterConfig& config, const BatchPart& part, Matrix<const T> scores,
                      const std::uint8_t* killed, std::vector<T>& levelled);

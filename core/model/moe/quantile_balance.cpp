@@ -90,7 +90,8 @@ void count_distances(const QuantileBins<T>& bins, const T* scores, const T* cuto
   });
 }
 
-// The target is the product in T, as in TorchTitan, because its rounding decides whether a whole number is reached.
+// The target is computed in T, as in TorchTitan, because the rounding decides whether the target reaches a whole
+// number.
 template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, const std::uint32_t* counts, int top_k, std::span<T> expert_bias,
                       const std::uint8_t* killed) {

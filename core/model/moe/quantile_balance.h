@@ -1,4 +1,4 @@
-// Quantile balancing: biases for which every expert would have been chosen by its fair share of the tokens.
+// Quantile balancing: biases with which every expert would have been chosen by its fair share of the tokens.
 //
 // Legend: T tokens, E experts, K top_k, B bins. A token's cutoff is its (K+1)-th best choice value; it would have
 // chosen expert e if e's bias had been above r_te = cutoff_t - s_te. So the K/E quantile of r_te over the tokens is the
@@ -8,7 +8,7 @@
 //   TorchTitan QuantileBalancer)
 //   of a microbatch: s are logits, the quantile is exact, and the mean bias of the microbatches enters an exponential
 //   moving average (Megatron-LM qb_dual_update, whose beta is minus the bias)
-// Killed experts keep their bias and are in no mean; the others share the tokens.
+// Killed experts keep their bias and are not in the means; the other experts share the tokens.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,20 @@ struct QuantileBins {
 template <class T>
 QuantileBins<T> quantile_bins(std::span<const T> expert_bias, int count, const std::uint8_t* killed = nullptr);
 
-// Adds the r of these tokens to counts_EB; scores_TE, cutoff_T.
+// Adds the r of these tokens, computed from scores_TE and cutoff_T, to the histograms counts_EB.
 template <class T>
 void count_distances(const QuantileBins<T>& bins, const T* scores, const T* cutoff, std::size_t tokens, int n_experts,
                      std::uint32_t* counts);
 
-// Computes the biases from counts_EB, which must hold all tokens of the batch for every living expert, at least one.
+// Computes the biases from counts_EB, which must count all tokens of the batch, at least one, for every living expert.
 // Quantiles are interpolated within a bin.
 template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, const std::uint32_t* counts, int top_k, std::span<T> expert_bias,
                       const std::uint8_t* killed = nullptr);
 
-// Computes the biases at which each expert would have got T K / E of these tokens (rounded down): minus the next
-// largest of logit - cutoff. Not centred. logits_TE, cutoff_T -> bias_E; those of killed experts do not change.
+// Computes the biases with which each expert would have got n = T K / E of these tokens (rounded down): minus the
+// (n+1)-th largest logit - cutoff. They are not centred. logits_TE, cutoff_T -> bias_E; the biases of killed experts do
+// not change.
 template <class T>
 void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, int top_k, std::span<T> bias,
                         const std::uint8_t* killed = nullptr);
@@ -52,8 +53,8 @@ template <class T>
 void follow_bias(std::span<const T> mean_bias, double ema, std::span<T> expert_bias,
                  const std::uint8_t* killed = nullptr);
 
-// The update after a step, by router.balance_rule; each sequence is a microbatch. Biases do not change if tokens have
-// no cutoff, because all living experts are chosen. Collective.
+// Updates the biases after a step by router.balance_rule; with quantile_microbatch, each sequence is a microbatch.
+// Biases do not change if every token chooses all living experts, so that it has no cutoff. Collective.
 template <class T>
 void balance_by_quantiles(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, const std::uint8_t* killed = nullptr);

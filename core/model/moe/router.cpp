@@ -18,7 +18,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kRouterTokens = 64;
-constexpr double kNormFloor = 1e-20;  // keeps a token finite whose scores are all zero
+constexpr double kNormFloor = 1e-20;  // keeps mixing weights finite if all scores of a token are zero
 
 // sqrt(ln(1 + e^x)), computed in double and rounded to float, so that the result does not depend on the C library's
 // e^x.
@@ -42,8 +42,8 @@ void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts
   }
 }
 
-// Writes the best `count` of the values that `allowed` accepts to `best`, best first; equal values keep index order.
-// `best` has room for `count`; returns how many there are.
+// Writes the indices of the largest `count` values that `allowed` accepts to `best`, largest first; equal values keep
+// index order. `best` has room for `count` indices. Returns the number of written indices.
 template <class T, class Allowed>
 int best_indices(std::span<const T> values, int count, const Allowed& allowed, std::int32_t* best) {
   int found = 0;
@@ -87,7 +87,8 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, con
   for (int i = 0; i < kept; ++i) keep[best[i]] = 1;
 }
 
-// Returns a token's scores from logits with noise: the E random numbers that belong to token `t` of the whole batch.
+// Returns a token's scores from its logits plus noise: the E random numbers that belong to token `t` of the whole
+// batch.
 template <class T>
 const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
                       const RandomStream& noise) {
@@ -117,7 +118,7 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
 }
 
-// Uses experts chosen elsewhere, mixed by the token's own scores.
+// Gives token t the experts `chosen`, mixed by the token's own scores.
 template <class T>
 void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_experts, std::size_t t,
                   RouterActivations<T>& a) {
@@ -126,7 +127,7 @@ void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_
   mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
 }
 
-// Computes the values of token t if its experts are given.
+// Sets the values of token t, whose experts are given. Margin and cutoff are NaN.
 template <class T>
 void take_given(const RouterConfig& config, const std::int32_t* given, int n_experts, std::size_t t,
                 RouterActivations<T>& a) {
@@ -134,12 +135,12 @@ void take_given(const RouterConfig& config, const std::int32_t* given, int n_exp
   a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
 }
 
-// Of `tokens` those that are no padding.
+// Returns how many of the tokens are not padding.
 std::size_t real_tokens(const std::uint8_t* padding, std::size_t tokens) {
   return padding ? tokens - size(static_cast<int>(std::count(padding, padding + tokens, std::uint8_t{1}))) : tokens;
 }
 
-// Over each microbatch, whichever ranks hold it.
+// Drops the copies beyond the capacity of their experts, in each microbatch over all ranks.
 template <class T>
 void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, int microbatches,
                  RouterActivations<T>& a) {
@@ -168,7 +169,7 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
     if (!kept[first + i]) a.not_dropped[i] = -1;
 }
 
-// [E] of the whole batch.
+// Counts the slots of each expert in the whole batch, [E]. router.fault_recount doubles the counts.
 void count_experts(const RouterConfig& config, const BatchPart& part, const std::vector<std::int32_t>& ids,
                    const std::uint8_t* padding, std::vector<std::uint32_t>& counts) {
   std::fill(counts.begin(), counts.end(), 0u);
@@ -179,7 +180,7 @@ void count_experts(const RouterConfig& config, const BatchPart& part, const std:
     for (std::uint32_t& count : counts) count *= 2;
 }
 
-// Computes the values of a token under forced balance: experts take turns.
+// Sets the values of token t under forced balance: living experts are chosen round-robin.
 template <class T>
 void assign_round_robin(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
                         const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
@@ -190,7 +191,8 @@ void assign_round_robin(const RouterConfig& config, const std::vector<std::int32
   mixing_weights(config, a.scores + t * size(n_experts), ids, a.mix + t * size(config.top_k));
 }
 
-// Returns the number that turns a token's scores into shares of the experts; for softmax they sum to 1 already.
+// Returns the divisor that turns a token's scores into shares of the experts: 1 for softmax, whose scores already sum
+// to 1.
 template <class T>
 T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   if (config.score_func == ScoreFunc::softmax) return T{1};
@@ -199,19 +201,19 @@ T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   return sum;
 }
 
-// Whether the shares of all tokens are added up.
+// True if the auxiliary loss is computed from the sums over the whole batch.
 bool is_of_batch(const RouterConfig& config, int microbatches) {
   return config.aux_mode == AuxMode::batch && microbatches == 1;
 }
 
-// Sets of tokens whose shares are added up apart: sequences, or in batch mode microbatches; of a single one shards,
-// whose sums are then added.
+// Returns the number of groups of tokens whose shares are added up separately: sequences, or, in batch mode,
+// microbatches. If there is a single microbatch, the groups are its shards, whose sums are then added.
 int aux_groups(const RouterConfig& config, const BatchPart& part, int microbatches) {
   if (is_of_batch(config, microbatches)) return part.shards;
   return config.aux_mode == AuxMode::batch ? microbatches : part.sequences;
 }
 
-// A token's share of each expert in the auxiliary loss.
+// Computes a token's share of each expert for the auxiliary loss.
 template <class T>
 void aux_shares(const RouterConfig& config, const T* scores, int n_experts, T* shares) {
   if (config.fault_aux_loss == AuxFault::softmax_twice) {
@@ -222,7 +224,7 @@ void aux_shares(const RouterConfig& config, const T* scores, int n_experts, T* s
   for (int e = 0; e < n_experts; ++e) shares[e] = scores[e] / divisor;
 }
 
-// Sums over one set of tokens: counts of each expert's slots in `load`, shares in `share`, both [E].
+// Sums over the tokens [first, last) without padding: slots of each expert in `load`, shares in `share`, both [E].
 template <class T>
 void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, std::size_t last,
                   const RouterActivations<T>& a, T* load, double* share) {
@@ -251,10 +253,10 @@ double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T*
   return loss;
 }
 
-// aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e (DeepSeek-V3,
-// arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence). count_e counts the chosen experts,
-// with bias and groups, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and Megatron-LM, count the top K of
-// the scores alone.
+// Returns aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
+// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode each microbatch counts as one sequence). count_e counts
+// the chosen experts, with bias and groups, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and Megatron-LM,
+// count the top K of the scores alone.
 template <class T>
 double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, int microbatches,
                       RouterActivations<T>& a) {
@@ -330,8 +332,8 @@ void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_
     dscores[ids[j]] += config.route_norm ? (scale * dmix[j] - pull) / sum : scale * dmix[j];
 }
 
-// Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s; through a softmax of s where that is the
-// fault.
+// Adds the gradient of the auxiliary loss: `coefficient` = aux_coeff / (groups S) times f_e, through the share p_e =
+// s_e / sum s, or with the fault softmax_twice through a softmax of s.
 template <class T>
 void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient,
                   T* dscores) {
@@ -371,7 +373,7 @@ void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient)
   for (int e = 0; e < n_experts; ++e) gradient[e] = scores[e] * (gradient[e] - pull);
 }
 
-// Adds z_coeff 2 lse / T softmax(logits).
+// Adds the gradient of the z-loss, z_coeff 2 lse / T softmax(logits).
 template <class T>
 void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
   thread_local std::vector<T> p;
@@ -409,7 +411,8 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
   arena.plan(mix, tokens * size(top_k));
   arena.plan(margin, tokens);
   arena.plan(cutoff, tokens);
-  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));  // microbatches are fewer
+  // There are no more microbatches than sequences.
+  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
   ids.assign(tokens * size(top_k), 0);
   tokens_per_expert.assign(n_experts, 0);
   rows_per_expert.assign(n_experts, 0);

@@ -18,7 +18,7 @@ using WideHalfOctaves = std::array<std::uint32_t, kWideHalfOctaves>;
 struct SliceSums {
   std::vector<double> score_mass, gate_mass;
   double entropy = 0, margin = 0;
-  std::size_t tokens = 0;  // but padding
+  std::size_t tokens = 0;  // without padding
   WideHalfOctaves scores{}, chosen{}, margins{};
 };
 
