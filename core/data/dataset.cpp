@@ -10,10 +10,10 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostBytesOfToken = 256;  // on average
+constexpr std::size_t kMostBytesOfToken = 256;  // mean over a text; fill() throws above it
 
-// Sequence i of a run (i = step * B + row) is cut from newly generated documents. Domains take turns: every round of as
-// many sequences as there are domains contains each domain once, in an order of its own.
+// Sequence i of a run (i = step * B + row) is cut from newly generated documents. Without a mixture, every round of as
+// many sequences as there are domains contains each domain once, in a random order that is different for each round.
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed, std::unique_ptr<const Tokenizer> tokenizer)
@@ -47,7 +47,8 @@ class GeneratedDataset : public Dataset {
     return deck[index % domains];
   }
 
-  // S + 1 tokens from a random position in a document, so that a position carries no information about the content.
+  // Fills a row with S + 1 tokens from a random position in a document on, so that a position in the row carries no
+  // information about the content.
   void fill(Batch& batch, int row, int domain, Draws draws) const {
     const std::size_t skipped = draws.below(64);
     const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
@@ -105,13 +106,13 @@ std::vector<Batch> Dataset::held_out() const {
   return batches;
 }
 
-// All sequences are cut at the same places; document d of sequence r is that of the unpacked sequence r + d, the last
-// followed by the first. So each piece is used once.
+// All sequences are cut at the same places. Document d of packed sequence r is piece d of the unpacked sequence (r + d)
+// mod B, so that each piece is used once.
 void Dataset::pack(std::int64_t step, Batch& batch) const {
   const auto length = static_cast<std::uint32_t>(batch.length);
   const RandomStream stream(seed_, "data.documents");
   Draws draws(stream, static_cast<std::uint64_t>(step));
-  std::set<std::uint32_t> begins;  // of the documents after the first
+  std::set<std::uint32_t> begins;  // first tokens of the documents after the first one
   while (begins.size() + 1 < static_cast<std::size_t>(config_.documents)) begins.insert(1 + draws.below(length - 1));
   const std::vector<std::int32_t> input = batch.input, target = batch.target;
   const auto sequences = static_cast<std::size_t>(batch.sequences);
@@ -129,7 +130,7 @@ void Dataset::pack(std::int64_t step, Batch& batch) const {
   }
 }
 
-// Sequence `row` of the step ends in a number of padding tokens that is uniform from 0 to twice the mean share.
+// Each sequence of the step ends in padding tokens, whose number is drawn uniformly from 0 to twice the mean share.
 void Dataset::pad(std::int64_t step, Batch& batch) const {
   const RandomStream lengths(seed_, "data.padding");
   const auto length = static_cast<std::size_t>(batch.length);

@@ -28,7 +28,7 @@ char random_symbol(Draws& draws) {
 
 using Successors = std::array<char, 128>;  // by symbol
 
-// Returns the symbols in an order of the language's own: each is followed by the next, the last by the first.
+// Returns the successor of each symbol in the language's own cycle through all symbols.
 Successors shuffled_cycle(std::size_t language) {
   const RandomStream stream(0, "data.facts");
   Draws draws(stream, language);
@@ -57,11 +57,11 @@ constexpr auto languages(std::index_sequence<language...>) {
   return std::array{Domain{kFactLanguages[language], append_facts<language>}...};
 }
 
-// A document continues after the last symbol of `text`.
+// A document continues the cycle after the last symbol of `text`.
 constexpr auto kLanguageDomains = languages(std::make_index_sequence<kFactLanguages.size()>());
 
-// Appends pieces from left to right, which << guarantees and + does not, because the order of draws is part of the
-// result.
+// Appends pieces by <<, whose operands are evaluated from left to right, unlike those of +. The order matters, because
+// it is the order of draws.
 struct Out {
   std::string& text;
   Out& operator<<(std::string_view piece) {
@@ -213,7 +213,7 @@ void append_dna(std::string& text, Draws& d) {
   text += std::string(d.skewed(kStops)) + '\n';
 }
 
-// --- markup: tags close in the order in which they opened ------------------------------------------------------------
+// --- markup: tags close in the reverse order of opening --------------------------------------------------------------
 
 constexpr const char* kTagNames[] = {"div", "p", "b", "ul", "li", "span", "h2"};
 constexpr const char* kClasses[] = {"note", "main", "wide", "card"};

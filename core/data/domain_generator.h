@@ -32,7 +32,8 @@ class Draws {
   const T& of(const T (&choices)[N]) {
     return choices[below(N)];
   }
-  // Draws earlier choices more often: rank r with weight about 1 / (r + 1), approximated by N^u.
+  // Draws earlier choices more often: choice r with a weight of about 1 / (r + 1), by r = (N + 1)^u - 1 rounded down, u
+  // uniform.
   template <class T, std::size_t N>
   const T& skewed(const T (&choices)[N]) {
     const double rank = std::pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;

@@ -16,12 +16,12 @@ namespace fs = std::filesystem;
 
 // Limit of the text that is read into memory; far more than a model of this size reads in a day.
 constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // of text that is turned into tokens at a time
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // bytes of text that are tokenized at a time
 
 struct TextDomain {
   std::string name;
-  std::string text;               // empty when there are ids
-  std::vector<std::int32_t> ids;  // of a tokenizer's tokens; empty: tokens are the bytes of the text
+  std::string text;               // empty if there are ids
+  std::vector<std::int32_t> ids;  // token ids of the tokenizer; empty: tokens are the bytes of `text`
   std::size_t tokens() const { return ids.empty() ? text.size() : ids.size(); }
 };
 
@@ -65,7 +65,7 @@ bool read_file(Collection& all, const fs::path& path, std::string& text) {
   return false;
 }
 
-// Takes a file with NUL bytes for a binary file.
+// Adds a file to the text of its domain. Skips files with NUL bytes, which count as binary.
 void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   std::string text;
   const std::int64_t before = all.bytes;
@@ -94,7 +94,7 @@ std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   return entries;
 }
 
-// Links to files are followed, links to folders are not: they could lead back.
+// Follows links to files, but not links to folders, because they could lead back to a folder above.
 void add_entry(Collection& all, const fs::path& path, std::string& domain_text) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
@@ -136,8 +136,8 @@ std::string skipped_text(const Collection& all) {
   return text;
 }
 
-// Replaces the text of each domain by its tokens, whose limits may be elsewhere every so many bytes, at the end of a
-// line.
+// Replaces the text of each domain by its tokens. The text is tokenized in pieces of about kPieceBytes that end with a
+// line, so that tokens at the ends of pieces may differ from those of the whole text.
 void tokenize(Collection& all, const Tokenizer& tokenizer) {
   for (TextDomain& domain : all.domains) {
     for (std::string_view rest = domain.text; !rest.empty();) {
@@ -152,7 +152,8 @@ void tokenize(Collection& all, const Tokenizer& tokenizer) {
   }
 }
 
-// Sequences need S + 1 tokens, because the last target is one beyond the last input.
+// Removes domains with fewer than S + 1 tokens. A sequence needs S + 1 tokens, because the last target is one beyond
+// the last input.
 void drop_short_domains(Collection& all, std::size_t needed, const std::string& unit) {
   std::size_t longest = 0;
   for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.tokens());
@@ -222,8 +223,8 @@ class TextDataset : public Dataset {
       fill_sequence(batch, row, domain, std::span<const std::int32_t>(of.ids).subspan(first, tokens));
   }
 
-  // Tokens for training of a text of `size` tokens. Both parts hold a sequence; otherwise all of the text is for
-  // training.
+  // Returns how many of the first tokens of a text of `size` tokens are for training; the others are held out. Each
+  // part holds at least one sequence. If that is impossible, or data.held_out is 0, all of the text is for training.
   std::size_t trained_tokens(std::size_t size) const {
     const std::size_t needed = static_cast<std::size_t>(config_.seq) + 1;
     if (config_.held_out <= 0 || size < 2 * needed) return size;
@@ -243,7 +244,7 @@ std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_
                                            std::unique_ptr<const Tokenizer> tokenizer, const GoesOn& goes_on) {
   Collection all = collect(config.path, goes_on);
   if (tokenizer) tokenize(all, *tokenizer);
-  all.goes_on = {};  // its captures may not live longer
+  all.goes_on = {};  // the objects that it captures may not live longer
   drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1, tokenizer ? "tokens" : "bytes");
   return std::make_unique<TextDataset>(config, seed, std::move(tokenizer), std::move(all));
 }
