@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr double kMaxCount = 1e15;
-constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
+constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all rows
 
 // Reads a file and collects the figures that rows of its lists lack.
 class Reader {
@@ -63,7 +63,8 @@ class Reader {
     return value->get<std::string>();
   }
 
-  // Visits the rows of a list. An absent list is noted, with `needed_for`.
+  // Visits the rows of a list. If the list is absent or empty and `needed_for` is not empty, notes that with
+  // `needed_for`.
   template <class Visit>
   void rows(const char* list, const char* needed_for, Visit visit) {
     const Json* array = find(root_, list);
@@ -197,7 +198,7 @@ double skew_of(const std::string& label) {
   return kNoFigure;
 }
 
-// Counts, tokens and ranks of a layer are redundant; if they contradict each other, one of them is wrong.
+// Throws if counts, tokens and ranks of a layer, which are redundant, contradict each other: one of them is wrong.
 void check_layer(const Reader& in, const std::string& place, const LayerShape& shape, const ClusterRouting& routing,
                  int world) {
   constexpr double kTolerance = 0.02;
@@ -261,7 +262,7 @@ void read_layers(Reader& in, Calibration& out) {
   });
 }
 
-// Recognises times in another unit than ms by the bandwidth of the largest message.
+// Adds a note if times seem to be in another unit than ms, judged by the bandwidth of the largest message.
 void check_unit(Reader& in, const Calibration& calibration) {
   constexpr double kSlowest = 1, kFastest = 20'000;  // GB/s per rank in an all-to-all between GPUs
   if (calibration.all_to_all.empty()) return;

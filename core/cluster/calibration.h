@@ -1,7 +1,7 @@
 // Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
 //
 // The files are assets/calibration/*.json (the README there explains each figure). A figure that is absent from a file
-// is NaN here (0 for a count, empty for a list) and named in `missing`; an invalid figure is an error.
+// is NaN here (0 for a count, empty for a list) and is named in `missing`. An invalid figure is an error.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace moescope {
 
-// NCCL all-to-all in which every rank sends equally many bytes to each.
+// NCCL all-to-all in which every rank sends the same number of bytes to each rank.
 struct AllToAllPoint {
   double bytes_per_rank, ms;
 };
@@ -21,13 +21,13 @@ struct HotRankPoint {
   double load_over_mean, bytes_per_rank, ms;
 };
 
-// DeepEP inside one node; `received` tokens of `dim` BF16 values on the measured rank.
+// DeepEP inside one node. The measured rank receives `received` tokens of `dim` BF16 values.
 struct DeepEpPoint {
   double dim, tokens, received;
   double layout_ms, dispatch_ms, dispatch_cached_ms, combine_ms;
 };
 
-// One grouped GEMM over `tokens` rows in `groups` experts, Zipf(skew) over the groups.
+// One grouped GEMM over `tokens` rows in `groups` experts. The rows per expert follow Zipf(skew).
 struct GroupedGemmPoint {
   std::string shape;  // "671B_w1": model and weight
   int groups;         // 0 if the file does not say

@@ -16,7 +16,7 @@ struct HardwareNumber {
   std::string source;
 };
 
-// Units: TFLOP/s, without sparsity; GB/s per GPU and direction. Achieved rates are those of the step model.
+// Units: TFLOP/s without sparsity; GB/s per GPU and direction. Achieved rates are the rates that the step model uses.
 struct HardwareProfile {
   std::string name, gpu;
   HardwareNumber bf16_dense, fp8_dense;                         // peak
@@ -33,7 +33,7 @@ struct HardwareProfile {
   double gemm_slowdown() const { return sustained_gemm_slowdown.value > 0 ? sustained_gemm_slowdown.value : 1; }
 };
 
-// Every number of a profile by its key, for tables.
+// A number of a profile and its key in the file.
 struct NamedHardwareNumber {
   const char* key;
   HardwareNumber HardwareProfile::*number;
@@ -41,7 +41,8 @@ struct NamedHardwareNumber {
 };
 std::span<const NamedHardwareNumber> hardware_numbers();
 
-// Throws std::runtime_error with file, key and reason.
+// Reads a profile from the text of a .toml file; `file` is for messages. Throws std::runtime_error with file, key and
+// reason.
 HardwareProfile parse_hardware(std::string_view toml, const std::string& file);
 // `name_or_path` is "b200", "h200" or "h100", in any case, or a path to a .toml of this form. Throws
 // std::runtime_error.

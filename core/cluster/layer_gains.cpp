@@ -54,7 +54,7 @@ const MeasuredLayer& first_layer_of(const LayerModel& model, const std::string& 
   throw std::runtime_error(std::string(kFile) + " has no layer of " + name);
 }
 
-// Fills in the parts of its shape that the file omits.
+// Fills in the values of the layer's shape that the file omits.
 MeasuredLayer completed(const LayerModel& model, MeasuredLayer layer) {
   std::vector<std::string> notes;
   layer.shape = model.complete(layer.shape, layer.routing, notes);

@@ -1,6 +1,6 @@
-// The gain by DeepEP over the standard all-to-all on a whole MoE layer: measured on 8 H200s
-// (assets/calibration/h200x8.json), the layer model's curve through the points, and one more point for the router on
-// the screen.
+// The gain of DeepEP over the standard all-to-all for a whole MoE layer: gains measured on 8 H200s
+// (assets/calibration/h200x8.json), the layer model's curves through these points, and the modelled gain for the router
+// on the screen.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct LayerGains {
   std::vector<LayerGain> measured, by_groups, by_skew;  // by_groups and by_skew are modelled curves
 };
 
-// `model` is "671B" or "16B". Pure functions, for a worker thread: they take 130 and 20 ms. Throw std::runtime_error if
-// the model was not measured.
+// `model` is "671B" or "16B". Both functions are pure and meant for a worker thread: they take 130 ms and 20 ms. They
+// throw std::runtime_error if the model was not measured.
 LayerGains layer_gains(const std::string& model);
 // Modelled gain for the router of a run here; `load` is its tokens_per_expert.
 LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);

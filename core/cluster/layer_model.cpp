@@ -17,13 +17,13 @@ namespace {
 constexpr double kNoTime = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTileRows = 128;  // tile of a grouped GEMM on these GPUs; a group's last tile is computed as a whole
 
-// Number of times that an element of BF16 crosses the memory bus, eager kernels one after another. SwiGLU forward: silu
-// (1 read, 1 write), times (2, 1). Backward: two products (2, 1 each), silu (2, 1). On [n, H].
+// Number of times that an element of BF16 crosses the memory bus, if eager kernels run one after another. SwiGLU
+// forward: silu (1 read, 1 write), times (2, 1). Backward: two products (2, 1 each), silu (2, 1). On [n, H].
 constexpr double kSwigluPasses = 14;
 // Adding the input gradients of w1 and w3: 2 reads, 1 write. On [n, D].
 constexpr double kGradientSumPasses = 3;
 // Standard, on the T K rows that a rank sends: gather (2), times score (2), sum over K (1); backward spread (1), times
-// score (2), its gradient (2), scatter (1). On the n received rows: to expert order and back (4), twice.
+// score (2), its gradient (2), scatter (1). On the n received rows: to expert order and back (4), in both passes.
 constexpr double kStandardSentPasses = 11, kStandardReceivedPasses = 8;
 // DeepEP, on the n rows by expert: gather (2), times score (2), sum into the token (1); backward the same five and the
 // score's gradient (2).
@@ -47,9 +47,9 @@ std::vector<Point> by_size(std::vector<Point> points) {
   return merged;
 }
 
-// Latency + size / bandwidth: linear between points; below the first point the first slope as far as it is possible
-// (less data is never slower, and no time is negative), above the last point the last slope. With one point:
-// proportional.
+// Returns latency + size / bandwidth, interpolated linearly between points. Below the first point, the first slope is
+// used within its limits (less data is never slower, and no time is negative); above the last point, the last slope is
+// used. With a single point, time is proportional to size.
 double time_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
   if (points.empty()) return kNoTime;
@@ -67,21 +67,21 @@ double time_at(std::vector<Point> points, double x) {
   return b.ms + slope * (x - b.x);
 }
 
-// With a single point, the time is between constant (latency) and proportional (bandwidth): the exponent with the
-// smallest largest error.
+// Extrapolates from a single point by the square root. The time is between constant (latency) and proportional
+// (bandwidth), and the exponent 1/2 has the smallest error in the worst case.
 double halfway_at(const Point& only, double x) {
   return only.ms * std::sqrt(x / only.x);
 }
 
-// A power law between neighbours. Below the first point its exponent is limited to 0 to 1, above the last point time is
-// linear.
+// Interpolates by a power law between neighbouring points. Below the first point, its exponent is limited to 0 to 1;
+// above the last point, time is linear.
 double power_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
   if (points.size() < 2 || x > points.back().x) return time_at(std::move(points), std::max(x, 0.0));
   std::size_t i = 1;
   while (i + 1 < points.size() && x > points[i].x) ++i;
   const Point a = points[i - 1], b = points[i];
-  if (!(a.ms > 0 && b.ms > 0)) return time_at(std::move(points), x);  // a part without time
+  if (!(a.ms > 0 && b.ms > 0)) return time_at(std::move(points), x);  // a part that takes no time
   double exponent = std::log(b.ms / a.ms) / std::log(b.x / a.x);
   if (x < a.x) exponent = std::clamp(exponent, 0.0, 1.0);
   return a.ms * std::pow(x / a.x, exponent);
@@ -113,8 +113,9 @@ bool has_gemms(const Calibration& calibration, const std::string& name) {
   });
 }
 
-// "671B_slice" uses the weights of "671B_w1": the longest name before an underscore that the file has. A layer with
-// another name, or without, uses the GEMMs of the published shape with its D and H.
+// Returns the model whose grouped GEMMs a layer uses: the longest part of the layer's name before an underscore for
+// which the file has GEMMs ("671B_slice" uses "671B_w1"). A layer with another name, or with none, uses the GEMMs of
+// the published shape with its D and H. Empty if there are none.
 std::string gemm_model(const Calibration& calibration, const LayerShape& shape) {
   for (std::string name = shape.model; !name.empty();) {
     if (has_gemms(calibration, name)) return name;
@@ -127,7 +128,8 @@ std::string gemm_model(const Calibration& calibration, const LayerShape& shape) 
   return {};
 }
 
-// For Zipf(s) over G groups max/mean is G / sum i^-s; returns the G that fits best. 0 if no row is skewed.
+// Returns the number of groups G that fits the most skewed row best: for Zipf(s) over G groups, max/mean is G / sum
+// i^-s. 0 if no row is skewed.
 int infer_groups(const std::vector<GroupedGemmPoint>& points) {
   const GroupedGemmPoint* largest = nullptr;
   for (const GroupedGemmPoint& point : points)
@@ -159,7 +161,7 @@ int measured_groups(const std::vector<GroupedGemmPoint>& points) {
   return infer_groups(points);
 }
 
-// Rows by expert on one rank.
+// Rows that the experts of one rank compute.
 struct RankRows {
   double rows = 0, padded = 0, max_over_mean = 1;
   int groups = 1;
@@ -170,7 +172,7 @@ double direction_ms(const GroupedGemmPoint& point, double GroupedGemmPoint::*dir
   return std::isnan(ms) ? point.forward_ms : ms;
 }
 
-// Time of one grouped GEMM with `load`, interpolated between points of one weight.
+// Returns the time of one grouped GEMM with `load`, interpolated between the points of one weight.
 double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPoint::*direction, const RankRows& load) {
   const int inferred = measured_groups(points);
   struct Level {
@@ -197,8 +199,8 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
 
 // ---- routing ----
 
-// Fullest rank over the mean for a Zipf routing of which only the exponent is known: the mean over the orders of
-// popularity.
+// Returns the rows of the fullest rank over the mean for a Zipf routing of which only the exponent is known, averaged
+// over random orders of the experts' popularity.
 double zipf_max_over_mean(const LayerShape& shape, double skew, int ranks) {
   constexpr int kPlacements = 16, kTokens = 2048;
   double sum = 0;
@@ -278,7 +280,7 @@ double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, in
   if (routing.label.empty() || shape.n_experts % ranks || ranks > kMaxRanks || shape.top_k > kMaxSlots) return kNoTime;
   try {
     const RoutingPattern pattern = parse_routing_pattern(routing.label);
-    if (pattern.rule == RoutingRule::zipf) return kNoTime;  // tokens_per_expert says which experts are popular
+    if (pattern.rule == RoutingRule::zipf) return kNoTime;  // only tokens_per_expert shows which experts are popular
     const std::int64_t tokens = static_cast<std::int64_t>(ranks) * std::max(1, std::min(256, kMaxSlots / shape.top_k));
     const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
     const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
@@ -289,9 +291,9 @@ double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, in
   }
 }
 
-// Token rows that the fullest rank receives through DeepEP, over T. A token reaches a rank of share q with probability
-// 1 - (1 - q)^d, where d is the number of its independent choices; d follows from the mean copies of a token (d = 1 if
-// all choices are on one rank, as with forced round-robin).
+// Returns the number of token rows that the fullest rank receives through DeepEP, divided by T. A token is sent to a
+// rank of share q with probability 1 - (1 - q)^d, where d is the number of the token's independent choices. d follows
+// from the mean copies of a token (d = 1 if all choices are on one rank, as with forced round-robin).
 double deep_ep_rows_per_token(const std::vector<double>& shares, double copies) {
   const auto reached = [&](double draws) {
     double sum = 0;
@@ -314,7 +316,7 @@ double standard_all_to_all_ms(const Calibration& calibration, double bytes, doub
   for (const AllToAllPoint& point : calibration.all_to_all) uniform.push_back({point.bytes_per_rank, point.ms});
   double ms = time_at(uniform, bytes * load_over_mean);
   if (calibration.hot_rank.empty() || load_over_mean <= 1) return ms;
-  // Times compared with as many more bytes for every rank, relative to the ratio at load 1.
+  // Time with a hot rank, divided by the time with as many more bytes for every rank; relative to this ratio at load 1.
   std::vector<Point> relative;
   double at_balance = 1;
   for (const HotRankPoint& point : calibration.hot_rank) {

@@ -4,17 +4,19 @@
 // Legend: T tokens per rank, K top_k, R ranks, D dim, H expert hidden dim, n rows on the fullest rank.
 //
 //   communication: four operations, forward and backward.
-//     standard: 4 x all-to-all of T K D BF16 values, times the fullest rank's share over the mean. Between measured
-//     sizes latency + bytes / bandwidth (linear). If the file has a measured hot rank, its gain or loss against an
-//     all-to-all of as many more bytes is applied.
-//     DeepEP: dispatch + dispatch with cached handle + 2 x combine, at the token rows that the fullest rank receives:
-//     linear in rows between measured routings of one T, log-log between measured T and between measured D. If only one
-//     routing or one D was measured, with the square root, halfway between latency and bandwidth.
+//     standard: 4 x all-to-all of T K D BF16 values, times the fullest rank's share over the mean. Time is interpolated
+//     between measured sizes as latency + bytes / bandwidth (linearly). If the file has a measured hot rank, the time
+//     is multiplied by the ratio of the hot rank's time to that of an all-to-all with as many more bytes for all ranks.
+//     DeepEP: dispatch + dispatch with cached handle + 2 x combine, for the token rows that the fullest rank receives.
+//     Time is interpolated linearly in rows between measured routings of one T, and log-log between measured T and
+//     between measured D. If only one routing or one D was measured, time grows with the square root, halfway between
+//     latency and bandwidth.
 //   experts: three grouped GEMMs forward, three dgrad, three wgrad, over the rows of the fullest rank, each group
-//   padded to the 128 rows of a GEMM tile; linear in rows, and linear in ln(max/mean) between measured skews. For
-//   another number of groups with as many rows per group: t(G, n) = t(G', n G'/G) G/G'. Times the one fitted constant.
-//   SwiGLU and the sum of the two input gradients move their bytes at memory bandwidth.
-//   rest: permuting and un-permuting move their bytes at memory bandwidth; for DeepEP also the layout kernel.
+//   padded to whole tiles of 128 rows. Time is linear in rows, and linear in ln(max/mean) between measured skews. A
+//   measurement of G' groups gives the time of G groups with as many rows per group: t(G, n) = t(G', n G'/G) G/G'. The
+//   time of the GEMMs is multiplied by the one fitted constant. SwiGLU and the sum of the two input gradients move
+//   their bytes at memory bandwidth.
+//   rest: permuting and un-permuting move their bytes at memory bandwidth; for DeepEP, plus the layout kernel.
 #pragma once
 
 #include <string>
@@ -44,8 +46,9 @@ class LayerModel {
   const Calibration& calibration() const { return calibration_; }
   double memory_copy_GBps() const { return memory_GBps_; }
 
-  // Fills in missing values of the shape and the routing from the calibration's world size and the published shape of
-  // that name. Appends assumptions to `notes`, each once. Throws std::runtime_error if a shape is unknown.
+  // Fills in missing values of the shape from the routing, the calibration's grouped GEMMs and world size, and the
+  // published shape of that name. Appends assumptions to `notes`, each once. Throws std::runtime_error if a value
+  // remains unknown.
   LayerShape complete(const LayerShape& shape, const ClusterRouting& routing, std::vector<std::string>& notes) const;
   LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll way,
                     std::vector<std::string>& notes) const;
@@ -70,7 +73,8 @@ struct ErrorSummary {
 };
 
 struct CalibrationReport {
-  std::vector<LayerComparison> rows;  // for each measured layer the standard one, then DeepEP if measured
+  // For each measured layer the standard all-to-all, then DeepEP if the layer or the file has times of it.
+  std::vector<LayerComparison> rows;
   ErrorSummary layer, comm, experts;
   std::vector<std::string> notes;  // values that are missing in the file or assumed
 };

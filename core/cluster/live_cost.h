@@ -15,7 +15,7 @@ namespace moescope {
 
 struct LiveCase {
   int ep = 32;                // expert-parallel ranks
-  bool node_limited = false;  // tokens stay inside the limited groups of the model
+  bool node_limited = false;  // a token uses experts of shape.limited_groups groups only
   bool balanced = false;      // placement by the balancer, with one more expert slot per rank for replicas
   AllToAll way = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
@@ -24,10 +24,10 @@ struct LiveCase {
 struct LiveCost {
   LiveCase the_case;
   RoutingTraffic traffic;
-  int gradients_sent = 0;               // for replicas, in experts of one layer (core/parallel/replication.h)
+  int gradients_sent = 0;               // experts of one layer whose gradients are sent (core/parallel/replication.h)
   double tokens_per_second = 0;         // per GPU
-  Band band;                            // range by numbers that the published runs do not determine
-  double forced_tokens_per_second = 0;  // with forced round-robin and contiguous experts, otherwise equal
+  Band band;                            // range due to numbers that the published runs do not determine
+  double forced_tokens_per_second = 0;  // same case with forced round-robin and contiguous placement
   double lost() const { return 1 - tokens_per_second / forced_tokens_per_second; }
 };
 
@@ -38,12 +38,13 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
                                  std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
                                  std::int64_t seed = 1);
 
-// Returns, for every possible EP degree, with the config's way: unchanged, node-limited, balanced placement, MXFP8
-// payload, and all three together.
+// live_cases() returns these cases for every possible EP degree, with the config's all-to-all: unchanged, node-limited,
+// balanced placement, MXFP8 payload, and all three together.
 inline constexpr int kLiveVariants = 5;
 std::vector<LiveCase> live_cases(const StepConfig& config);
 
-// Returns EP degrees from one node to all GPUs of a pipeline stage that divide both the experts and the GPUs.
+// Returns the EP degrees 8 (one node), 16, 32, ... up to 256, at most all GPUs of a pipeline stage, that divide both
+// the experts and these GPUs.
 std::vector<int> possible_ep(const StepConfig& config);
 
 }  // namespace moescope

@@ -29,7 +29,7 @@ const ModelShape* find_model_shape(std::string_view name);  // nullptr if absent
 // Throws std::runtime_error that names the known shapes.
 const ModelShape& model_shape(std::string_view name);
 
-// FLOPs per token in one forward pass, as the hardware does them. Attention is causal: half of the pairs.
+// FLOPs per token that the hardware does in one forward pass. Attention is causal, so only half of the pairs count.
 struct ForwardFlops {
   double routed_experts, shared_experts, latent_projections, attention_linears, dense_ffn, router, head, attention;
 };

@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// The run gives up when it has taken this many times its healthy time.
+// The run gives up after this many times the time of a run without faults.
 constexpr double kGiveUpAfter = 50;
 constexpr std::size_t kMaxEvents = 100000;
 
@@ -141,7 +141,7 @@ class Simulation {
     return true;
   }
 
-  // The current step is lost with the node; the others wait for it until their collectives time out.
+  // The current step is lost with the node. The other nodes wait for the lost one until their collectives time out.
   void fail_over() {
     spend(Activity::hanging, c_.timeout_s);
     std::erase_if(active_, [&](const Fault& fault) { return fault.node == lost_node_; });
@@ -160,7 +160,7 @@ class Simulation {
     restart();
   }
 
-  // The new node takes the number of the drained one.
+  // Replaces a node by a spare, which takes the number of the node; if there is no spare, waits for a new node.
   void take_spare(int node) {
     std::erase_if(arriving_, [&](double at) { return at <= now_ && ++spares_; });
     arriving_.push_back(now_ + c_.replace_s);
@@ -214,7 +214,7 @@ class Simulation {
   HealthOutcome out_;
   double now_ = 0;
   std::int64_t step_ = 0, checkpoint_ = 0, furthest_ = 0;
-  std::vector<Fault> active_;  // slow nodes and links that are still in the run
+  std::vector<Fault> active_;  // slow GPUs and links that are still in the run
   bool lost_ = false, to_drain_ = false;
   int lost_node_ = 0;
   int spares_;

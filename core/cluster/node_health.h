@@ -32,13 +32,13 @@ struct NodeHealthConfig {
   double compute_share = 0.6;          // share of the step; a slow GPU stretches it
   double network_share = 0.2;          // share of the step; a degraded link stretches it
   std::int64_t checkpoint_every = 20;  // steps; 0: no checkpoints, a restart begins with step 0
-  double checkpoint_s = 60;            // training waits for it
-  double restore_s = 300;              // loading it, and warming up
-  double restart_s = 180;              // draining, requeueing, starting all processes
+  double checkpoint_s = 60;            // time of saving a checkpoint, for which training waits
+  double restore_s = 300;              // time of loading a checkpoint and warming up
+  double restart_s = 180;              // time of draining, requeueing, starting all processes
   double timeout_s = 600;              // time until the other nodes give up waiting for a lost node
   double active_check_s = 12 * 3600;   // interval of GPU and link benchmarks on every node
   double replace_s = 1800;             // time from drain until a new node is in the pool
-  bool drain_at_checkpoint = true;     // a slow node stays until the next checkpoint; false: the run stops at once
+  bool drain_at_checkpoint = true;     // a slow node stays until the next checkpoint; false: the run stops immediately
   double mtbf_hours = 0;               // mean time between failures of one node; 0: only `faults` happen
   std::int64_t seed = 1;               // seed of random faults
   std::vector<Fault> faults;
@@ -61,8 +61,8 @@ struct HealthEvent {
 struct HealthPoint {
   double at_s;
   std::int64_t step;        // next step to take
-  std::int64_t lost_steps;  // taken and lost so far
-  double goodput;           // (steps kept x healthy step time) / time so far
+  std::int64_t lost_steps;  // total of the steps that were taken and lost until now
+  double goodput;           // (steps kept x healthy step time) / elapsed time
 };
 
 struct HealthOutcome {

@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// More rounds are not simulated, because the schedule then repeats itself in the time of the busiest rank.
+// Largest number of simulated rounds. Each later round repeats the schedule and takes the time of the busiest rank.
 constexpr int kPlayedRounds = 64;
 constexpr double kNotYet = -1;
 
@@ -29,15 +29,15 @@ struct Schedule {
     return std::min(operations_before, operations());
   }
 
-  // The i-th forward or backward of a rank: round by round, the microbatches of a round through one stage after the
-  // other.
+  // Returns the i-th forward or backward operation of a rank. In each round, all microbatches of the round pass one
+  // stage of the rank, then the next stage.
   Operation operation(bool forward, int rank, int i) const {
     const int chunk = i / round % stages_a_rank;
     const int stage = (forward ? chunk : stages_a_rank - 1 - chunk) * ranks + rank;
     return {forward, stage, i / (round * stages_a_rank) * round + i % round};
   }
 
-  // The n-th operation of a rank: forwards, then alternately a forward and a backward, then backwards.
+  // Returns the n-th operation of a rank: first forwards, then alternately a forward and a backward, then backwards.
   Operation at(int rank, int n) const {
     const int first = warm_up(rank), paired = 2 * (operations() - first);
     if (n < first) return operation(true, rank, n);
@@ -60,7 +60,7 @@ Schedule schedule_of(int stages, int ranks, int microbatches) {
   return {ranks, stages_a_rank, microbatches, microbatches / rounds};
 }
 
-// Simulates the schedule until all is done: every rank continues as far as its inputs are ready.
+// Simulates the schedule: each rank does its operations in order, each operation as soon as its inputs are ready.
 class Play {
  public:
   Play(const Schedule& schedule, std::span<const double> forward_S, double backward)
@@ -131,7 +131,7 @@ std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward) {
   const Schedule asked = schedule_of(static_cast<int>(forward_S.size()), ranks, microbatches);
   if (ranks == 1) return {};
-  double busiest = 0;  // forward of a microbatch
+  double busiest = 0;  // forward time of a microbatch on the busiest rank
   for (int rank = 0; rank < ranks; ++rank) {
     double work = 0;
     for (std::size_t s = static_cast<std::size_t>(rank); s < forward_S.size(); s += ranks) work += forward_S[s];

@@ -16,8 +16,8 @@ struct StageLayers {
   int dense = 0, moe = 0;  // transformer blocks
   bool head = false;       // true for the last stage; the first holds the embedding
 };
-// Embedding and head count as one layer each; the remainder of the division goes to the first stages. Throws
-// std::runtime_error if there are more stages than layers.
+// Divides the layers among the stages. Embedding and head count as one layer each; the first stages take the remainder
+// of the division. Throws std::runtime_error if there are more stages than layers.
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages);
 
 // Times of a step relative to a pipeline with equal work on all ranks and no waiting; both are 1 or more.
@@ -26,9 +26,10 @@ struct PipelineStretch {
   double total = 1;      // the whole schedule; total - imbalance is the bubble
 };
 // `forward_S` is the time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
-// `backward` times as long. The schedule is simulated operation by operation: each rank in its order, a forward after
-// that of the previous stage, a backward after that of the next stage. Sending takes no time. Throws std::runtime_error
-// if the schedule does not allow this number of microbatches (V > 1 needs a whole number of equal rounds).
+// `backward` times as long. The schedule is simulated operation by operation: each rank does its operations in order, a
+// forward starts after the forward of the previous stage, and a backward after the backward of the next stage. Sending
+// takes no time. Throws std::runtime_error if the schedule does not allow this number of microbatches (V > 1 needs a
+// whole number of equal rounds).
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward);
 
 }  // namespace moescope

@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr double kDeepEpOverheadH1 = 0.20;  // ms per token, assumed
-constexpr double kDeepEpOverheadH2 = 0.10;  // the largest that H2 allows, for the band
+constexpr double kDeepEpOverheadH2 = 0.10;  // ms per token, the largest that H2 allows; for the band
 
 constexpr const char* kBlog = "PyTorch blog on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook)";
 constexpr const char* kPullRequest =
@@ -27,8 +27,8 @@ constexpr const char *kStandardNetwork = "standard network", *kDeepEpNetwork = "
 constexpr const char *kSpeedup = "MXFP8 speed-up", *kOtherCompute = "other compute";
 constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "attention", *kLatency = "latency";
 
-// Counts forced round-robin. The number of tokens per rank is a multiple of every rank count in use, so that all ranks
-// get equally many.
+// Counts the traffic of forced round-robin. The number of tokens per rank is a multiple of every rank count in use, so
+// that all ranks receive the same number of tokens.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
@@ -41,16 +41,19 @@ double line_rate() {
   return rate;
 }
 
-// Sum of all parts except routed experts, all-to-all and the pipeline, ms per token; includes the fit's rest.
+// Returns the sum of all parts except routed experts, all-to-all and the pipeline, in ms per token; it includes the
+// fitted rest.
 double other_ms(const StepTime& time) {
   return time.part_ms("other GEMMs") + time.part_ms("attention") + time.part_ms("tensor parallelism") +
          time.part_ms("rest");
 }
 
-// With t the three step times without their pipeline's share and G, A, C the computed parts:
+// Let t1, t2 and t3 be the step times of the three runs without the pipeline's share; G (routed experts), A
+// (all-to-all) and C (all other parts) the computed times; B the rate of the standard network; s the speed-up by MXFP8.
+// Then
 //     t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
-// The pipeline's share depends slightly on the distribution of time over the parts, so this is repeated until nothing
-// changes.
+// The pipeline's share depends slightly on the distribution of time over the parts, so the fit is repeated until
+// nothing changes.
 StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
   constexpr int kMaxRounds = 100;
   const StepConfig configs[] = {published_b200_config(false, AllToAll::standard),
@@ -79,7 +82,8 @@ StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
   return p;
 }
 
-// The possible readings of the B200 runs: H1, H2, and H2 with the largest DeepEP overhead that it allows.
+// Ranges over the possible readings of the B200 runs: H1, H2, and H2 with the largest DeepEP overhead that it allows.
+// Network rate in GB/s, other_ms() in ms per token.
 struct Readings {
   double network_low, network_high, other_low, other_high;
 };
@@ -99,7 +103,7 @@ const Readings& readings() {
   return found;
 }
 
-// A share that rounds to zero gets no sign.
+// Returns the share in percent with its sign. A share that rounds to zero has no sign.
 std::string signed_percent(double share) {
   const double percent = std::round(100 * share);
   return percent == 0 ? "0 %" : formatted("%+.0f %%", percent);

@@ -37,7 +37,8 @@ struct OpenNumber {
   double slow, fast;
   const char* why;
 };
-// On the B200s of the fit the three runs determine attention and latency; on other hardware these are unknown as well.
+// Returns the unknown numbers. On the B200s of the fit, the three runs determine attention and latency; on other
+// hardware, latency is unknown as well, and so is attention if its rate is assumed.
 std::vector<OpenNumber> open_numbers(const StepConfig& config);
 
 // Throughput with all unknown numbers at their slow ends, and at their fast ends.
@@ -54,13 +55,14 @@ struct BarComparison {
   const char* standing;                                      // "fitted", "predicted", "check, not fitted"
   double error() const { return modelled / published - 1; }  // NaN if nothing was published
   bool in_band() const { return published >= band.low && published <= band.high; }
-  // Says the error and whether the band contains the published figure; empty if nothing was published.
+  // Returns the error and whether the band contains the published figure, as text; empty if nothing was published.
   std::string verdict() const;
 };
 // Returns the three B200 runs, MXFP8 with standard all-to-all, and the H100 pair.
 std::vector<BarComparison> compare_with_published(Hypothesis hypothesis);
 
-// The test of a reading by the H100 pair: DeepEP's gain there, and the network rate at which the model would agree.
+// The check of a reading with the H100 pair: DeepEP's gain on the pair, and the network rate with which the model would
+// agree.
 struct PairCheck {
   Hypothesis hypothesis;
   double published_gain, modelled_gain;  // shares
@@ -68,9 +70,9 @@ struct PairCheck {
   double fitted_network_GBps;            // rate on the B200s
 };
 PairCheck check_with_pair(Hypothesis hypothesis);
-// Says DeepEP's gain on the pair under both readings, and names the worse one.
+// Returns a sentence with DeepEP's gain on the pair under both readings, which names the worse reading.
 std::string pair_verdict();
-// Says the network rate that the pair implies, and the fitted one.
+// Returns a sentence with the network rate that the pair implies and the fitted one.
 std::string pair_network(Hypothesis hypothesis);
 
 }  // namespace moescope

@@ -14,7 +14,7 @@ double compute_ms(double flops, double tflops) {
   return flops / (tflops * 1e9);
 }
 
-// Converts a rate measured one by one to the rate of GEMMs back to back.
+// Converts the rate of GEMMs measured one by one to the rate of GEMMs back to back.
 double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
   return rate.value / hw.gemm_slowdown();
 }
@@ -31,8 +31,8 @@ std::string fitted_slowdown(const HardwareProfile& hw) {
   return hw.gemm_slowdown() != 1 ? kSlowdown : "";
 }
 
-// Forward pass, recompute and backward pass, which has two GEMMs for each GEMM of the forward pass; attention's
-// backward takes 2.5 forward passes.
+// Time of forward pass, recompute and backward pass together, in forward passes. The backward pass has two GEMMs for
+// each GEMM of the forward pass; attention's backward pass takes 2.5 forward passes.
 struct PassCounts {
   double gemm, attention, head;
 };
@@ -54,7 +54,8 @@ void check(const StepConfig& c) {
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
-// The rest scales with the activations, and its memory-bound share with memory bandwidth.
+// Returns the factor of the rest relative to 671B on B200. The rest grows with the activations, and its memory-bound
+// share is inversely proportional to memory bandwidth.
 double rest_scale(const StepConfig& c, const StepParameters& p) {
   static const ModelShape& reference = model_shape("671B");
   static const HardwareProfile b200 = hardware_profile("b200");
@@ -64,7 +65,8 @@ double rest_scale(const StepConfig& c, const StepParameters& p) {
   return activations * (1 + p.rest_with_memory * (memory - 1));
 }
 
-// The parts in the order of addition, with their layers, because a stage of the pipeline has only its own layers.
+// Adds the parts to the step time in order, and notes to which layers each part belongs, because a stage of the
+// pipeline has only its own layers.
 class Parts {
  public:
   Parts(const StepConfig& config, const StepParameters& parameters, StepTime& time)
@@ -74,8 +76,8 @@ class Parts {
     add_compute();
     add_all_to_all();
     add_tensor_parallelism();
-    // Permuting, waiting for counts, and, because of their parameters, optimizer and FSDP belong to the MoE layers;
-    // norms do not.
+    // The rest counts as a part of the MoE layers: permuting, waiting for counts and, because of their many parameters,
+    // optimizer and FSDP belong to them; only norms do not.
     add(kMoeLayer,
         {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
          formatted("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
@@ -221,7 +223,7 @@ class Parts {
     return pipeline_stretch(stages, c_.pp, c_.microbatches, pass_counts(c_.recompute).gemm - 1);
   }
 
-  // MoE layers of the fullest rank and of the mean one.
+  // Returns the number of MoE layers on the fullest rank and its mean over ranks, as text.
   std::string layers_text() const {
     std::vector<int> moe(static_cast<std::size_t>(c_.pp));
     const auto stages = layers_by_stage(c_.shape, c_.pp * c_.virtual_stages);

@@ -44,13 +44,13 @@ struct RoutingTraffic {
   double received_max_over_mean = 1;
   double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute
 };
-// `tokens` is the number for all ranks together.
+// Returns the traffic of a routing, per token. `tokens` is the number of tokens of all ranks.
 RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way);
 
 struct StepConfig {
   ModelShape shape;
   HardwareProfile hardware;
-  bool mxfp8 = false;  // for the grouped GEMMs of routed experts; the others are BF16
+  bool mxfp8 = false;  // for the grouped GEMMs of routed experts; other GEMMs are in BF16
   AllToAll way = AllToAll::standard;
   Payload payload = Payload::bf16;
   RoutingTraffic traffic;
@@ -67,9 +67,10 @@ struct StepParameters {
   Hypothesis hypothesis = Hypothesis::h2;
   double standard_network_share = 1;  // fitted: share of the line rate that the standard all-to-all reaches
   double mxfp8_speedup = 1;           // fitted: speedup of grouped GEMMs, including quantization
-  double rest_ms = 0;                 // fitted: 671B on B200, per token; otherwise scaled by L D and as below
+  double rest_ms = 0;                 // fitted: 671B on B200, per token; for others scaled by L D and by memory speed
   double deep_ep_overhead_ms = 0;     // assumed: per token
-  // Assumed: the share of the rest that scales with memory bandwidth (norms, permuting). Waiting for the host does not.
+  // Assumed: share of the rest that scales with memory bandwidth (norms, permuting). Waiting for the host does not
+  // scale.
   double rest_with_memory = 1;
 };
 
@@ -78,7 +79,7 @@ struct StepPart {
   double ms;  // per token and GPU
   Provenance kind;
   std::string how;
-  std::string fitted;  // names of the fitted numbers in it; may be empty
+  std::string fitted;  // names of the fitted numbers that the part contains; may be empty
 };
 
 struct StepTime {
@@ -98,7 +99,8 @@ StepTime step_time(const StepConfig& config, const StepParameters& parameters);
 struct LayerRates {
   double network_GBps, nvlink_GBps;  // achieved by the all-to-all
   double latency_us;                 // latency of an operation
-  double expert_row_us;              // forward GEMMs of one expert for one row, with quantization; backward takes twice
+  // Forward GEMMs of one expert for one row, with quantization; the backward pass takes twice as long.
+  double expert_row_us;
 };
 LayerRates layer_rates(const StepConfig& config, const StepParameters& parameters);
 // Number of times that a token is dispatched and computed.

@@ -1,9 +1,10 @@
-// One MoE layer on every rank, operation by operation: sending, computing, waiting. Modelled.
+// A modelled timeline of one MoE layer: every operation of every rank (sending, computing, waiting).
 //
 // Legend: R = EP ranks. Rates, bytes and FLOPs are those of the step model (step_model.h), but for each rank instead of
-// the fullest one: the dispatch of a rank takes its own bytes over the slower of its two links and the latency, its
-// experts take its own rows. All-to-alls end at one time on all ranks, because each waits for data from the slowest.
-// Two passes are shown, forward and backward; other work of a layer (attention, shared experts) is left out.
+// the fullest one: the dispatch of a rank takes the time of the rank's own bytes over the slower of its two links, plus
+// the latency, and its experts take the time of the rank's own rows. An all-to-all ends at the same time on all ranks,
+// because each rank waits for data from the slowest one. Two passes are shown, forward and backward; other work of a
+// layer (attention, shared experts) is left out.
 #pragma once
 
 #include <string>
