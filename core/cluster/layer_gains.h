@@ -23,7 +23,7 @@ struct LayerGains {
 // `model` is "671B" or "16B". Both functions are pure and meant for a worker thread: they take 130 ms and 20 ms. They
 // throw std::runtime_error if the model was not measured.
 LayerGains layer_gains(const std::string& model);
-// Modelled gain for the router of a run here; `load` is its tokens_per_expert.
+// Returns the modelled gain for the router of a run in this program; `load` is its tokens_per_expert.
 LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// The cost of the load of a router trained here for a published model on a cluster, and the effect of remedies.
+// The cost that the load of a router trained here would have for a published model on a cluster, and the effect of
+// remedies.
 //
 // The load's distribution is stretched to the model's experts (load_routing.h), tokens are routed by it, copies are
 // counted, and the step model computes tokens/s/GPU from them. All of this is modelled; only the imbalance of the load
@@ -43,8 +44,8 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
 inline constexpr int kLiveVariants = 5;
 std::vector<LiveCase> live_cases(const StepConfig& config);
 
-// Returns the EP degrees 8 (one node), 16, 32, ... up to 256, at most all GPUs of a pipeline stage, that divide both
-// the experts and these GPUs.
+// Returns the EP degrees 8 (one node), 16, 32, ..., at most 256 and at most the GPUs of a pipeline stage, that divide
+// both the experts and these GPUs.
 std::vector<int> possible_ep(const StepConfig& config);
 
 }  // namespace moescope

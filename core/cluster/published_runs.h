@@ -1,5 +1,5 @@
-// Published training runs of DeepSeek-V3 671B, the step model's fit to three of them, and its checks against the
-// others.
+// Published training runs of DeepSeek-V3 671B, the step model's fit to three of them, and its checks against the other
+// runs.
 //
 // Three parameters are fitted to three runs on 256 B200s, so agreement with these is no validation. A pair of runs on
 // 512 H100s is the check: nothing is fitted to it. It is unknown which of two readings of the B200 runs is right

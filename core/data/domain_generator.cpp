@@ -75,7 +75,7 @@ struct Out {
   Out& operator<<(int number) { return *this << std::string_view(std::to_string(number)); }
 };
 
-// --- prose: subject and verb agree, a pronoun takes up the noun, words follow Zipf's law -----------------------------
+// --- prose: subject and verb agree, pronouns match their nouns, words follow Zipf's law ------------------------------
 
 struct Noun {
   const char *one, *many, *pronoun;

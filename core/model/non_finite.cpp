@@ -27,8 +27,8 @@ Found in_experts(const Matrix<float>& rows, const DispatchPlan& plan, const std:
 
 Found in_moe(const MoeActivations<float>& moe, Index tokens, Index experts, int layer) {
   if (Found found = in_rows({moe.router.logits, tokens, experts}, "router outputs", layer)) return found;
-  if (moe.exchange.at_experts()
-          .expert_offset.empty()) {  // with several ranks, rows at the experts are in another order
+  // With several ranks, the rows at the experts are not in the order of the plan.
+  if (moe.exchange.at_experts().expert_offset.empty()) {
     if (Found found = in_experts(moe.h13, moe.plan, "w1 and w3 x", layer)) return found;
     if (Found found = in_experts(moe.a, moe.plan, "SwiGLU", layer)) return found;
   }

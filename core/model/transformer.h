@@ -27,7 +27,7 @@ namespace moescope {
 
 struct Losses {
   double ce = 0;          // mean cross-entropy, nats per token
-  double aux = 0, z = 0;  // times their coefficients, summed over layers
+  double aux = 0, z = 0;  // losses of the routers with their coefficients, summed over layers
 };
 
 template <class T>

@@ -36,9 +36,9 @@ struct CapturedOperand {
   QuantSums sums;                    // over the whole operand, by quantizer_sums()
 };
 
-// Returns the counts of the quantizer, from which the step's QuantFrame was made.
+// Returns the statistics of the quantizer, from which the step's QuantFrame was made.
 QuantSums quantizer_sums(const CapturedOperand& captured);
-// Returns the counts for each routed expert, [E]; empty without routed experts.
+// Returns the statistics of each routed expert, [E]; empty without routed experts.
 std::vector<QuantSums> expert_sums(const CapturedOperand& captured);
 
 // Returns the operand after its Hadamard rotation, as its quantizer reads it, with a format without rotation. Its

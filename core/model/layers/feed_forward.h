@@ -25,7 +25,7 @@ struct FeedForwardLayers {
   const LinearLayer<T>*gate, *up;    // w1 and w3 [F, D]; or both in `gate`, [2F, D], and `up` is nullptr
   const LinearLayer<T>* down;        // w2 [D, F]
   bool bf16_unit = false;            // the unit's output is rounded to BF16
-  std::optional<double> clamp = {};  // the unit is that of gpt-oss with this limit (swiglu.h)
+  std::optional<double> clamp = {};  // limit of gpt-oss's unit (swiglu.h); nullopt: the unit is SwiGLU
 };
 
 // y_TD = feed_forward(h_TD), added to y if `accumulate`. `a` is overwritten.

@@ -38,7 +38,7 @@ Operand<T> described(const LinearPrecision& precision, Direction direction, Oper
   return operand;
 }
 
-// Makes the operand and captures it if the tap asks for it.
+// Makes the operand, and captures it if it is the operand of the tap.
 template <class T>
 Operand<T> operand_of(const LinearPrecision& precision, Direction direction, OperandRole role,
                       const Matrix<const T>& matrix) {

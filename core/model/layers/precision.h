@@ -40,7 +40,7 @@ constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
   return 2 * static_cast<std::size_t>(direction) + (second ? 1 : 0);
 }
 
-// The GEMMs of one class of weights in one step.
+// Precision of the GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};
   bool plain = true;         // all operands are plain (is_plain())
@@ -52,7 +52,7 @@ struct ClassPrecision {
   }
 };
 
-// All classes of one layer in one step.
+// Precision of all classes of one layer in one step.
 struct StepPrecision {
   std::array<ClassPrecision, kNumGemmClasses> classes;
   bool plain = true;
@@ -95,7 +95,7 @@ struct LinearPrecision {
   std::uint64_t stream = 0;                 // one for each weight of the model
   GemmSums* sums = nullptr;                 // [stacked]; nullptr: no statistics
   int stacked = 1;
-  OperandTap* tap = nullptr;  // captures operand x, or the part `tapped`; may be nullptr
+  OperandTap* tap = nullptr;  // captures an operand: x, or the part `tapped` of w or dy; may be nullptr
   int tapped = 0;
   bool bf16_output = false;   // y and dX are rounded
   int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one shard

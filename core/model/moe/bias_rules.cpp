@@ -27,7 +27,7 @@ std::vector<double> bias_directions(std::span<const std::uint32_t> tokens_per_ex
   const std::vector<std::int32_t> living = living_experts(tokens_per_expert.size(), killed);
   const std::uint64_t total = tokens_of(tokens_per_expert, living);
   std::vector<double> directions(tokens_per_expert.size());
-  for (const std::int32_t e : living)  // compares n_e E with the total, which is exact, because mean(n) may be rounded
+  for (const std::int32_t e : living)  // compares n_e E with the total: exact, whereas mean(n) may be rounded
     directions[e] = sign_of_difference(total, std::uint64_t{tokens_per_expert[e]} * living.size());
   return directions;
 }

@@ -4,9 +4,9 @@
 //   forward  Y  = X W^T    operands X, W  in blocks along in
 //   dgrad    dX = dY W     operands dY, W in blocks along out
 //   wgrad    dW = dY^T X   operands dY, X in blocks along the expert's rows, the last block padded with zero rows
-// Both operands of all three are quantized by the recipe and decoded again (torchao, prototype/moe_training, for
-// MXFP8); the product of such numbers is as exact as in hardware, up to the order of the sum. A tensor-wide scale
-// belongs to one expert. SiLU, mixing weights and everything else between the products stay in full precision.
+// Both operands of all three GEMMs are quantized by the recipe and decoded again (torchao, prototype/moe_training, for
+// MXFP8). The product of the decoded numbers is as exact as in hardware, up to the order of the sum. A tensor-wide
+// scale belongs to one expert. SiLU, mixing weights and everything else between the products stay in full precision.
 #pragma once
 
 #include <array>
@@ -100,7 +100,7 @@ class GroupedExperts {
     bool counted;
     OperandTap* tap;   // nullptr if nothing is captured in this layer's experts
     QuantSite tapped;  // site where the tap captures
-    Index wgrad_rows;  // most rows of one product of wgrad, in a backward pass
+    Index wgrad_rows;  // largest number of rows of one wgrad product, in a backward pass
     const OperandFormat& format(QuantSite site) const;
     // True if the operand has the same numbers as in the forward pass, which has counted them.
     bool counted_before(QuantSite site) const;
