@@ -1,7 +1,7 @@
 // Linear layers: y = x W^T.
 //
 // Legend: T tokens (rows), I in and O out features. The division into tasks depends on the shape alone. With a
-// precision, both operands are quantized before the product; the product itself is in full precision.
+// precision, both operands are quantized before the product; the product itself is computed in full precision.
 #pragma once
 
 #include "core/model/layers/precision.h"

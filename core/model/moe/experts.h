@@ -6,7 +6,8 @@
 //   wgrad    dW = dY^T X   operands dY, X in blocks along the expert's rows, the last block padded with zero rows
 // Both operands of all three GEMMs are quantized by the recipe and decoded again (torchao, prototype/moe_training, for
 // MXFP8). The product of the decoded numbers is as exact as in hardware, up to the order of the sum. A tensor-wide
-// scale belongs to one expert. SiLU, mixing weights and everything else between the products stay in full precision.
+// scale belongs to one expert. SiLU, mixing weights and everything else between the products are computed in full
+// precision; with bf16_output, the results of products and SwiGLU are rounded to BF16.
 #pragma once
 
 #include <array>
