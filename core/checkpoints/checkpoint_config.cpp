@@ -19,7 +19,7 @@ constexpr std::uint64_t kLargestConfig = std::uint64_t{1} << 20;
 constexpr int kMostLayers = 10'000, kMostExperts = 1 << 16, kMostHeads = 1 << 16, kMostWidth = 1 << 24;
 constexpr double kMostFactor = 1e6, kMostPositions = 1e9;
 
-// Of training, generation and other programs: nothing that is computed here depends on them.
+// Passes over the keys of training, generation and other programs, which do not affect the forward pass.
 void pass_over_others(ConfigKeys& keys) {
   keys.pass_over({"architectures",
                   "attention_dropout",
@@ -101,8 +101,8 @@ RopeSettings rope_in(const Json& object, const ConfigKeys& keys, const std::stri
   return rope;
 }
 
-// transformers 4 has rope_theta and rope_scaling, 5 has rope_parameters, which may be one object for each kind of
-// attention. `plain`: what holds without any of them.
+// transformers 4 has rope_theta and rope_scaling; transformers 5 has rope_parameters, which may hold one object for
+// each kind of attention. `plain`: settings of a config.json without these keys.
 void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain) {
   const double theta = keys.number({"rope_theta"}, 1, 1e12, plain.theta);
   const double positions = keys.number({"max_position_embeddings"}, 1, kMostPositions, 4096.0);
@@ -129,7 +129,8 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
   }
 }
 
-// Which layers are of the second kind in a list of the kinds of all layers; empty: there is none.
+// Reads a list with the kind of each layer. Returns for each layer whether it has the second kind; empty if config.json
+// has no such list.
 std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const char* key,
                              const std::array<std::string, 2>& kinds) {
   const Json* list = keys.find({key});
@@ -145,7 +146,8 @@ std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const 
   return second;
 }
 
-// Every layer, sliding or not, as layer_types says; else `sliding(layer)` of those that see a window.
+// Reads which layers have sliding attention: those of the list layer_types. Without the list, layers for which
+// `sliding(layer)` is true, if the model uses windows (`used`).
 void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& sliding) {
   const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
   const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});
@@ -177,13 +179,13 @@ void read_experts(ConfigKeys& keys, CheckpointConfig& c, std::initializer_list<c
   c.expert_width = keys.count(width, 1, kMostWidth);
 }
 
-// Softmax over all experts, and the best of them.
+// Reads a router with a softmax over all experts, whose top_k largest scores choose the experts.
 void read_softmax_router(ConfigKeys& keys, CheckpointConfig& c, bool normalised) {
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.config.route_norm = keys.flag("norm_topk_prob").value_or(normalised);
 }
 
-// Which layers have experts, of Qwen.
+// Reads which layers have experts, by the keys of Qwen.
 void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
   const int step = keys.count({"decoder_sparse_step"}, 1, kMostLayers, 1);
   for (std::size_t i = 0; i < c.layers.size(); ++i)
@@ -225,7 +227,7 @@ void read_groups(ConfigKeys& keys, CheckpointConfig& c) {
     keys.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
 }
 
-// What DeepSeek-V2 and -V3 have in common.
+// Reads the keys that DeepSeek-V2 and -V3 have in common.
 void read_deepseek(ConfigKeys& keys, CheckpointConfig& c) {
   read_latent(keys, c);
   read_windows(keys, c, false, [](std::size_t) { return false; });
@@ -237,7 +239,7 @@ void read_deepseek(ConfigKeys& keys, CheckpointConfig& c) {
   if (c.experts > 0)
     c.shared_width = c.expert_width * keys.count({"n_shared_experts"}, 0, kMostWidth / std::max(1, c.expert_width), 0);
   const int first = keys.count({"first_k_dense_replace"}, 0, kMostLayers, 0);
-  // Other programs put experts into every so many layers, transformers into all.
+  // With moe_layer_freq n, other programs put experts into every n-th layer, transformers into all layers.
   const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMostLayers, 1) > 1;
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const bool moe = c.experts > 0 && static_cast<int>(i) >= first;
@@ -253,7 +255,7 @@ void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
   const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.config.route_norm = false;
-  keys.pass_over({"norm_topk_prob"});  // transformers weighs by the scores whatever it says
+  keys.pass_over({"norm_topk_prob"});  // transformers takes the scores as mixing weights regardless of this key
   c.router.group_by_best = true;
   if (method != "group_limited_greedy") c.router.config.n_groups = c.router.config.n_limited_groups = 0;
 }
@@ -345,8 +347,8 @@ void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
 
 struct ArchitectureRow {
   const char* name;
-  const char* other_name;  // a model_type that publishers use for the same; nullptr: none
-  double norm_eps;         // where config.json says nothing
+  const char* other_name;  // another model_type for the same architecture; nullptr: none
+  double norm_eps;         // default of rms_norm_eps
   void (*read)(ConfigKeys&, CheckpointConfig&);
 };
 constexpr ArchitectureRow kArchitectures[] = {
@@ -373,7 +375,7 @@ void read_quantization(ConfigKeys& keys) {
   if (!quantization) return;
   if (!quantization->is_object()) keys.fail("quantization_config", "is not an object");
   ConfigKeys inside(*quantization, keys.path(), "quantization_config.");
-  // How codes and scales lie is told by the tensors (core/tensors/code_scales.h).
+  // The layout of codes and scales follows from the tensors (core/tensors/code_scales.h).
   inside.choice({"quant_method"}, {"fp8", "mxfp4", "compressed-tensors", "modelopt"}, "");
 }
 
@@ -403,7 +405,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   row.read(keys, c);
   const std::vector<bool> sparse = read_kinds(keys, c, "mlp_layer_types", {"dense", "sparse"});
   for (std::size_t i = 0; i < sparse.size(); ++i) c.layers[i].moe = sparse[i];
-  // All layers of the others have experts.
+  // In architectures without dense layers all layers have experts.
   if (c.dense_width == 0)
     for (CheckpointLayer& layer : c.layers) layer.moe = true;
   if (c.dense_width == 0 && c.experts == 0) keys.fail("num_local_experts", "is missing");

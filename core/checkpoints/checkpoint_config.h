@@ -25,20 +25,20 @@ struct RopeSettings {
   enum class Kind : std::uint8_t { plain, linear, yarn, llama3 } kind = Kind::plain;
   double theta = 10000;
   double factor = 1;              // factor of the context, for all kinds except plain
-  double original_positions = 0;  // length of the context before; for yarn and llama3
+  double original_positions = 0;  // length of the context before it was extended; for yarn and llama3
   double beta_fast = 32, beta_slow = 1;
-  bool truncate = true;  // the bounds of yarn are rounded to whole pairs
+  bool truncate = true;  // the bounds of yarn's ramp are rounded to whole pairs
   std::optional<double> attention_factor = {}, mscale = {}, mscale_all_dim = {};
   double low_freq_factor = 1, high_freq_factor = 1;
 };
 
-// Eps of the norms of latent rows in transformers, whatever config.json says.
+// Epsilon of the norms inside latent attention in transformers, regardless of config.json.
 inline constexpr double kLatentNormEps = 1e-6;
 
 struct CheckpointLayer {
-  std::optional<bool> moe;  // nullopt: decided by its tensors
-  int window = 0;           // number of keys that a query sees, including its own token; 0: all up to it
-  bool sliding = false;     // kind of its RoPE, if kinds differ
+  std::optional<bool> moe;  // nullopt: decided by the tensors of the layer
+  int window = 0;           // number of keys that a query sees, including its own token; 0: all earlier tokens
+  bool sliding = false;     // sliding attention, which may have a RoPE of its own
 };
 
 // How the experts of a token are chosen and weighted. `config` gives top_k, score_func, groups, route_norm and
@@ -47,12 +47,12 @@ struct CheckpointRouter {
   RouterConfig config;
   bool group_by_best = false;    // groups are ranked by their best score, not by the sum of their two best
   bool choose_by_logit = false;  // the softmax is taken after the choice
-  bool logit_bias = false;       // a learnt bias on the logits
+  bool logit_bias = false;       // a learned bias of the logits
   bool choice_bias = false;      // e_score_correction_bias, for the choice only
 };
 
 struct CheckpointConfig {
-  const char* architecture = "";  // value of model_type; "deepseek_v3" also of Moonlight and Kimi K2
+  const char* architecture = "";  // value of model_type; "deepseek_v3" also for Moonlight and Kimi K2
   std::string path;               // path of config.json
   int vocab = 0, dim = 0, heads = 0;
   double norm_eps = 1e-6;
@@ -60,8 +60,8 @@ struct CheckpointConfig {
   std::optional<LatentShape> latent;  // nullopt: `grouped` applies
   GroupedShape grouped;
   std::array<RopeSettings, 2> rope;                        // for full and for sliding attention
-  std::optional<bool> qkv_bias, attention_bias, mlp_bias;  // nullopt: decided by its tensors
-  double attention_scale = 0;  // factor of the scores without that of RoPE; 0: 1 / sqrt(width of a query)
+  std::optional<bool> qkv_bias, attention_bias, mlp_bias;  // nullopt: decided by the tensors
+  double attention_scale = 0;  // factor of the scores without RoPE's factor; 0: 1 / sqrt(width of a query)
   int dense_width = 0, expert_width = 0;
   int experts = 0;
   int shared_width = 0;      // 0: no shared experts

@@ -18,14 +18,14 @@
 namespace moescope {
 namespace {
 
-constexpr Index kLogitRows = 256;  // of logits that are held at a time
+constexpr Index kLogitRows = 256;  // rows of logits that are held at a time
 
 void scale(double factor, const Matrix<float>& x) {
   if (factor == 1) return;
   for (Index i = 0; i < x.size(); ++i) x.data[i] *= static_cast<float>(factor);
 }
 
-// Where the sequences of a pass lie, and the positions of their tokens. `before`: of their first ones.
+// First row of each sequence of a pass, and the position of each token. `before`: position of a sequence's first token.
 struct SequenceRows {
   SequenceRows(std::span<const Index> lengths, Index before) {
     for (const Index length : lengths) {
@@ -107,7 +107,7 @@ void CheckpointModel::require_pages() const {
                              ": was truncated while it was open (another program wrote it); open it again");
 }
 
-// A forward pass over the tokens of sequences.
+// A forward pass over the tokens of several sequences.
 class CheckpointModel::Pass final : public Decoder<float> {
  public:
   Pass(const CheckpointModel& model, std::span<const std::int32_t> ids, std::span<const Index> lengths,
@@ -204,7 +204,7 @@ double CheckpointModel::measured_seconds_per_token() const {
   PassWatch nobody;
   Pass pass(*this, ids, std::span(&kTokens, 1), nobody, nullptr);
   pass.embed();
-  // Twice: the first time pages come from the disk.
+  // Times the second call, because the first one may read pages from the disk.
   const auto timed = [](const auto& work) {
     work();
     const auto start = std::chrono::steady_clock::now();

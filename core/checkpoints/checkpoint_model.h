@@ -1,8 +1,8 @@
-// A model of a checkpoint: its weights, mapped, and the forward pass that transformers computes, in FP32.
+// The model of a checkpoint: its weights, mapped from the files, and the forward pass of transformers in FP32.
 //
 //   x = embedding;  per layer: x += attention(rms(x)), x += ffn(rms(x));  logits = head rms(x)
-// Legend: T tokens, of sequences that lie one below the other, D dim, V vocabulary. The pass, attention, feed-forwards,
-// choice of experts and dispatch are those of training (core/model).
+// Legend: T tokens of all sequences, one sequence after the other, D dim, V vocabulary. The pass, attention,
+// feed-forwards, choice of experts and dispatch are those of training (core/model).
 #pragma once
 
 #include <array>
@@ -20,35 +20,37 @@
 
 namespace moescope {
 
-// The weights of attention in one layer. Those that its kind does not have are empty.
+// The weights of attention in one layer. Weights that its kind of attention does not have are empty.
 struct StoredAttention {
   StoredLinear q, output;             // q for plain queries
-  StoredLinear q_a, q_b, kv_a, kv_b;  // of latent attention; q_a and q_b for low-rank queries
-  StoredLinear k, v;                  // of grouped attention
-  std::vector<float> q_norm;          // gains of low-rank queries; of grouped attention for a head or for all of them
+  StoredLinear q_a, q_b, kv_a, kv_b;  // latent attention; q_a and q_b for low-rank queries
+  StoredLinear k, v;                  // grouped attention
+  std::vector<float> q_norm;          // gains of low-rank queries, or of grouped queries: of a head, or of all heads
   std::vector<float> kv_norm;         // gains of latent keys
-  std::vector<float> k_norm;          // gains of grouped keys, as q_norm
-  std::vector<float> sinks;           // [heads] of grouped attention
+  std::vector<float> k_norm;          // gains of grouped keys: of a head, or of all heads
+  std::vector<float> sinks;           // [heads] grouped attention
 };
 
-// What happens in a pass, as it happens, on the calling thread.
+// Observer of a pass. The pass calls its functions on the thread that called forward().
 class PassWatch {
  public:
   virtual ~PassWatch() = default;
-  // 0: the embedding; i: after layer i, the last one after the final norm; [T, D].
+  // Residual stream, [T, D]: the embedding if `index` is 0, else the stream after `index` layers; the last one is
+  // after the final norm.
   virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
   virtual void expert_input(int layer, ConstMatrix<float> h) { (void)layer, (void)h; }  // [T, D], before routed()
   virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
-  // Lengths of the chosen experts' outputs before they are mixed, [T, K], as RoutedTokens::ids.
+  // True if outputs() is to be called, with the norms of the chosen experts' outputs before they are mixed, [T, K] in
+  // the order of RoutedTokens::ids.
   virtual bool wants_outputs() const { return false; }
   virtual void outputs(int layer, const RoutedTokens& tokens, std::span<const float> norm_TK) {
     (void)layer, (void)tokens, (void)norm_TK;
   }
-  // Of the tokens from `first` on, [n, V]; all of them in several calls.
+  // Takes the logits of the tokens from `first` on, [n, V]. Several calls cover all tokens.
   virtual void logits(Index first, ConstMatrix<float> logits) { (void)first, (void)logits; }
 };
 
-// Tokens so far of one sequence, for writing on.
+// Keys and values of the earlier tokens of one sequence, from which its text is continued.
 struct KeyValueCache {
   Index tokens = 0;
   std::vector<KeyValues<float>> layers;
@@ -56,8 +58,9 @@ struct KeyValueCache {
 
 class CheckpointModel {
  public:
-  // A folder with config.json and its .safetensors. Reads norms and biases; all else stays in the files. Throws
-  // std::runtime_error "FILE: ..." naming key or tensor. `arithmetic`: of all weights' products but the routers'.
+  // `folder` holds config.json and the .safetensors. Reads norms and biases; the matrices stay in the files. Throws
+  // std::runtime_error "FILE: ..." with the name of the key or tensor. `arithmetic`: arithmetic of the products with
+  // all weights except routers and gates of shared experts, which are computed in FP32.
   explicit CheckpointModel(const std::string& folder, Arithmetic arithmetic = Arithmetic::fp32);
   CheckpointModel(const CheckpointModel&) = delete;
   CheckpointModel& operator=(const CheckpointModel&) = delete;
@@ -65,28 +68,28 @@ class CheckpointModel {
   const CheckpointConfig& config() const { return config_; }
   const TensorFile& file() const { return file_; }
   std::size_t parameters() const { return parameters_; }
-  std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights, in the files
-  std::vector<int> moe_layers() const;                        // among all layers
-  // Returns the memory of a pass over so many tokens, without the pages of the weights.
+  std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights in the files
+  std::vector<int> moe_layers() const;                        // their indices among all layers
+  // Returns an estimate of the memory of a pass over `tokens` tokens in bytes, without the pages of the weights.
   std::size_t working_bytes(Index tokens) const;
 
-  // Estimates the time of a text from one layer of each kind and the head, which it times.
+  // Times the head and one layer of each kind, dense and with experts, and estimates the time of a pass from them.
   double measured_seconds_per_token() const;
 
-  // `ids` are those of sequences of these lengths, none of them 0; with a cache, of one sequence whose earlier tokens
-  // it holds. Throws std::runtime_error: an id is none of the vocabulary's, or a file was shortened meanwhile.
+  // `ids` holds the tokens of the sequences, whose lengths are `lengths`; no length is 0. With a cache there is one
+  // sequence, whose earlier tokens the cache holds and to which `ids` is added. Throws std::runtime_error if an id is
+  // not in the vocabulary, or if a file was shortened meanwhile.
   void forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
   // forward() over sequences that all have the length `length`.
   void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
 
-  // Rounds the operands of all weights of one class in a layer, or of the head, layer -1, in passes from now on.
+  // Later passes round the operands of the products with all weights of one class in a layer; layer -1 is the head.
   using Roundings = std::array<OperandRounding, kNumGemmClasses>;
   void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
   void round_nothing();
-  // No token chooses this expert in passes from now on; the others' mixing weights are then those of the model without
-  // it. At least top_k experts must remain.
+  // In later passes no token chooses this expert, as if the model did not have it. At least top_k experts must remain.
   void remove_expert(int layer, int expert);
   void restore_experts();
 
@@ -94,7 +97,7 @@ class CheckpointModel {
     std::vector<float> attention_norm, ffn_norm;
     StoredAttention attention;
     std::unique_ptr<AttentionKind<float>> kind;  // refers to `attention`
-    StoredFeedForward dense;                     // empty: it has experts
+    StoredFeedForward dense;                     // empty: the layer has experts
     StoredExperts moe;
     bool has_experts() const { return dense.empty(); }
   };
@@ -115,7 +118,7 @@ class CheckpointModel {
   std::deque<Layer> layers_;  // elements never move
   std::vector<float> norm_;
   StoredLinear head_;
-  std::vector<Roundings> roundings_;  // of each layer, and of the head; linear layers refer to them
+  std::vector<Roundings> roundings_;  // of each layer, then of the head; linear layers refer to them
   std::size_t parameters_ = 0, stored_bytes_ = 0;
 };
 

@@ -14,9 +14,9 @@
 namespace moescope {
 namespace {
 
-constexpr int kWindow = 50;  // steps that windowed figures are of
+constexpr int kWindow = 50;  // steps of figures over a window
 
-// As the figures of training read them. They are not changed.
+// Returns the routing in the form from which training computes its figures. sum_router() does not change the values.
 RouterActivations<float> as_activations(const RoutedTokens& tokens) {
   RouterActivations<float> router{};
   router.logits = const_cast<float*>(tokens.logits.data());
@@ -29,7 +29,7 @@ RouterActivations<float> as_activations(const RoutedTokens& tokens) {
 
 }  // namespace
 
-// Takes what a frame needs as it happens.
+// Fills a frame during a pass.
 class CheckpointRun::Watch : public PassWatch {
  public:
   Watch(CheckpointRun& run, Batch batch, std::span<const std::int32_t> ids, TelemetryFrame& frame, PassWatch* also)
@@ -56,7 +56,7 @@ class CheckpointRun::Watch : public PassWatch {
     for (Index r = 0; r < logits.rows; ++r) {
       const Index t = first + r;
       const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(last_, t) - last_.begin());
-      if (t == last_[piece]) continue;  // what follows is of another piece
+      if (t == last_[piece]) continue;  // the next token belongs to another piece
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
       const double loss =
           static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
@@ -77,8 +77,8 @@ class CheckpointRun::Watch : public PassWatch {
   std::span<const std::int32_t> ids_;
   TelemetryFrame& frame_;
   PassWatch* also_;
-  std::optional<RoutedPassage> passage_;  // of the first piece
-  std::vector<Index> last_;               // token of each piece
+  std::optional<RoutedPassage> passage_;  // from the first piece
+  std::vector<Index> last_;               // last token of each piece, counted from the start of the batch
   TextLoss loss_;
 };
 
@@ -114,7 +114,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   windows_.assign(info_.moe_layers.size(), LoadWindow(config.experts, kWindow));
 }
 
-// Equal shares of the batches end with one.
+// The batches are divided into equal shares; the last batch of each share shows the specialisation.
 bool CheckpointRun::shows_specialisation(std::int64_t step) const {
   constexpr std::int64_t kSteps = 100;
   const std::int64_t shares = std::max<std::int64_t>(1, steps() / kSteps);

@@ -1,9 +1,9 @@
-// Texts run through a checkpoint, batch by batch, with the frames of a training run: a step is a batch, and all panels
-// that show loads, scores, domains and losses work on it.
+// Texts run through a checkpoint, batch by batch. Each batch is a step with a frame like those of a training run, so
+// that all panels that show loads, scores, domains and losses work on it.
 //
-// A text is cut into pieces of TextSources::length tokens, and what remains is a shorter piece; texts take turns, so
-// that a batch holds pieces of several. The first token of a piece is predicted by nothing. Specialisation is counted
-// over all batches, or where there are hundreds over about a hundred at a time.
+// A text is cut into pieces of TextSources::length tokens; the remainder is a shorter piece. The texts alternate, so
+// that a batch holds pieces of several texts. The first token of a piece is not predicted. Specialisation is counted
+// over all batches, or over about a hundred at a time if there are hundreds.
 #pragma once
 
 #include <cstdint>
@@ -21,39 +21,39 @@ namespace moescope {
 struct TextBatches {
   int run = 0;              // RunInfo::run
   std::string source = {};  // the folder
-  TextSources texts = {};   // for the settings; their length is that of a piece, at most
-  Index sequences = 4;      // at most
+  TextSources texts = {};   // for the settings; TextSources::length is the largest length of a piece
+  Index sequences = 4;      // pieces of a batch; the last batch may have fewer
   std::string run_name = "checkpoint";
   const Tokenizer* tokenizer = nullptr;  // for the passage of each batch; nullptr: frames have none
 };
 
-// Of all batches so far.
+// Cross-entropy of the batches that have been run.
 struct TextLoss {
-  double sum = 0;  // nats
-  std::int64_t tokens = 0;
+  double sum = 0;           // nats
+  std::int64_t tokens = 0;  // predicted tokens
   double mean() const { return tokens > 0 ? sum / static_cast<double>(tokens) : 0; }
 };
 
 class CheckpointRun {
  public:
-  // The references must outlive it. Throws std::runtime_error: no text has two tokens.
+  // `model` and `texts` must outlive the run. Throws std::runtime_error if no text has two tokens.
   CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts, const TextBatches& batches);
 
   const RunInfo& info() const { return info_; }
-  std::string settings() const;  // for a marker of kind kSettingsMarker
+  std::string settings() const;  // text of a marker of kind kSettingsMarker
   std::int64_t steps() const { return (std::ssize(pieces_) + sequences_ - 1) / sequences_; }
   std::int64_t tokens() const { return all_tokens_; }
   std::vector<std::int32_t> next_ids() const;  // tokens of the next batch
-  // The next batch; the step rises from 0. `also`, unless nullptr, sees the routing and the logits too. Throws as
-  // CheckpointModel::forward.
+  // Runs the next batch and returns its frame; the first one is step 0. `also`, unless nullptr, gets the routing and
+  // the logits too. Throws as CheckpointModel::forward.
   TelemetryFrame step(PassWatch* also = nullptr);
-  // Puts the specialisation counted since the last frame that shows it into `frame`, which is to be the last one: the
-  // run is stopped before its end.
+  // Puts the specialisation counted since the last frame that shows it into `frame`. For the last frame of a run that
+  // is stopped before its end.
   void show_specialisation(TelemetryFrame& frame);
 
-  const std::vector<TextLoss>& losses() const { return losses_; }  // by domain, as info().domains
+  const std::vector<TextLoss>& losses() const { return losses_; }  // by domain, in the order of info().domains
   TextLoss loss() const;
-  // Slots of each expert in all batches so far, by MoE layer: [E].
+  // Slots of each expert in the batches that have been run, [E] for each MoE layer.
   const std::vector<std::vector<std::uint64_t>>& load() const { return load_; }
 
  private:

@@ -1,4 +1,4 @@
-// Reads and checks the keys of a config.json, and finds the keys that nobody asked for.
+// Reads and checks the keys of a config.json, and finds keys that were not read.
 #pragma once
 
 #include <initializer_list>
@@ -12,20 +12,20 @@ namespace moescope {
 
 class ConfigKeys {
  public:
-  // `json` must outlive it. `prefix` is put before keys in messages: "rope_parameters." for an inner object.
+  // `json` must outlive the object. `prefix` is put before keys in messages: "rope_parameters." for an inner object.
   ConfigKeys(const nlohmann::json& json, std::string path, std::string prefix = {});
 
   // Returns the value of the first key that is present and not null; nullptr if there is none.
   const nlohmann::json* find(std::initializer_list<const char*> keys);
-  // The following throw std::runtime_error naming the key if it is missing without a default (`missing`), has another
-  // type, or is out of its range.
+  // The functions below return the value of the first key that is present, or `missing`. They throw std::runtime_error
+  // with the key's name if it is absent and there is no `missing`, or if its value has another type or is out of range.
   int count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing = {});
   double number(std::initializer_list<const char*> keys, double lowest, double highest,
                 std::optional<double> missing = {});
   std::optional<double> number_if_there(const char* key, double lowest, double highest);
   std::optional<bool> flag(const char* key);
   std::string text(std::initializer_list<const char*> keys, const std::string& missing);
-  // Returns one of `allowed`; `missing` if the key is not there.
+  // Returns one of `allowed`; `missing` if the key is absent.
   std::string choice(std::initializer_list<const char*> keys, std::initializer_list<const char*> allowed,
                      const std::string& missing);
   void pass_over(std::initializer_list<const char*> keys);

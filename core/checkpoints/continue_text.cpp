@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns the most probable token after the last one of a pass.
+// Keeps the most probable token after the last token of a pass.
 class Likeliest : public PassWatch {
  public:
   void logits(Index, ConstMatrix<float> logits) override {

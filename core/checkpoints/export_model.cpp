@@ -25,7 +25,7 @@ constexpr std::uint64_t kLargestTokenizer = std::uint64_t{1} << 28;
 
 using OrderedJson = nlohmann::ordered_json;
 
-// A tensor to write: elements of `from`, a tensor of the run, from `first` on. The first `scaled` of them are
+// A tensor to write: the elements of `from`, a tensor of the run, from `first` on. The first `scaled` elements are
 // multiplied by `factor`. All elements are zero if `from` is nullptr.
 struct Exported {
   TensorSpec spec;
@@ -51,7 +51,7 @@ class ModelExport {
     const TensorView& tensor = file_.at(from);
     tensors_.push_back({{name, DType::f32, tensor.shape}, &tensor});
   }
-  // Scales as many of the first rows as the norm after them has values.
+  // Scales the first `rows` rows, whose outputs go to a norm inside latent attention.
   void add_scaled(const std::string& name, const std::string& from, int rows) {
     add(name, from);
     tensors_.back().scaled = size(rows) * size(m_.dim);
@@ -171,7 +171,7 @@ OrderedJson config_json(const RunConfig& config) {
   return json;
 }
 
-// The token of a byte has its number.
+// Returns a tokenizer whose tokens are bytes; the id of a token is the value of its byte.
 OrderedJson tokenizer_json() {
   OrderedJson vocab = OrderedJson::object();
   for (int byte = 0; byte < 256; ++byte) {
@@ -202,7 +202,7 @@ OrderedJson tokenizer_json() {
             {"merges", OrderedJson::array()}}}};
 }
 
-// The run's own tokenizer, unless its tokens are bytes.
+// Returns the tokenizer.json of the run, or one whose tokens are bytes if the run has none.
 std::string tokenizer_text(const RunConfig& config) {
   if (config.data.tokenizer.empty()) return tokenizer_json().dump(2) + '\n';
   return read_file(config.data.tokenizer, kLargestTokenizer, "tokenizer.json");
@@ -216,7 +216,7 @@ RunConfig config_of(const SafetensorsFile& file) {
   return parsed.config;
 }
 
-// Throws if a model with softmax scores has a bias for the choice, which no class supports.
+// Throws if a model with softmax scores has an expert_bias that is not 0, which no class of transformers supports.
 void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
   if (config.router.score_func == ScoreFunc::sigmoid) return;
   for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)

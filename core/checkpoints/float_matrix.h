@@ -1,4 +1,4 @@
-// A matrix that owns its memory, which begins with any values.
+// A matrix that owns its memory, which is not initialized.
 #pragma once
 
 #include <cstddef>

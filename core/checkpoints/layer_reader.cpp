@@ -20,7 +20,7 @@ struct ExpertNames {
   enum class Layout : std::uint8_t {
     each,           // gate, up and down of every expert, [out, in] each
     stacked,        // [E, gate then up, in] and [E, out, in]
-    stacked_across  // [E, in, gate and up in turns] and [E, in, out], with biases; packed codes lie as [E, out, in]
+    stacked_across  // [E, in, gate and up alternating] and [E, in, out], with biases; packed codes are [E, out, in]
   } layout;
   const char *gate, *up;  // `up` is nullptr if both are one tensor
   const char* down;
@@ -43,8 +43,9 @@ constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_pr
 constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
                                   "block_sparse_moe.output_linear.weight"};
 
-// The names of tensors as transformers writes them, by architecture. "{}" in the names of an expert's tensors is the
-// number of the expert. They come after "model.layers.N."; names without ".weight" or ".bias" are of matrices.
+// The names of tensors as transformers writes them, by architecture. They follow "model.layers.N.". "{}" stands for the
+// number of the expert. ".weight" and ".bias" are appended, except to names of stacked experts and of the choice's
+// bias.
 const std::map<std::string_view, LayerNames> kLayers = {
     {"deepseek_v2", {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
     {"deepseek_v3",
@@ -62,7 +63,7 @@ std::string of_expert(std::string name, int expert) {
   return at == std::string::npos ? name : name.replace(at, 2, std::to_string(expert));
 }
 
-// One layer in the making.
+// Reads the tensors of one layer.
 class LayerReader {
  public:
   LayerReader(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,

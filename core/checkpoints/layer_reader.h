@@ -6,8 +6,8 @@
 
 namespace moescope {
 
-// Fills `to`, which refers to its own members and must not move afterwards. `roundings`: of the layer's linear layers,
-// by class.
+// Fills `to`, whose members refer to each other, so that it must not move afterwards. `roundings`: rounding of the
+// operands of the layer's linear layers, by class.
 void read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
                 const CheckpointModel::Roundings& roundings, CheckpointModel::Layer& to);
 

@@ -1,5 +1,5 @@
-// The routing of the beginning of a text, for the panel of tokens. The rows of a frame are bytes: every byte of a token
-// has its experts, and the first one has its loss.
+// The routing of the beginning of a text, for the panel of tokens. The rows of a TokenFrame are bytes: every byte of a
+// token has the experts of the token; the token's first byte has its loss.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@ inline constexpr std::size_t kPassageBytes = 256;  // limit of a passage of the 
 
 class RoutedPassage {
  public:
-  // Takes as many of the first tokens of `ids` as have at most so many bytes. `tokenizer`: nullptr if ids are bytes.
+  // Takes the first tokens of `ids`, whose text has at most `most_bytes` bytes. `tokenizer`: nullptr if ids are bytes.
   RoutedPassage(const Tokenizer* tokenizer, std::span<const std::int32_t> ids, TextKind kind,
                 std::size_t most_bytes = kPassageBytes);
 
   std::size_t tokens() const { return bytes_.size(); }
-  // Called for one layer after the other of a pass that begins with the passage. `choice_bias` is StoredExperts'.
+  // Adds a layer of a pass over tokens that begin with the passage. `choice_bias`: StoredExperts::choice_bias.
+  // `by_logit`: CheckpointRouter::choose_by_logit.
   void add_layer(int layer, const RoutedTokens& routed, std::span<const float> choice_bias, bool by_logit);
   void set_loss(std::size_t token, float loss);
   void set_domain(std::string domain) { frame_.domain = std::move(domain); }
-  // The first `tokens` were given to the model, which wrote the others.
+  // Marks the first `tokens` tokens as the prompt; the model wrote the others.
   void set_prompt(std::size_t tokens);
   TokenFrame take() { return std::move(frame_); }
 

@@ -40,7 +40,7 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
   choice.assign(router.choose_by_logit ? logits : scores, (router.choose_by_logit ? logits : scores) + experts);
   for (std::size_t e = 0; e < w.choice_bias.size(); ++e) choice[e] += w.choice_bias[e];
   for (std::size_t e = 0; e < w.removed.size(); ++e)
-    if (w.removed[e]) choice[e] = std::numeric_limits<float>::lowest();  // no group is chosen for its sake
+    if (w.removed[e]) choice[e] = std::numeric_limits<float>::lowest();  // a removed expert must not rank its group
   RouterConfig config = router.config;
   const bool masks = router.group_by_best && config.n_groups > 0;
   if (masks) {
@@ -67,7 +67,7 @@ void add_shared(const StoredExperts& w, ConstMatrix<float> h, const Matrix<float
   });
 }
 
-// Lengths of the rows of the slots, by choice: [T, K].
+// Norms of the chosen experts' outputs, [T, K]. `expert_y` has one row for each slot of the plan.
 std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& expert_y) {
   std::vector<float> norms(plan.slot_of_choice.size());
   for (Index slot = 0; slot < plan.slots(); ++slot) {
@@ -85,7 +85,7 @@ std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& exper
 }  // namespace
 
 void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matrix<float> y, bool accumulate) {
-  thread_local AlignedBuffer<float> memory;  // beside the rows of the experts
+  thread_local AlignedBuffer<float> memory;  // not half_memory(), which holds the rows of experts_forward()
   Arena<float> arena;
   FeedForwardActivations<float> a;
   a.plan(arena, h.rows, w.down.inputs());

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kPart = 4096;  // elements converted at a time
 
-// Elements from `first` on. They throw as TensorView does.
+// Read the elements from `first` on. Throw as TensorView::read_floats() and copy_bytes().
 void read_elements(const TensorView& tensor, std::size_t first, std::span<float> to) {
   tensor.read_floats(first, to);
 }
@@ -36,22 +36,22 @@ void read_elements(const TensorView& tensor, std::size_t first, std::span<Bf16> 
   }
 }
 
-// Of a task of StoredLinear::forward: what it reads stays in its cache; where there are many rows to multiply it with,
-// sgemm packs these once for more outputs.
+// Number of outputs of a task of StoredLinear::forward. The weights that a task reads fit the cache of its core. With
+// many rows a task has more outputs, so that sgemm packs the rows less often.
 Index outputs_of_task(Index rows, Index inputs) {
   constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
   const Index elements = rows <= kFewRows ? kFewElements : kManyElements;
   return std::max(kLeast, elements / std::max<Index>(1, inputs) / kLeast * kLeast);
 }
 
-// Where a product goes: y = factor x W^T, or y += factor x W^T.
+// Whether a product replaces y or is added to it: y = factor x W^T, or y += factor x W^T.
 struct Onto {
   float factor = 1;
   bool adds = false;
   float beta() const { return adds ? 1 : 0; }
 };
 
-// For some outputs, as FP32 or as BF16 numbers.
+// Multiplies x with the weights of the outputs from `first` on, in FP32 or BF16 (N).
 template <class N>
 void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const Onto& onto,
                       const Matrix<float>& y) {
@@ -63,7 +63,7 @@ void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index fir
     gemm(Trans::no, Trans::yes, onto.factor, x, Matrix<N>(piece, y.cols, w.inputs()), onto.beta(), y);
 }
 
-// multiply_outputs() for few rows, for which sgemm would copy the weights once more. W does not lie across.
+// y = x W^T for few rows, for which sgemm would copy the weights once more. W must not be across().
 void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
   if (w.weight.multiply_mapped(x, first, y)) return;
   const auto inputs = static_cast<std::size_t>(w.inputs());
@@ -75,7 +75,7 @@ void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index firs
     for (Index r = 0; r < y.rows; ++r) y.at(r, o) = dot(x.row(r), piece + o * w.inputs(), inputs);
 }
 
-// x in rows without gaps, rounded to BF16.
+// Returns x rounded to BF16, in rows without gaps.
 template <class N>
 std::vector<N> rounded(ConstMatrix<float> x) {
   std::vector<N> values(static_cast<std::size_t>(x.size()));
@@ -125,9 +125,9 @@ void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Onto& o
   });
 }
 
-// Calls body(first output, memory with the weights of some outputs, as an operand), in tasks of whole blocks.
+// Calls body(first output, operand) for each piece of 128 outputs, in parallel. The operand holds the piece's weights.
 void for_each_piece(const StoredLinear& w, const auto& body) {
-  constexpr std::size_t kOutputs = 128;  // a multiple of every block
+  constexpr std::size_t kOutputs = 128;  // a multiple of the size of every block
   parallel_slices(static_cast<std::size_t>(w.outputs()), kOutputs, [&](std::size_t begin, std::size_t end) {
     const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
     std::vector<float> values(static_cast<std::size_t>(count * w.inputs()));
@@ -142,7 +142,7 @@ void for_each_piece(const StoredLinear& w, const auto& body) {
   });
 }
 
-// Of all weights, which a scale of the tensor follows from.
+// Returns the amax of all weights, from which the scale of the tensor is computed.
 float amax_of(const StoredLinear& w) {
   std::vector<float> each(static_cast<std::size_t>(w.outputs() / 128 + 1));
   for_each_piece(w, [&](Index first, const Operand<float>& piece) {

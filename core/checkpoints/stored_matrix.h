@@ -1,5 +1,5 @@
-// A weight that stays in its file, mapped, in the format in which it is stored; a piece at a time becomes FP32 when it
-// is multiplied. Values are those of TensorView::floats(), bit for bit.
+// A weight that stays in its mapped file, in its stored format. A product converts a piece of it to FP32 at a time.
+// Values equal those of TensorView::floats(), bit for bit.
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,16 @@
 
 namespace moescope {
 
-// Set when pages of a mapped file were gone while it was read: another program has shortened it. Loops of several
-// threads cannot throw, so who began them asks afterwards.
+// True if pages of a mapped file could not be read, because another program shortened the file. Parallel loops cannot
+// throw, so the caller of a loop checks this flag afterwards.
 using LostPages = std::shared_ptr<std::atomic<bool>>;
 
 // A matrix, or one of a stack of matrices.
 class StoredMatrix {
  public:
   StoredMatrix() = default;
-  // Matrix `index` of a tensor of two or three dimensions, which must outlive it. `across`: its rows are the inputs of
-  // the layer, not the outputs.
+  // Matrix `index` of a tensor of two or three dimensions, which must outlive the matrix. `across`: it is stored
+  // transposed, [inputs, outputs].
   StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost);
 
   Index outputs() const { return across_ ? cols_ : rows_; }
@@ -33,35 +33,35 @@ class StoredMatrix {
   bool empty() const { return rows_ == 0; }
   const TensorView& tensor() const { return *tensor_; }
 
-  // The outputs [first, first + count): [count, inputs], or [inputs, count] where it lies across. N is float, or Bf16:
-  // rounded, but weights that are stored so are copied. Any thread.
+  // Reads the outputs [first, first + count): [count, inputs], or [inputs, count] if across(). N is float or Bf16; for
+  // Bf16 weights are rounded, unless they are stored in BF16. Any thread may call it.
   template <class N>
   void read_outputs(Index first, Index count, N* to) const;
-  // y_TO = x_TI W_OI^T of the outputs from `first` on, straight from the file; false: only for BF16 without scales, on
-  // even addresses, that does not lie across. Any thread.
+  // Computes y_TO = x_TI W_OI^T for the outputs from `first` on, directly from the mapped file. Returns false without a
+  // result unless W is plain BF16, without scales, at even addresses and not across(). Any thread may call it.
   bool multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const;
 
  private:
   const TensorView* tensor_ = nullptr;
-  std::size_t first_ = 0;  // element
+  std::size_t first_ = 0;  // first element of the matrix in the tensor
   Index rows_ = 0, cols_ = 0;
   bool across_ = false;
   LostPages lost_;
 };
 
-// How products with weights are computed. bf16: both operands are rounded to BF16, as in a model that runs in BF16, and
-// added in FP32; by the processor's matrix units where it has them (core/numerics/matrix_units.h).
+// Arithmetic of products with weights. bf16: both operands are rounded to BF16, as in a model that runs in BF16, and
+// products are added in FP32, by matrix units if the processor has them (core/numerics/matrix_units.h).
 enum class Arithmetic : std::uint8_t { fp32, bf16 };
 
-// What both operands are rounded to before they are multiplied, in blocks along the inputs (core/numerics/quantize.h);
-// then the product is FP32's, whatever the arithmetic.
+// Formats to which the operands are rounded before they are multiplied, in blocks along the inputs
+// (core/numerics/quantize.h). If an operand is rounded, the product is computed in FP32 regardless of the Arithmetic.
 struct OperandRounding {
   OperandFormat x = {.scheme = QuantScheme::fp32}, w = {.scheme = QuantScheme::fp32};
   bool rounds() const { return x.scheme != QuantScheme::fp32 || w.scheme != QuantScheme::fp32; }
 };
 
-// A linear layer whose weight is stored. Products are cut into tasks by outputs, whose sizes follow from the shapes
-// alone.
+// A linear layer whose weight stays in its file. A product is divided into tasks of several outputs; the sizes of the
+// tasks depend on the shapes alone.
 struct StoredLinear final : LinearLayer<float> {
   StoredLinear() = default;
   explicit StoredLinear(StoredMatrix w, Arithmetic products = Arithmetic::fp32,
@@ -71,8 +71,8 @@ struct StoredLinear final : LinearLayer<float> {
   StoredMatrix weight;
   std::vector<float> bias;  // [outputs]; empty: none
   Arithmetic arithmetic = Arithmetic::fp32;
-  const OperandRounding* rounding = nullptr;  // nullptr: never any
-  float added_factor = 1;                     // of outputs that are added to others
+  const OperandRounding* rounding = nullptr;  // nullptr: no rounding
+  float added_factor = 1;                     // factor of the outputs if forward() accumulates
 
   bool empty() const { return weight.empty(); }
   Index outputs() const { return weight.outputs(); }

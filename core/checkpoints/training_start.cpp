@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
   throw std::runtime_error(c.path + ": '" + key + "' " + why);
 }
 
-// What a run of this program cannot compute.
+// Throws if the trainer does not support the model.
 void require_trainable(const CheckpointConfig& c) {
   if (!c.latent)
     refuse(c, "model_type",
@@ -58,21 +58,22 @@ std::string run_name(const std::string& folder) {
   return name.empty() || name.front() == '.' ? "checkpoint" : name;
 }
 
-// Whether each token is the byte of its number, as in exported runs whose tokens are bytes.
+// True if the tokens are the 256 bytes and each id is the value of its byte, as in exported runs whose tokens are
+// bytes.
 bool is_of_bytes(const Tokenizer& tokenizer) {
   if (tokenizer.end() != 256) return false;
   std::string text;
   std::vector<std::int32_t> ids;
   for (std::int32_t byte = 0; byte < 256; ++byte) {
     if (tokenizer.bytes(byte) != std::string(1, static_cast<char>(byte))) return false;
-    if (byte >= 128) continue;  // no text alone
+    if (byte >= 128) continue;  // not valid UTF-8 by itself
     text += static_cast<char>(byte);
     ids.push_back(byte);
   }
   return tokenizer.encode(text, SpecialTokenUse::without) == ids;
 }
 
-// Copies weights into the masters of a run.
+// Copies the weights of a checkpoint to the master weights of a run.
 class WeightCopy {
  public:
   WeightCopy(const CheckpointModel& model, const RunConfig& config, Parameters<float>& parameters)
@@ -114,7 +115,7 @@ class WeightCopy {
     copy(from.down, to.w2);
   }
 
-  // The first `rows` are followed by a norm.
+  // Copies weights and scales their first `rows` rows, whose outputs go to a norm inside latent attention.
   void copy_normed(const StoredLinear& from, const Matrix<float>& to, Index rows) const {
     copy(from, to);
     for (Index row = 0; row < rows; ++row)
@@ -216,7 +217,7 @@ RunConfig run_from_checkpoint(const std::string& folder) {
 
 void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
                           std::vector<std::vector<float>>& expert_bias) {
-  // Settings of the router may differ in twins: weights fit all the same.
+  // Settings of the router may differ, for twins: the weights do not depend on them.
   for (const ConfigProblem& problem : TrainingStart(config.model.initial_weights).contradictions(config))
     if (problem.key.starts_with(kSectionName<ModelConfig>)) throw std::runtime_error(problem.text());
   const CheckpointModel model(config.model.initial_weights);

@@ -1,8 +1,8 @@
-// A training that goes on from a checkpoint of transformers: the settings that its config.json fixes, and its weights.
+// The start of a training from a checkpoint of transformers: the settings that its config.json fixes, and its weights.
 //
-// The trainer has latent attention, RoPE without scaling and dense layers before those with experts: DeepSeek-V2 and
-// -V3. transformers' norms inside latent attention have an epsilon of their own (export_model.h), so that the rows that
-// they norm are scaled.
+// The trainer supports latent attention, RoPE without scaling, and dense layers before the layers with experts, as in
+// DeepSeek-V2 and -V3. In transformers the norms inside latent attention have an epsilon of their own (export_model.h),
+// so the rows of the weights in front of these norms are scaled.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ namespace moescope {
 
 class TrainingStart {
  public:
-  // A folder with config.json; weights are not read. Throws std::runtime_error "FILE: 'KEY' ..." if the trainer cannot
-  // hold such a model.
+  // `folder` holds config.json; weights are not read. Throws std::runtime_error "FILE: 'KEY' ..." if the trainer does
+  // not support the model.
   explicit TrainingStart(const std::string& folder);
 
   // The defaults with the settings of the checkpoint.
   const RunConfig& config() const { return config_; }
-  // Settings of the model and its router that differ from config.json.
+  // Returns a problem for each setting of `config` that differs from config.json.
   std::vector<ConfigProblem> contradictions(const RunConfig& config) const;
 
  private:
@@ -42,8 +42,9 @@ class TrainingStart {
 // TrainingStart, and if that tokenizer cannot be read.
 RunConfig run_from_checkpoint(const std::string& folder);
 
-// Fills in the weights and expert_bias [MoE layer][E] of config.model.initial_weights, in FP32. Throws
-// std::runtime_error: the file cannot be read, or its shapes are not those of the config.
+// Copies the weights of config.model.initial_weights to `parameters` and their choice biases to `expert_bias`,
+// [MoE layer][E], in FP32. Throws std::runtime_error if a file cannot be read, or if its shapes are not those of the
+// config.
 void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
                           std::vector<std::vector<float>>& expert_bias);
 

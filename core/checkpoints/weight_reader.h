@@ -1,4 +1,4 @@
-// Takes tensors out of a checkpoint's files, by name, and checks their shapes against what config.json asks for.
+// Reads tensors of a checkpoint's files by name and checks their shapes against config.json.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace moescope {
 
-// Every failure throws std::runtime_error "FILE: tensor 'NAME' ...".
+// All functions that read throw std::runtime_error "FILE: tensor 'NAME' ...".
 class WeightReader {
  public:
-  // `file` must outlive what is read.
+  // `file` must outlive the matrices that are read.
   WeightReader(const TensorFile& file, LostPages lost, Arithmetic arithmetic);
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
@@ -21,19 +21,20 @@ class WeightReader {
   std::vector<float> vector(const std::string& name, Index size);
   // A matrix [outputs, inputs].
   StoredMatrix matrix(const std::string& name, Index outputs, Index inputs);
-  // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] where they lie across.
+  // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] if `across`.
   std::vector<StoredLinear> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
   std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size);
-  // NAME.weight and, if `bias` says so, NAME.bias. What `bias` says nothing of, the file says; what it denies must not
-  // be there: `key` of config.json does.
+  // NAME.weight and NAME.bias. `bias`: whether the layer has a bias; nullopt: it has one if the file holds NAME.bias.
+  // Throws if `bias` is false and the file holds NAME.bias; the message names `key`, the key of config.json with
+  // `bias`.
   StoredLinear linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
                       const char* key = "");
 
-  // Of the linear layers and stacks that are read from now on.
+  // Sets the rounding of operands in the linear layers and stacks that are read afterwards.
   void set_rounding(const OperandRounding* rounding) { rounding_ = rounding; }
 
   std::size_t parameters() const { return parameters_; }
-  std::size_t bytes() const { return bytes_; }  // as they are stored
+  std::size_t bytes() const { return bytes_; }  // of the parameters, as stored
 
  private:
   const TensorView& find(const std::string& name, const std::vector<Index>& shape);

@@ -15,16 +15,16 @@ namespace {
 
 constexpr int kRandomChoices = 5;
 
-// Of one expert, by piece.
+// Figures of one expert for each piece of text.
 struct Seen {
-  std::vector<double> slots, weighted_norms;  // of the whole model's pass
+  std::vector<double> slots, weighted_norms;  // from the pass of the whole model
   std::vector<double> loss_change, divergence;
 };
 double sum_of(const std::vector<double>& each) {
   return std::accumulate(each.begin(), each.end(), 0.0);
 }
 
-// Adds what each expert of a layer does in a pass of the whole model.
+// Adds slots and weighted norms of each expert in a pass of the whole model.
 class OutputWatch : public Predictions {
  public:
   OutputWatch(std::span<const std::int32_t> piece, std::vector<std::vector<Seen>>& layers)
@@ -47,7 +47,7 @@ class OutputWatch : public Predictions {
   std::size_t layer_ = 0;
 };
 
-// Which pieces rank the experts, and which measure the models without several.
+// Whether a piece is used to rank the experts, or to measure the loss of the models without several experts.
 bool ranks(std::size_t piece, std::size_t pieces) {
   return pieces < 2 || piece % 2 == 0;
 }
@@ -62,7 +62,7 @@ double saliency_of(const Seen& seen, const auto& counts) {
   return slots > 0 ? norms / slots : 0;
 }
 
-// The experts of each layer, those to go first in front.
+// The experts of each layer in the order in which they are removed.
 using Order = std::vector<std::vector<int>>;
 
 Order order_by(std::size_t layers, int experts, const auto& key) {
@@ -146,7 +146,8 @@ class Removal {
     return sum;
   }
 
-  // Change of the loss on each measuring piece without the first `removed` experts of each layer; empty: stopped.
+  // Returns the change of the loss on each measured piece without the first `removed` experts of each layer; empty if
+  // `progress` stopped the scan.
   std::vector<double> changes_without(const Order& order, int removed) {
     for (std::size_t l = 0; l < layers_.size(); ++l)
       for (int i = 0; i < removed; ++i) model_.remove_expert(layers_[l], order[l][size(i)]);

@@ -53,7 +53,7 @@ std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
   return twins;
 }
 
-// Rounds what a published recipe rounds in a forward pass.
+// Rounds the operands that a published recipe rounds in a forward pass.
 void round_published(CheckpointModel& model, std::string_view name) {
   RunConfig run;
   run.model.n_layers = static_cast<int>(model.layers().size());
@@ -85,7 +85,7 @@ void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
   if (all) model.set_rounding(-1, GemmClass::head, rounding);
 }
 
-// Figures of each piece, by twin.
+// Figures of one twin for each piece of text.
 struct PieceFigures {
   std::vector<double> loss_change, divergence, flips;
   void add(const Predictions& exact, const Predictions& rounded) {
@@ -95,7 +95,7 @@ struct PieceFigures {
   }
 };
 
-// Of the costliest twin of each scope minus the others'.
+// Sets PrecisionTwin::behind: the divergence of the costliest twin of the same scope minus that of the twin.
 void set_behind(std::vector<PrecisionTwin>& twins, const std::vector<PieceFigures>& figures) {
   for (std::size_t i = 0; i < twins.size(); ++i) {
     std::size_t first = i;

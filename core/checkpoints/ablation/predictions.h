@@ -1,4 +1,4 @@
-// What a checkpoint predicts in a piece of text, so that passes over the same piece can be compared.
+// The predictions of a checkpoint for a piece of text, so that passes over the same piece can be compared.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class Predictions : public PassWatch {
   void routed(int layer, const RoutedTokens& tokens) override;
   void logits(Index first, ConstMatrix<float> logits) override;
 
-  double tokens() const { return static_cast<double>(ids_.size() - 1); }  // that are predicted
-  double loss = 0;                                                        // nats, sum over them
+  double tokens() const { return static_cast<double>(ids_.size() - 1); }  // number of predicted tokens
+  double loss = 0;                                                        // nats, sum over the predicted tokens
   std::vector<float> log_p;                                               // [tokens, V]
   std::vector<std::vector<std::int32_t>> experts;                         // of each MoE layer: [T, K]
   int top_k = 0;
@@ -27,7 +27,7 @@ class Predictions : public PassWatch {
 };
 Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> piece);
 
-// KL(exact || other) of the predictions, nats, sum over the tokens.
+// Returns KL(exact || other) of the predictions in nats, the sum over the tokens.
 double divergence_of(const Predictions& exact, const Predictions& other);
 
 }  // namespace moescope

@@ -25,7 +25,7 @@ void scale_to_length_1(float* row, Index width) {
   for (Index i = 0; i < width; ++i) row[i] *= factor;
 }
 
-// Mean cosines of one piece of text, layer by layer: [E, E].
+// Computes the mean cosines for one piece of text, [E, E] for each layer.
 class SimilarityWatch : public PassWatch {
  public:
   explicit SimilarityWatch(const CheckpointModel& model) : model_(model) {}
@@ -46,7 +46,8 @@ class SimilarityWatch : public PassWatch {
   std::vector<std::vector<double>> layers_EE;
 
  private:
-  // With the tokens' outputs one behind the other in a row of each expert, one product adds up all tokens.
+  // Each expert has one row that holds its outputs of all tokens, one token after the other, so that one matrix product
+  // sums over all tokens.
   static void add_cosines(const StoredExperts& moe, ConstMatrix<float> h, const Matrix<float>& sum_EE) {
     const FloatMatrix outputs(sum_EE.rows, h.rows * h.cols);
     parallel_for(static_cast<int>(sum_EE.rows), [&](int e) {

@@ -23,14 +23,14 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMostTokenizerBytes = std::uint64_t{64} << 20;
 
-// A value in a message, cut short.
+// Returns the value for a message, at most 40 bytes of it.
 std::string brief(const json& value) {
   constexpr std::size_t kLongest = 40;
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return printable(text.size() > kLongest ? text.substr(0, kLongest) + "..." : text);
 }
 
-// The first key whose values differ; empty: all are equal.
+// Returns the first key whose values differ and the values, as text; empty if all are equal.
 std::string first_difference(const json& a, const json& b, const std::string& at) {
   if (a == b) return {};
   const std::string dot = at.empty() ? "" : at + ".";
@@ -58,7 +58,7 @@ json tokenizer_json(const std::string& path) {
   return read;
 }
 
-// What a pass chose and predicted.
+// Keeps the routing and the predictions of a pass.
 class KeptPass : public PassWatch {
  public:
   explicit KeptPass(const std::vector<std::int32_t>& ids) : ids_(ids) {}
@@ -76,7 +76,7 @@ class KeptPass : public PassWatch {
     std::vector<float> p(static_cast<std::size_t>(logits.cols));
     for (Index r = 0; r < logits.rows; ++r) {
       const auto t = static_cast<std::size_t>(first + r);
-      if (t + 1 == ids_.size()) continue;  // nothing follows
+      if (t + 1 == ids_.size()) continue;  // no token follows
       logits_.insert(logits_.end(), logits.row(r), logits.row(r) + logits.cols);
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
       loss_.push_back(lse - logits.at(r, ids_[t + 1]));
@@ -95,7 +95,7 @@ class KeptPass : public PassWatch {
   Index vocabulary_ = 0;
 };
 
-// The figures of B against A.
+// Fills in the figures that compare B with A.
 void compare(const KeptPass& a, const KeptPass& b, TelemetryFrame& frame) {
   frame.flips = routing_flips(a.routing(), b.routing());
   frame.fp32_any_layer_flipped = flipped_in_any_layer(a.routing(), b.routing());
@@ -110,7 +110,7 @@ std::string name_of(const std::string& folder) {
   return std::filesystem::weakly_canonical(folder).filename().string();
 }
 
-// The name of a folder, with that of the folder above where the other one has the same.
+// Returns the name of a folder, with the name of the folder above if `other` has the same name.
 std::string name_beside(const std::string& folder, const std::string& other) {
   if (name_of(folder) != name_of(other)) return name_of(folder);
   const std::filesystem::path above = std::filesystem::weakly_canonical(folder).parent_path().filename();
@@ -159,7 +159,7 @@ void CheckpointPair::show_specialisation(Frames& frames) {
   show_weights(frames.b);
 }
 
-// Where B shows its experts by domain.
+// Adds the weights to frames of B that show the specialisation.
 void CheckpointPair::show_weights(TelemetryFrame& frame) const {
   for (SpecialisationFrame& layer : frame.specialisation) {
     const auto found = std::ranges::find(weights_.layers, layer.layer, &LayerWeightDifference::layer);

@@ -1,9 +1,9 @@
-// Two checkpoints on the same texts, batch by batch: the frames of both, and in those of the second how its choice of
-// experts and its predictions differ from the first one's.
+// Two checkpoints on the same texts, batch by batch. The frames of the second also show how its choice of experts and
+// its predictions differ from those of the first.
 //
 // A batch is one piece of text, so that a mean over the steps is a mean over pieces. In the frames of B,
-// TelemetryFrame:: flips counts tokens with other experts than in A, and the figures fp32_* have A for the reference.
-// Layers whose numbers of experts or top-k differ have no flips, other vocabularies no divergence.
+// TelemetryFrame::flips counts tokens whose experts differ from those in A, and the reference of the figures fp32_* is
+// A. Layers with different numbers of experts or top-k have no flips, and different vocabularies no divergence.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@
 
 namespace moescope {
 
-// The tokenizer.json of two checkpoints must be equal, but for truncation, padding and the version, which are not read.
-// Throws std::runtime_error with the first difference: "the tokenizers differ: model.vocab.the is 7 in A and 8 in B".
-// Does nothing if a folder has none.
+// Throws std::runtime_error with the first difference if the tokenizer.json of the folders are not equal: "the
+// tokenizers differ: model.vocab.the is 7 in A and 8 in B". Ignores truncation, padding and version, which are not
+// read. Does nothing if a folder has no tokenizer.json.
 void require_same_tokenizer(const std::string& folder_a, const std::string& folder_b);
 
 class CheckpointPair {
  public:
-  // Sources and names are A's and B's; equal names get the names of the folders above. The references must outlive it.
-  // `sources`: for the settings; their length is that of a piece, at most. Throws std::runtime_error: no text has two
-  // tokens.
+  // The runs are named after their folders; if both names are equal, each gets the name of the folder above in front.
+  // The references must outlive the pair. `sources`: for the settings; TextSources::length is the largest length of a
+  // piece. Throws std::runtime_error if no text has two tokens.
   struct Source {
     const CheckpointModel& model;
     std::string folder;
@@ -35,7 +35,8 @@ class CheckpointPair {
   const CheckpointRun& a() const { return a_; }
   const CheckpointRun& b() const { return b_; }
   std::int64_t steps() const { return a_.steps(); }
-  // Shown in the frames of B: the length of each expert's weights, and its ratio to their difference from A's.
+  // The frames of B will show the norm of each expert's weights, and in dB the norm of A's weights divided by the norm
+  // of the difference.
   void set_weights(WeightDifference difference) { weights_ = std::move(difference); }
   const WeightDifference& weights() const { return weights_; }
 
@@ -43,7 +44,7 @@ class CheckpointPair {
     TelemetryFrame a, b;
   };
   Frames step();                             // throws as CheckpointModel::forward
-  void show_specialisation(Frames& frames);  // as CheckpointRun's
+  void show_specialisation(Frames& frames);  // CheckpointRun::show_specialisation() for both
 
  private:
   void show_weights(TelemetryFrame& frame) const;

@@ -13,9 +13,9 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kNamed = 3;  // experts and tensors in a sentence
+constexpr std::size_t kNamed = 3;  // experts, and tensors, that text() names
 
-// Squared lengths.
+// Squared norms of the weights of A and B and of their difference.
 struct Lengths {
   double of_a = 0, of_b = 0, of_difference = 0;
   void add(std::span<const float> a, std::span<const float> b) {
@@ -27,7 +27,7 @@ struct Lengths {
   double relative() const { return of_difference == 0 ? 0 : std::sqrt(of_difference / of_a); }
 };
 
-// Outputs [first, first + count), one below the other however they lie in the file.
+// Returns the weights of the outputs [first, first + count) as [count, inputs], also if the matrix is across().
 std::vector<float> outputs_of(const StoredMatrix& matrix, Index first, Index count) {
   std::vector<float> read(static_cast<std::size_t>(count * matrix.inputs()));
   matrix.read_outputs(first, count, read.data());
@@ -76,7 +76,7 @@ std::set<std::string> expert_tensors(const CheckpointModel& model) {
   return names;
 }
 
-// nullopt: B has no such tensor of values.
+// Returns the tensor of B with the same name and shape; nullptr if B has none, or if one of them holds no values.
 const TensorView* same_tensor(const TensorView& of_a, const CheckpointModel& b) {
   const TensorView* of_b = b.file().find(of_a.name);
   const auto has_values = [](const TensorView& tensor) {
@@ -100,7 +100,7 @@ std::string share_text(double difference) {
   return std::isinf(difference) ? "from 0" : "by " + percent(difference);
 }
 
-// The layer's experts, as many as are compared.
+// Compares the experts of a layer.
 LayerWeightDifference experts_of(const CheckpointModel& a, const CheckpointModel& b, int layer) {
   const auto &of_a = a.layers()[size(layer)].moe.experts, &of_b = b.layers()[size(layer)].moe.experts;
   LayerWeightDifference found{layer, {}, {}};

@@ -1,5 +1,5 @@
-// Where the weights of two checkpoints differ, as |W_B - W_A| / |W_A| over the values of an expert or of a tensor.
-// Stored formats do not matter: the values are compared.
+// The experts and tensors in which the weights of two checkpoints differ, and |W_B - W_A| / |W_A| over the values of
+// each. Values are compared, so stored formats may differ.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace moescope {
 
 struct LayerWeightDifference {
   int layer = 0;                            // among all layers
-  std::vector<float> norm_E, difference_E;  // length of the weights of B's expert, and their difference from A's
+  std::vector<float> norm_E, difference_E;  // |W_B| of each expert, and |W_B - W_A| / |W_A|
 };
 struct TensorDifference {
   std::string name;
@@ -20,14 +20,14 @@ struct TensorDifference {
 };
 struct WeightDifference {
   std::vector<LayerWeightDifference> layers;  // MoE layers whose experts have the same shapes
-  std::vector<TensorDifference> tensors;      // tensors outside the experts that differ, the most different first
-  std::size_t compared_tensors = 0;           // outside the experts, with the same name and shape
-  // "expert weights differ in 1 of 64 experts: layer 3, expert 5 by 12 %; 0 of 85 other tensors differ"
+  std::vector<TensorDifference> tensors;      // other tensors that differ, the largest difference first
+  std::size_t compared_tensors = 0;           // other tensors with the same name and shape in both
+  // "weights differ in 1 of 64 experts: layer 3 expert 5 by 12 %; and in 0 of 85 other tensors"
   std::string text() const;
 };
 
-// `progress` gets 0..1 and returns false to stop, which leaves what was compared until then. Throws std::runtime_error
-// if a file was shortened meanwhile.
+// `progress` gets the finished share, 0 to 1; if it returns false, the result holds what was compared until then.
+// Throws std::runtime_error if a file was shortened meanwhile.
 WeightDifference weight_difference(const CheckpointModel& a, const CheckpointModel& b,
                                    const std::function<bool(double)>& progress);
 
