@@ -75,7 +75,7 @@ class Checking {
   const History& history_;
   std::span<const Finding> findings_;
   std::int64_t steps_;
-  bool is_checkpoint_;  // whose steps are batches of text, among which nothing changes
+  bool is_checkpoint_;  // a run of texts through a checkpoint; its weights are the same in all steps
   Checks checks_;
 };
 

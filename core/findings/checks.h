@@ -1,4 +1,4 @@
-// Checks of a scan: passed checks, and checks that could not be made, with what they need.
+// Checks of a scan: passed checks, and checks that could not be made, with the values that they lack.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// True if a share below `share` has lasted long enough since then and cannot come by chance.
+// True if a load below `share` of the fair share has lasted for `steps` steps and is not due to chance.
 bool lasts_without_chance(const Since& since, std::int64_t steps, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
   const double expected = static_cast<double>(load.loads() - since.loads) * per_load;

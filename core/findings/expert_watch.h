@@ -14,20 +14,20 @@ namespace moescope {
 // Dead: no token in 200 steps, of which at least 20 have a load in the log. Without balancing, experts were seen to
 // return after up to 130 steps without tokens.
 inline constexpr std::int64_t kDeadSteps = 200, kDeadBatches = 20;
-// Number of tokens of an even share that the expert must have missed: the probability that chance causes this is
+// Number of tokens of an even share that the expert must have missed; the probability that it misses them by chance is
 // exp(-50).
 inline constexpr double kExpected = 50;
 // Starved: a mean share under 1 % of the fair share, until it exceeds 2 %.
 inline constexpr double kStarvedShare = 0.01, kFedShare = 0.02;
 // A bias rate of 0.001 brings such experts back within 200 steps (the longest seen), also in the early transient.
 inline constexpr std::int64_t kStarvedSteps = 300;
-// Underused: under a quarter of the fair share for long, until it exceeds 0.35 of it. Reported if such experts of a
-// layer together leave 5 % of its capacity idle: 4 of 64 at a share of 0.2, or one of 16.
+// Underused: under a quarter of the fair share for a long time, until it exceeds 0.35 of it. Underused experts of a
+// layer are reported if together they leave 5 % of its capacity idle: 4 of 64 at a share of 0.2, or one of 16.
 inline constexpr double kUnderusedShare = 0.25, kUsedShare = 0.35, kIdleCapacity = 0.05;
 inline constexpr std::int64_t kUnderusedSteps = 400;
-// Hot: four times the fair share, or 70 % of the way from it to every token if that is less; the other ranks wait for
-// the expert's rank. In the early transient of a balanced run one expert was hot for 270 steps, so only a lasting one
-// counts.
+// Hot: four times the fair share, or 70 % of the way from the fair share to all tokens if that is less; the other ranks
+// wait for the rank of a hot expert. In the early transient of a balanced run one expert was hot for 270 steps, so it
+// is reported only after kHotSteps.
 inline constexpr double kHotShare = 4, kHotWay = 0.7;  // until kCooled times these thresholds
 inline constexpr std::int64_t kHotSteps = 400;
 
@@ -52,7 +52,7 @@ class ExpertWatch {
   struct Expert {
     std::int64_t silent_since = -1, silent_last = -1;  // first and last step without a token
     std::int64_t silent_batches = 0, longest_silence = 0;
-    double missed = 0;  // tokens of an even share that it missed in these steps
+    double missed = 0;  // tokens of an even share that the expert missed in these steps
     bool had_token = false;
     Since starved, underused, hot;
 

@@ -11,11 +11,11 @@ namespace moescope {
 namespace {
 
 bool has_information(const RouterFrame& router) {
-  constexpr double kSome = 1e-4;  // nats; less, and the scores are as equal as an untrained router's
+  constexpr double kSome = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
   return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kSome;
 }
 
-// What a loss of coefficient 1 would be by the layer's counts and scores, E sum_e f_e P_e; NaN: not known.
+// Returns the auxiliary loss with coefficient 1 from the layer's counts and scores, E sum_e f_e P_e; NaN: not known.
 double auxiliary_by_counts(const RouterFrame& router) {
   const std::size_t experts = router.tokens_per_expert.size();
   double slots = 0, sum = 0;
@@ -27,8 +27,8 @@ double auxiliary_by_counts(const RouterFrame& router) {
   return slots > 0 ? static_cast<double>(experts) * sum / slots : std::nan("");
 }
 
-// The value of a layer's auxiliary loss at an even load; NaN: not known. Other programs do or do not divide by K: then
-// the one that the loss is near.
+// Returns the value of a layer's auxiliary loss at an even load; NaN: not known. Other programs may divide by K or not;
+// for them the value that the loss is near is returned.
 double even_auxiliary(double value, double coeff, bool is_ours, int top_k) {
   if (is_ours) return coeff;
   for (const double even : {coeff, coeff * top_k})
@@ -79,7 +79,7 @@ void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
 }
 
 void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
-  // Of all layers of a log together only a loss of 0 says something about each of them.
+  // If a log has only the sum over all layers, it shows the loss of each layer only if it is 0.
   const bool by_layer = !is_missing(reading.router->aux_loss);
   const auto value = static_cast<double>(by_layer ? reading.router->aux_loss : reading.aux_of_all);
   const double coeff = reading.aux_coeff.value_or(0);
@@ -90,7 +90,7 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
   }
   const bool same = aux_ && std::fabs(value - *aux_) <= kFlatAuxiliary * std::fabs(value);
   const double even = even_auxiliary(value, coeff, reading.aux_is_ours, top_k_);
-  // A log whose counts have padding may have an auxiliary loss without it.
+  // A log whose counts include padding may have an auxiliary loss that does not.
   const bool padded = !reading.aux_is_ours && shared_.windows > 0;
   aux_expected_ = padded ? std::nan("") : auxiliary_by_counts(*reading.router) * even;
   const double excess = value - even, expected = aux_expected_ - even;
@@ -102,7 +102,7 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
 }
 
 void FaultWatch::judge_weights(const FaultReading& reading) {
-  if (trained_here_ || reading.router->gate_mass.empty()) return;  // or not logged at this step
+  if (trained_here_ || reading.router->gate_mass.empty()) return;  // empty: not logged at this step
   constant_.follow(reading.step, has_constant_weights(*reading.router));
 }
 
@@ -151,7 +151,7 @@ void FaultWatch::judge_changes(const FaultReading& reading) {
   if (!now || now->update_norm_E.size() != n || reading.load->no_load() || reading.lr == 0) return;
   const bool any_moves = std::ranges::any_of(now->update_norm_E, [](float norm) { return norm > 0; });
   const bool has_gradients = now->gradient_norm_E.size() == n;
-  // Where none moves, only a gradient and a learning rate show that they should.
+  // If no expert changes, only a gradient and a learning rate show that experts should change.
   const bool judged = any_moves || (has_gradients && reading.lr > 0);
   have_gradients_ = false;
   const bool began = std::ranges::any_of(unchanged_windows_, [](int windows) { return windows > 0; });

@@ -1,8 +1,8 @@
 // Watches one MoE layer, window by window, for faults of a training program that no setting shows: a bias that never
-// moves, an auxiliary loss that says nothing, mixing weights that are constant, experts that get tokens and never
-// change, padding that counts as text, and tokens that count twice.
+// changes, an auxiliary loss that does not follow the load, mixing weights that are constant, experts that get tokens
+// but never change, padding that is counted as text, and tokens that are counted twice.
 //
-// Legend: E experts, K top_k. What a fault needs to be seen may be missing from a log: then it is not judged.
+// Legend: E experts, K top_k. A fault is not judged if the log lacks the values that show it.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,40 @@
 
 namespace moescope {
 
-inline constexpr int kFaultWindows = 3;  // that each must last: 150 steps
-// A load that a bias or an auxiliary loss should have noticed: MaxVio of the window.
+inline constexpr int kFaultWindows = 3;  // duration of each fault: 150 steps
+// MaxVio of the window above which a bias or an auxiliary loss should change.
 inline constexpr double kFaultUneven = 0.5;
-// An auxiliary loss is flat within this share of its value. At MaxVio 0.5 and more, right ones vary by 1 % and more
-// from batch to batch. Where counts and scores of the layer are known, so is the loss of the batch, of which those of
-// sequences and microbatches are no less: what it has beyond its floor is too small below this share of it.
+// An auxiliary loss is flat if it changes by at most kFlatAuxiliary of its value from window to window. At a MaxVio of
+// 0.5 and more, correct losses vary by 1 % and more from batch to batch. If counts and scores of the layer are known,
+// they give the loss of the batch; losses of sequences and microbatches are not smaller. The loss is too small if its
+// excess over the value at an even load is below kTooSmall of the expected excess, which must be at least
+// kExpectedExcess of that value.
 inline constexpr double kFlatAuxiliary = 2e-3, kTooSmall = 0.5, kExpectedExcess = 0.02;
-// One excess: K experts are above all others by nearly the same, and clear of the next one. As shares of the distance
-// between their mean and that of the others.
+// A shared excess: the loads of the K fullest experts differ by less than kSameExcess, and the K-th exceeds the next
+// one by more than kClearOfNext, both as shares of the excess. The excess is the mean load of these K experts minus
+// that of the others.
 inline constexpr double kSameExcess = 0.15, kClearOfNext = 0.7;
 inline constexpr double kLeastExcess = 0.3, kLeastOther = 0.3;  // times the fair share
-// Mixing weights are constant if every expert's share of them is its share of the slots to this. Weights that differ by
-// 1 % move these shares by 1e-4 and more; shares are logged with 7 digits.
+// Mixing weights are constant if every expert's share of them differs from its share of the slots by at most this.
+// Weights that differ by 1 % change these shares by 1e-4 and more; shares are logged with 7 digits.
 inline constexpr double kSameShare = 1e-6;
-// Counts are twice tokens times top_k to this. Only twice is judged: other factors are those of loads that were logged
-// for several steps or by several ranks.
+// Tokens are counted twice if the counts differ from twice tokens times top_k by less than this share. Other factors
+// are not judged, because loads that were logged for several steps or by several ranks have them.
 inline constexpr double kTwice = 0.01;
 
-// A layer at the end of a window; what is not known is empty.
+// Values of a layer at the end of a window; members that are not known are empty.
 struct FaultReading {
   std::int64_t step = 0;
   const RouterFrame* router = nullptr;
-  const RecentLoad* load = nullptr;              // has read the window
-  std::optional<double> bias_rate;               // of the sign rule, which is on
-  bool bias_is_held = false;                     // by a person, or no rule moves it in this layer
-  std::optional<double> aux_coeff;               // of an auxiliary loss that is on
-  bool aux_is_ours = false;                      // with its coefficient, so that aux_coeff is its floor
-  float aux_of_all = kNoValue;                   // the sum over layers
+  const RecentLoad* load = nullptr;              // must have read the window
+  std::optional<double> bias_rate;               // of the sign rule; nullopt: another rule, or not known
+  bool bias_is_held = false;                     // Interventions::holds_bias()
+  std::optional<double> aux_coeff;               // coefficient of an auxiliary loss that is on
+  bool aux_is_ours = false;                      // this program computes the loss: it is aux_coeff at an even load
+  float aux_of_all = kNoValue;                   // auxiliary loss, sum over layers
   double slots = 0;                              // tokens of a step times top_k; 0: not known
-  const SpecialisationFrame* experts = nullptr;  // the newest since the last reading
-  double lr = 0;                                 // in the step of `experts`; NaN: not known
+  const SpecialisationFrame* experts = nullptr;  // newest frame since the last reading
+  double lr = 0;                                 // learning rate in the step of `experts`; NaN: not known
 };
 
 class FaultWatch {
@@ -52,7 +55,7 @@ class FaultWatch {
   FaultWatch(int layer, const RunInfo& info);
 
   void window(const FaultReading& reading);
-  void pass(std::int64_t step) { last_step_ = step; }  // has been read up to here
+  void pass(std::int64_t step) { last_step_ = step; }  // last step read
   void findings(std::vector<Finding>& out) const;
 
  private:
@@ -71,30 +74,30 @@ class FaultWatch {
   void add_counted_twice(std::vector<Finding>& out) const;
 
   int layer_, run_, top_k_;
-  bool trained_here_;  // whether the gates get a gradient is known from the settings
+  bool trained_here_;  // by this program, whose settings show whether the gates get a gradient
   std::int64_t last_step_ = -1;
   double max_vio_ = 0;
 
-  std::vector<float> bias_;  // [E] of the window before
+  std::vector<float> bias_;  // [E] expert_bias of the previous window
   double bias_rate_ = 0;
   Lasting still_;
 
-  std::optional<double> aux_;  // of the window before
-  double aux_expected_ = 0;    // by counts and scores; NaN: not known
+  std::optional<double> aux_;  // auxiliary loss of the previous window
+  double aux_expected_ = 0;    // auxiliary loss from counts and scores; NaN: not known
   Lasting flat_;
 
-  Lasting constant_;  // mixing weights
+  Lasting constant_;  // constant mixing weights
 
-  double counted_ = 0, slots_ = 0;  // sum of the counts of a step, and what it should be
+  double counted_ = 0, slots_ = 0;  // sum of the counts of a step, and the correct sum
   Lasting twice_;
 
-  std::vector<int> excess_;  // the K experts
-  double excess_size_ = 0;   // times the fair share
+  std::vector<int> excess_;  // the K experts with the shared excess
+  double excess_size_ = 0;   // excess load in fair shares
   Lasting shared_;
 
-  std::vector<int> unchanged_windows_;  // [E] in a row
+  std::vector<int> unchanged_windows_;  // [E] consecutive windows without a change of the weights
   std::int64_t unchanged_since_ = -1;
-  bool have_gradients_ = false;  // the unchanged ones
+  bool have_gradients_ = false;  // some of the unchanged experts have a gradient
 };
 
 }  // namespace moescope

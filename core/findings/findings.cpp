@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied from a history at once
 constexpr int kLookedAt = 11;                                     // frames of a window that are searched for a bias
-constexpr std::int64_t kSuccessive = 2;  // largest distance of two biases from which the step of the bias is known
+constexpr std::int64_t kSuccessive = 2;  // largest distance of two frames whose biases show the step of the bias
 
 // In the order of FindingKind.
 constexpr const char* kKindNames[] = {"loss NaN or infinite",
@@ -169,8 +169,8 @@ class Reading {
     const auto from = static_cast<std::size_t>(b * kBlock) * width;
     return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
   }
-  // Routers of a window's first step, and the next ones. If a log has biases on some steps only, routers of the first
-  // step with a bias.
+  // `now`: the frame of a window's first step; if only some frames have biases, the first frame with a bias. `next`:
+  // the next frame with a bias, at most kSuccessive steps later.
   struct WindowFrames {
     FramePtr now, next;
     std::int64_t steps_between = 1;
@@ -188,13 +188,13 @@ class Reading {
   const Interventions& settings_;
   const StepAxis& axis_;
   StepRange range_;                           // positions, like all steps of the watches
-  std::vector<std::int64_t> steps_, edges_;   // steps at these positions, with a bin for each
+  std::vector<std::int64_t> steps_, edges_;   // steps at these positions, and edges of bins of one step each
   std::int64_t first_step_;                   // first step of the window that ends in the range
   std::int64_t phase_;                        // blocks before the range
   std::vector<WindowFrames> frames_;          // indexed by block that completes a window
   std::vector<float> assignments_;            // indexed by step
   std::vector<std::vector<float>> max_vio_;   // indexed by layer and step
-  std::map<std::int64_t, LayerMeans> means_;  // by block that completes a window of loads
+  std::map<std::int64_t, LayerMeans> means_;  // indexed by block that completes a window of loads
 };
 
 bool has_bias(const TelemetryFrame& frame) {
@@ -232,7 +232,7 @@ void Reading::read_frames(QuantWatch& quants) {
   }
 }
 
-// Does what read_layer() does for a layer without loads.
+// Passes the range in a layer that has no loads in it.
 void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
   const std::int64_t step = axis_.step(block(blocks() - 1).first);
   const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
@@ -334,7 +334,7 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
   const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
   for (Watches::Layer& layer : watches.layers) {
     if (stop.stop_requested()) return;
-    // Whether it has any frame in the range, or in the window that ends in it.
+    // A layer is read if it has a frame in the range, or in the window that ends in the range.
     if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
       read_layer(layer);
     } else {
@@ -356,10 +356,10 @@ struct FindingsScan::State {
   StepAxis axis;
   Interventions settings;
   StepRange whole;  // positions of steps in whole blocks
-  StepRange seen;   // positions of all steps read
+  StepRange seen;   // positions of all steps that were read
   Fingerprint newest;
   std::optional<Watches> watches;  // state after `whole`
-  std::optional<Watches> ahead;    // state after `seen`, if that is more
+  std::optional<Watches> ahead;    // state after `seen`, if `seen` has more steps
   const Watches& newest_watches() const { return ahead ? *ahead : *watches; }
 };
 

@@ -1,12 +1,12 @@
 // Findings: faults of a run as text with evidence. They are derived from a history alone, so that live runs, recordings
 // and imported logs are treated alike.
 //
-// A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
-// at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
-// when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
-// (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, fault_watch.h, shift_watch.h,
-// swap_watch.h, loss_watch.h, quant_watch.h), each with its reason. A healthy run has no findings, in its first steps
-// either.
+// A scan reads each block of kBlock steps of its history once and keeps the state of its watches, so that a step costs
+// the same at the end of a long run as at its beginning. The steps after the last whole block count as well; they are
+// read again when the block is complete. A scan is too slow for the GUI thread. Thresholds are declared beside the
+// watch that uses them (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h,
+// fault_watch.h, shift_watch.h, swap_watch.h, loss_watch.h, quant_watch.h), each with its reason. A healthy run has no
+// findings, not even in its first steps.
 #pragma once
 
 #include <cstdint>
@@ -29,26 +29,26 @@ namespace moescope {
 enum class FindingKind {
   loss_not_finite,      // NaN or Inf, now or ever
   collapsed,            // a few experts take all tokens of a layer
-  collapsing,           // ... and it is on its way there
+  collapsing,           // the number of experts in use falls steadily
   dead,                 // no token for a long time
-  no_recovery,          // the load jumped in many layers; this one did not come back
+  no_recovery,          // the load jumped in many layers; this layer has not recovered
   starved,              // hardly any tokens for a long time
-  underused,            // far less than their share for a long time, and a part of the capacity that counts
+  underused,            // far less than their share for a long time, so that much of the layer's capacity is idle
   hot,                  // several times its share for a long time
   uneven,               // the fullest expert has at least twice its share for a long time
-  uneven_ranks,         // neighbouring experts, which share a rank of expert parallelism, have far more than theirs
+  uneven_ranks,         // neighbouring experts, on one rank of expert parallelism, have far more than their share
   uneven_batches,       // an expert is far too full in every batch, but not the same one
   swapped_layers,       // two layers have exchanged their loads
   oscillating_bias,     // load and bias oscillate about the even load
   saturated,            // the scores are at the ends of their range
-  uninformative,        // ... or are the same for every token
+  uninformative,        // the scores are the same for every token
   no_gradient,          // no gradient of the loss reaches the gates
-  stale_bias,           // a bias update rate is set, and the bias does not move
-  flat_auxiliary,       // an auxiliary loss is set, and is 0 or does not follow the load
-  unchanged_experts,    // experts get tokens, and their weights do not change
+  stale_bias,           // a bias update rate is set, but the bias does not change
+  flat_auxiliary,       // an auxiliary loss is set, but it is 0 or does not follow the load
+  unchanged_experts,    // experts get tokens, but their weights do not change
   counted_twice,        // the loads of a layer add up to twice the tokens times top_k
-  shared_excess,        // K experts have the same excess over all others: tokens that are alike, such as padding
-  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  shared_excess,        // K experts have the same excess load, usually because of equal tokens, such as padding
+  bias_against_gate,    // the bias favors an expert that the gate ignores, or the other way round
   loss_stuck,           // the loss does not fall, or rose and stays up
   auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
@@ -74,11 +74,12 @@ struct Finding {
   StepRange steps;           // if ongoing, up to the newest step read
   bool ongoing = true;
   std::optional<OperandPlace> tensor;  // operand of a finding on number formats, in the worst layer
-  // Of a loss that is NaN or infinite: where the first such value arose (operands_at()); empty if that is not known.
+  // For a loss that is NaN or infinite: the operands in which the first such value arose (operands_at()); empty if not
+  // known.
   std::vector<OperandElement> operands;
   std::string title;                // "Layer 1 has collapsed"
   std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"
-  std::string saw, why;             // sentences
+  std::string saw, why;             // the observation and its meaning, as sentences
   std::vector<Setting> knobs;       // settings that affect it
   std::optional<FigureKey> metric;  // figure that shows the finding
 };
@@ -95,7 +96,7 @@ struct LayerLoad {
   bool every_step = true;     // the log has a load for every step
   float living = 1;           // share of the experts that can be chosen
   std::vector<float> shares;  // [E] in units of the even load of the experts that can be chosen
-  bool settles = false;       // uneven since the first steps, but less so by now
+  bool settles = false;       // uneven since the first steps, but less than before
 };
 
 class FindingsScan {

@@ -9,7 +9,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kGateShare = 0.5;  // an expert with a smaller share of the load is not favoured
+constexpr double kGateShare = 0.5;  // of the fair share: a favored expert has more, one held back less than 1 / this
 
 // Returns the share of sigmoid scores at the ends of their range; NaN if the frame has no histogram of scores.
 double share_at_ends(const RouterFrame& router, int n_experts) {
@@ -37,8 +37,8 @@ void GateWatch::router(const GateReading& reading) {
   judge_gates(reading.step, *reading.router);
 }
 
-// Takes the step from the bias rate if that is known; else from the distance moved, assuming that the direction of each
-// step is random.
+// Takes the step of the bias from the bias rate if that is known, else from the change of the bias between two frames,
+// assuming that the direction of each step is random.
 void GateWatch::note_bias_step(const GateReading& reading) {
   bias_step_ = {};
   const auto n = static_cast<std::size_t>(n_experts_);

@@ -13,14 +13,15 @@
 
 namespace moescope {
 
-// Gate weight per token relative to the layer's mean: 1 for every expert of an even gate.
+// Mixing weight per slot of an expert relative to the layer's mean; 1 if the gate weighs all experts equally.
 inline constexpr double kFaintGate = 0.2, kStrongGate = 3;
-// Saturated: this share of sigmoid scores is in the highest half octave (0.71 and more) or under an eighth of 1 / E;
-// for softmax scores, the mean entropy is that of a single expert with 98 %. Presets had at most 25 % over 1,000 steps,
-// and 74 to 97 % with 300 times the gates' learning rate.
+// Saturated: more than kScoresAtEnds of the sigmoid scores are in the highest half octave (0.71 and more) or under an
+// eighth of 1 / E; for softmax scores, the mean entropy is below kSingleExpert nats, as if a single expert had 98 %.
+// Presets had at most 25 % of their scores at the ends over 1,000 steps, and 74 to 97 % with 300 times the gates'
+// learning rate.
 inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
-// Uninformative scores: mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained ones
-// 0.05 and more; at 1e-5 the logits of tokens differ by a hundredth.
+// Scores are uninformative below this mutual information of token and score, in nats. Untrained gates have 3e-4 to
+// 3e-3, trained gates 0.05 and more; at 1e-5 the logits of tokens differ by a hundredth.
 inline constexpr double kUninformative = 1e-5;
 inline constexpr int kGateWindows = 3;  // duration of each condition: 150 steps
 
@@ -28,7 +29,7 @@ inline constexpr int kGateWindows = 3;  // duration of each condition: 150 steps
 struct GateReading {
   std::int64_t step = 0;
   const RouterFrame* router = nullptr;
-  const RouterFrame* next = nullptr;  // a few steps later, with a bias; nullptr: no such frame
+  const RouterFrame* next = nullptr;  // router with a bias a few steps later; nullptr: none
   std::int64_t steps_to_next = 1;
   std::optional<bool> softmax;      // true: softmax scores, false: sigmoid; nullopt: not known, or another function
   std::optional<double> bias_rate;  // change of the bias in each step; nullopt: not known
@@ -68,7 +69,7 @@ class GateWatch {
   double margin_ = 0;
   bool softmax_ = false;
   Lasting saturated_, uninformative_;
-  double at_ends_ = 0, information_ = 0;  // values by which these two are judged
+  double at_ends_ = 0, information_ = 0;  // values by which saturation and information are judged
   std::vector<Gate> gates_;               // [E]
 };
 

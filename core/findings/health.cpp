@@ -81,7 +81,8 @@ bool is_of_fullest(FindingKind kind) {
   return kind == collapsed || kind == collapsing || kind == uneven;
 }
 
-// If every step has a load, the scan's window of whole blocks is replaced by the last 50 steps.
+// Returns the loads of the scan, over its newest window of whole blocks; if every step has a load, over the last 50
+// steps.
 std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
   std::vector<LayerLoad> loads = scan.loads();
   for (LayerLoad& load : loads) {
@@ -139,7 +140,8 @@ float Judge::max_vio(int layer) const {
   return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
 }
 
-// Returns the severest ongoing finding; of several, that on the least even layer. A NaN or infinite loss goes first.
+// Returns the severest ongoing finding; of several, that on the least even layer. A NaN or infinite loss comes before
+// all others.
 const Finding* Judge::lead() const {
   const Finding* found = nullptr;
   float worst = -std::numeric_limits<float>::infinity();
@@ -255,9 +257,9 @@ std::string Judge::most_uneven(const char* heading, Health& health) const {
   return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
 }
 
-// The watches wait until a condition has lasted (expert_watch.h, imbalance_watch.h), because a router may still balance
-// itself; meanwhile it is not healthy either. Returns the layer with most experts without a token; without such layers,
-// the least even layer.
+// Returns the worst condition that is not a finding yet: that of the layer with most experts without a token; without
+// such layers, that of the least even layer. The watches wait until a condition has lasted (expert_watch.h,
+// imbalance_watch.h), because a router may still balance itself, but in the meantime it is not healthy either.
 const Finding* Judge::begun() const {
   const auto is_worse = [this](const Finding& a, const Finding& b) {
     if (a.kind != b.kind) return a.kind < b.kind;  // order: dead, hot, uneven

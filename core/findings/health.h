@@ -1,7 +1,7 @@
-// Judges in a sentence whether the routers of a run are healthy: the worst layer and its experts, since which step,
-// what balances them and what would help. It orders the findings (findings.h) and looks up a few figures of each layer,
-// in a time that does not depend on the length of the run. Muted findings count as well, because muting only hides
-// them.
+// Judges whether the routers of a run are healthy, in a sentence that names the worst layer, its experts and the step
+// since which it is unhealthy; further texts say what balances the routers and what would help. The judgement uses the
+// findings (findings.h) and a few figures of each layer, and takes a time that does not depend on the length of the
+// run. Muted findings count as well, because muting only hides them.
 //
 // The load is that of the last 50 steps (router_window.h). Every text has shorter forms, so that no text is ever cut.
 #pragma once
@@ -16,7 +16,7 @@ namespace moescope {
 
 enum class HealthVerdict {
   unknown,    // no load of the experts
-  too_young,  // still settling, and no severe finding so far
+  too_young,  // the load still settles, and there is no severe finding
   healthy,
   attention,  // the worst ongoing finding is a warning, or will be one if the present condition lasts
   unhealthy   // the worst ongoing finding is severe
@@ -37,7 +37,7 @@ struct Health {
 };
 
 // Loads change most in the first steps of a training, also in runs that become even, so an uneven load in these steps
-// is not a finding. With the sign rule and a small rate a router may take several times as long.
+// is not a finding. With the sign rule and a small rate the load of a router may take several times as long to settle.
 inline constexpr std::int64_t kSettlingSteps = 150;
 
 // Returns what balances the router and what would help; empty if nothing is known.

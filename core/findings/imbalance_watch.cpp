@@ -10,10 +10,10 @@ namespace moescope {
 
 namespace {
 
-constexpr double kOfBatch = 0.5;   // share of the batches' MaxVio: the loads together are far more even
-constexpr double kSettling = 0.8;  // share of the highest MaxVio: the load has become more even
+constexpr double kOfBatch = 0.5;   // uneven batches: the MaxVio of their sum is below this share of their mean MaxVio
+constexpr double kSettling = 0.8;  // a load settles if its MaxVio is below this share of the highest MaxVio
 constexpr double kAlmostAsFull = 0.95;
-constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in them may be due to an untrained router
+constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in these steps may be due to an untrained router
 
 std::int64_t uneven_steps(double level, bool nothing_balances) {
   const auto steps = static_cast<std::int64_t>(2 * kUnevenSteps / (1 + level));
@@ -71,7 +71,7 @@ bool ImbalanceWatch::can_tell_ranks(int experts, int ranks) {
   return false;
 }
 
-// Prefers few ranks, unless more ranks give a clearly fuller one.
+// Prefers a small number of ranks, unless a larger number gives a clearly fuller rank.
 std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad& load, double threshold) const {
   const int experts = load.n_experts();
   if (load.living() < experts) return std::nullopt;  // killed experts make the ranks uneven

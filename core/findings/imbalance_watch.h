@@ -12,22 +12,24 @@
 
 namespace moescope {
 
-// Uneven: the MaxVio of the window exceeds this (the fullest expert has twice its share), or 70 % of the possible
-// maximum if that is less, and twice the value of chance. Higher levels are reported sooner: at 1, 1.25, 1.5, 2 and 2.5
-// times this MaxVio after 800, 711, 640, 533 and 457 steps. Layers that a bias rate of 0.001 evens out were seen above
-// it for up to 620 steps; a run whose settings balance nothing is reported after half of these steps.
+// Uneven: the MaxVio of the window exceeds kUnevenVio (the fullest expert has twice its share), or 70 % of the possible
+// maximum if that is less, and it exceeds twice the value of chance. Higher levels are reported sooner: 1, 1.25, 1.5, 2
+// and 2.5 times this MaxVio after 800, 711, 640, 533 and 457 steps, or after half of these steps if the settings of the
+// run balance nothing. Layers that a bias rate of 0.001 balanced were above the lowest level for up to 620 steps.
 inline constexpr double kUnevenVio = 1, kUnevenWay = 0.7;
 inline constexpr std::int64_t kUnevenSteps = 800;
 inline constexpr std::array<double, 5> kUnevenLevels = {1, 1.25, 1.5, 2, 2.5};
-// Uneven ranks: with the experts on R ranks one after the other, the E / R experts of a rank (at least 4) have this
-// many times an even load, which other orders of these experts would hardly ever give: it is this many standard
-// deviations of the mean of E / R random experts, or nearly the possible maximum, sqrt(E - 1). Of made-up layers with a
-// spread of load of 0.15 to 0.4, fewer than 1 in 2,000 are reported. If R is not known, it may be any divisor of E.
+// Uneven ranks: if the experts are placed on R ranks in order, the E / R experts of one rank (at least 4) have
+// kUnevenRank times an even load. Another order of the experts would hardly ever give such a load: it is
+// kRankDeviations standard deviations above the mean of E / R random experts, or nearly the possible maximum,
+// sqrt(E - 1). Of made-up layers with a spread of load of 0.15 to 0.4, fewer than 1 in 2,000 are reported. If R is not
+// known, it may be any divisor of E.
 inline constexpr double kUnevenRank = 1.4, kRankDeviations = 5.5, kNearlyAllDeviations = 0.9;
 inline constexpr int kLeastNeighbours = 4;
 inline constexpr std::int64_t kUnevenRankSteps = 400;
-// Uneven batches: the mean MaxVio of the batches exceeds the value of chance by this, or by 80 % of the possible
-// maximum if that is less, and is three times the value of chance. In healthy logs it exceeded chance by 0.3 to 0.9.
+// Uneven batches: the mean MaxVio of the batches exceeds the value of chance by kUnevenBatch, or by 80 % of the
+// possible maximum if that is less, and is at least three times the value of chance. In healthy logs it exceeded chance
+// by 0.3 to 0.9.
 inline constexpr double kUnevenBatch = 2, kUnevenBatchWay = 0.8, kUnevenBatchTimes = 3;
 inline constexpr std::int64_t kUnevenBatchSteps = 400;
 
@@ -35,7 +37,7 @@ class ImbalanceWatch {
  public:
   explicit ImbalanceWatch(int ranks) : ranks_(ranks) {}  // 0 or 1: not known
 
-  // True if this many experts form ranks of enough neighbours; `ranks`: see the constructor.
+  // True if the experts can be divided into ranks of at least kLeastNeighbours experts; `ranks`: see the constructor.
   static bool can_tell_ranks(int experts, int ranks);
   void block(const RecentLoad& load);
 
@@ -43,7 +45,7 @@ class ImbalanceWatch {
   void findings(const RecentLoad& load, bool nothing_balances, std::vector<Finding>& out) const;
   // Adds an uneven load that has not lasted long enough for a finding.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
-  bool still_settles(const RecentLoad& load) const;  // uneven since the first steps, but less so by now
+  bool still_settles(const RecentLoad& load) const;  // uneven since the first steps, but less than before
 
  private:
   // The fullest of `ranks` ranks.
@@ -61,8 +63,8 @@ class ImbalanceWatch {
   void add_batches(const RecentLoad& load, std::vector<Finding>& out) const;
 
   int ranks_;
-  std::array<Since, kUnevenLevels.size()> uneven_;  // by level
-  double highest_vio_ = 0;                          // since the load is uneven
+  std::array<Since, kUnevenLevels.size()> uneven_;  // for each level
+  double highest_vio_ = 0;                          // highest MaxVio since the load became uneven
   Since rank_, batches_;
 };
 

@@ -15,13 +15,13 @@ namespace moescope {
 
 namespace {
 
-// The date of a lasting finding is the window of 50 steps in which it first appeared, which may begin before its cause.
+// A lasting finding begins with the window of 50 steps in which it first appeared, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that is unknown to this program.
 constexpr std::array kOtherBalancing = {"balance", "balancing", "load_balancing", "moe_router_load_balancing_type"};
 constexpr std::string_view kOff[] = {"", "none", "null", "false", "0"};
-constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // a jump
-constexpr std::size_t kNamedChanges = 3;                  // newest ones
+constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // steps around a jump in which its cause is searched
+constexpr std::size_t kNamedChanges = 3;                  // the newest changes are named
 
 struct Entry {
   int expert;
@@ -163,7 +163,7 @@ int Interventions::top_k(std::int64_t step) const {
 
 std::optional<double> Interventions::aux_coeff(std::int64_t step) const {
   const auto now = settings_.at(step);
-  if (no_auxiliary(*now) || drops(*now)) return std::nullopt;  // it does not count what is dropped
+  if (no_auxiliary(*now) || drops(*now)) return std::nullopt;  // the loss does not count dropped copies
   return now->value(&RouterConfig::aux_coeff);
 }
 
@@ -219,7 +219,7 @@ std::vector<std::string> Interventions::balance(std::int64_t step) const {
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const auto now = settings_.at(step);
-  if (!now->config()) return std::nullopt;  // other programs scale it differently
+  if (!now->config()) return std::nullopt;  // other programs scale the loss differently
   return now->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
 }
 
@@ -370,7 +370,7 @@ void Interventions::add_change_causes(Finding& finding) const {
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
   if (!jump && finding.kind != FindingKind::loss_not_finite) return;
   for (const Marker& note : notes_) {
-    // Events at a NaN loss only repeat what the finding says.
+    // Events at a NaN loss only repeat the finding.
     if (finding.kind == FindingKind::loss_not_finite && note.kind == "event") continue;
     if (std::abs(note.step - finding.steps.first) <= kJustAfter) finding.saw += " Noted there: " + note.text + ".";
   }

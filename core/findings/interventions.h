@@ -1,8 +1,8 @@
 // Interventions: settings of the user that may cause findings, such as killed experts, pinned biases, a frozen router,
 // or changes during the training. A finding that follows from an intervention names it.
 //
-// Known for runs with a config, that is, runs trained here. For logs of other programs only the balancing in their
-// first line is known, and is cited with the log's own keys.
+// They are known for runs with a config, that is, runs trained here. For logs of other programs only the balancing in
+// their first line is known; it is cited with the log's own keys.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,18 @@ class Interventions {
 
   // Returns true for softmax scores, false for sigmoid; nullopt: not known, or another function.
   std::optional<bool> softmax(std::int64_t step) const;
-  bool quantiles_balance(std::int64_t step) const;           // and not a rule with a rate
-  bool sign_rule(std::int64_t step) const;                   // no other rule is known to move the bias
+  bool quantiles_balance(std::int64_t step) const;           // a quantile rule sets the bias, not a rule with a rate
+  bool sign_rule(std::int64_t step) const;                   // false if another rule is known to change the bias
   std::optional<double> bias_rate(std::int64_t step) const;  // of the sign rule; nullopt: another rule, or not known
-  // Whether a person or a rule other than the sign's holds the bias of this layer: a frozen router, pinned biases,
-  // experts in turn or by a table. Known of runs with a config.
+  // True if a setting keeps the sign rule from changing the bias of this layer: a frozen router, pinned biases, forced
+  // balance, or a table of experts. Always false for runs without a config.
   bool holds_bias(int layer, std::int64_t step) const;
-  int top_k(std::int64_t step) const;                        // 0: not known
-  std::optional<double> aux_coeff(std::int64_t step) const;  // of an auxiliary loss that is on; nullopt: none is known
-  bool nothing_balances(std::int64_t step) const;            // known to have neither a bias rate nor an auxiliary loss
-  // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
-  // empty: not known.
+  int top_k(std::int64_t step) const;  // 0: not known
+  // Coefficient of an auxiliary loss that is on; nullopt: none is known, or copies above a capacity are dropped.
+  std::optional<double> aux_coeff(std::int64_t step) const;
+  bool nothing_balances(std::int64_t step) const;  // known to have neither a bias rate nor an auxiliary loss
+  // Returns a sentence on what balances the router; empty: not known. Example:
+  // "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0."
   std::string balancing(std::int64_t step) const;
   // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
   // loss", "Balance: bias 0.001".

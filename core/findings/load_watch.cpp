@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported after they end
+constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
 constexpr double kLeastToTell = 2;  // least number of experts beyond top_k in use by chance for use to mean something
 
 }  // namespace

@@ -3,8 +3,8 @@
 //
 // "Use" is (exp(H) - K) / (exp(H0) - K): H is the entropy of the load of 50 steps together, H0 its expectation by
 // chance for as many tokens (router_stats.h), K top_k. It is 1 if all experts have the same load, 0 if the same K
-// experts get every token. Computed from single batches, it would report layers whose batches are small or whose
-// experts take turns as collapsed. Thresholds were set on four logs of a GPU training (64 experts, top 6: balanced,
+// experts get every token. The use of a single batch would be low for layers with small batches or with experts that
+// alternate, which have not collapsed. Thresholds were set on four logs of a GPU training (64 experts, top 6: balanced,
 // shifted, unbalanced, MXFP8) and on runs of the presets.
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace moescope {
 
-// Collapsed layers were seen at a use of 0.07 to 0.16, an uneven one that recovered by itself at 0.35; the lowest value
-// in the early transient of a balanced run was 0.61.
+// Collapsed layers had a use of 0.07 to 0.16, an uneven layer that recovered by itself 0.35; the lowest value in the
+// early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
 // Collapsing: a use under 0.65, a fifth lower than 100 steps before, and falling in both halves of these steps. The
 // first 150 steps do not count, because loads change most in them.
@@ -33,11 +33,11 @@ inline constexpr std::int64_t kEarlySteps = 150;
 // Settings that affect a block's load.
 struct LoadSettings {
   std::span<const std::uint8_t> killed{};  // [E] 1: cannot be chosen; empty: all experts can
-  bool nothing_balances = false;           // according to the settings
+  bool nothing_balances = false;           // the settings balance nothing
   BiasStep bias_step{};
 };
 
-// Number of past episodes that are kept for a layer, the newest ones.
+// Number of past episodes that are kept for a layer; older ones are dropped.
 inline constexpr std::size_t kKeptEpisodes = 32;
 
 class LoadWatch {
@@ -59,7 +59,7 @@ class LoadWatch {
 
  private:
   struct Block {
-    float use, effective;  // use: NaN if it means nothing
+    float use, effective;  // use: NaN if chance alone would use hardly more than top_k experts
     std::int64_t end;      // last step
   };
   void judge_use();
@@ -75,10 +75,10 @@ class LoadWatch {
   OscillationWatch oscillation_;
   bool nothing_balances_ = false;
   double effective_ = 0;      // experts in use, exp(H) of 50 steps
-  std::deque<Block> blocks_;  // newest last, as many as are needed
+  std::deque<Block> blocks_;  // at most kCollapsingBlocks + 1, newest last
   std::int64_t collapsing_since_ = -1, collapsed_since_ = -1;
   int falling_blocks_ = 0;
-  double effective_before_ = 1;  // when the fall began
+  double effective_before_ = 1;  // experts in use when the fall began
   Newest<LoadEpisode, kKeptEpisodes> past_;
 };
 

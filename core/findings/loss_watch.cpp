@@ -14,7 +14,7 @@ namespace {
 constexpr double kMemory = 0.95;           // factor of the moving mean, about 20 steps: the loss falls fast at first
 constexpr std::int64_t kFirstJudged = 50;  // steps
 constexpr std::int64_t kSameSpike = 20;    // steps without a spike that end a spike
-constexpr std::size_t kNamedSpikes = 5;    // newest ones
+constexpr std::size_t kNamedSpikes = 5;    // the newest spikes have a finding each
 constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
 constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
 constexpr double kRising = 1.1;  // relative to the mean of 200 steps before
@@ -42,7 +42,8 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
   if (std::ssize(values.ce) == FindingsScan::kBlock) judge_blocks(values);
 }
 
-// Extends the episode if step `previous` belongs to it. The loss of a step follows the gradient of the step before.
+// Extends the newest episode if it ended at step `previous`, else begins one. A NaN gradient and the NaN loss of the
+// next step belong to one episode.
 void LossWatch::note_lost(std::int64_t previous, std::int64_t step, bool of_gradient, bool with_weights) {
   if (lost_.empty() || lost_.back().steps.last != previous) lost_.push_back({{step, step}, of_gradient});
   Lost& lost = lost_.back();
@@ -108,7 +109,7 @@ void LossWatch::judge_blocks(const LossValues& values) {
 }
 
 void LossWatch::judge_fall(double now) {
-  if (high_since_ >= 0) {  // see add_risen()
+  if (high_since_ >= 0) {  // reported by add_risen()
     flat_since_ = -1;
     return;
   }

@@ -18,9 +18,9 @@ namespace moescope {
 // of small batches vary by several mean deviations if another kind of text begins; 12 were never seen without a cause.
 inline constexpr double kSpikeDeviations = 12, kSpikeShare = 0.15;
 // A loss does not fall if, within the first 1,000 steps of a run, its mean of 100 steps is less than 1 % below that of
-// 200 steps before, and still more than 0.45 of the first one. It falls again when it is 3 % lower. A model that has
-// learnt all it can is far below that: the presets were at 0.28 and fell by 9 % in 200 steps. Checked only for runs
-// that are known from their start.
+// 200 steps before, and still more than 0.45 of the first loss. It falls again when it is 3 % lower. A model that has
+// learned all it can is far below 0.45 of the first loss: the presets were at 0.28 and fell by 9 % in 200 steps. Only
+// runs that are known from their start are checked.
 inline constexpr double kStillFalls = 0.99, kHardlyFallen = 0.45, kFallsAgain = 0.97;
 inline constexpr std::int64_t kFallSteps = 300, kJudgedFall = 1000;
 // The loss rose and stays up: for 200 steps its mean of 100 steps has been this many times the lowest such mean.
@@ -29,7 +29,7 @@ inline constexpr std::int64_t kRoseSteps = 200;
 // An auxiliary loss as large as the cross-entropy gives a note, three times as large a warning.
 inline constexpr double kAuxNoted = 1, kAuxRules = 3;
 
-// Values by step, all of one length; kNoValue: not in the source.
+// Values of successive steps, all of one length; kNoValue: not in the source.
 struct LossValues {
   std::span<const float> ce, aux, z, grad_norm;
 };
@@ -51,9 +51,9 @@ class LossWatch {
   };
   struct Lost {
     StepRange steps;
-    bool gradient = false;  // the gradient norm, not the loss
-    bool weights = false;   // the weights are known to hold NaN afterwards
-    bool exact = true;      // false: only some of these steps
+    bool gradient = false;  // only the gradient norm was NaN or infinite, not the loss
+    bool weights = false;   // the weights are known to contain NaN afterwards
+    bool exact = true;      // false: some of these steps, it is not known which
   };
   struct Means {
     double ce, aux, z;
@@ -79,13 +79,14 @@ class LossWatch {
   Newest<Spike, 16> spikes_;
   std::deque<Means> blocks_;  // whole blocks, newest last
   double start_ = 0;          // the first loss
-  double plateau_ = 0;        // loss at which it stays
+  double plateau_ = 0;        // loss from which it does not fall
   double lowest_ = 0;         // lowest mean of 100 steps; 0: none yet
   std::int64_t lowest_step_ = -1;
   std::int64_t flat_since_ = -1, high_since_ = -1, aux_since_ = -1, z_since_ = -1;
 };
 
-// Adds to a finding on a NaN or infinite loss where the first such value arose, if an event of its first step says so.
+// Adds the place of the first NaN or infinite value to a finding on such a loss, if an event of its first step names
+// it.
 void add_origin(const History& history, Finding& finding);
 
 }  // namespace moescope

@@ -1,12 +1,12 @@
-// Watches whether the load of one MoE layer oscillates, for each 50 logged loads.
+// Watches whether the load of one MoE layer oscillates; judges 50 logged loads at a time.
 //
 // The load oscillates if its deviations from the mean are anticorrelated at some lag up to 8 while the batch MaxVio is
 // high: twice the value of chance and twice the MaxVio of the loads together. Batches with alternating kinds of text
-// look the same (-0.3 to -0.47 at a lag of 1 in healthy presets), so the bias decides: its step must be large compared
-// with the score margin. It was 0.02 of the margin in these presets, and 0.3 to 2.7 in runs that oscillate (rates 0.03
-// and 0.1). The margin must be meaningful: see GateWatch::says_nothing(). If loads are logged on some steps only, their
-// correlation shows little, and the step of the sign rule alone decides. If that step is not known, the correlation
-// must exceed that of alternating batches, and the finding gives no cause.
+// are anticorrelated too (-0.3 to -0.47 at a lag of 1 in healthy presets), so the bias decides: its step must be large
+// compared with the score margin. The step was 0.02 of the margin in these presets, and 0.3 to 2.7 in runs that
+// oscillate (rates 0.03 and 0.1). The margin must be meaningful: see GateWatch::says_nothing(). If loads are logged on
+// some steps only, their correlation shows little, and the step of the sign rule alone decides. If the step is not
+// known, the anticorrelation must exceed that of alternating batches, and the finding gives no cause.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ namespace moescope {
 inline constexpr int kLags = 8;
 inline constexpr double kAnticorrelated = -0.25, kStronglyAnticorrelated = -0.55;
 inline constexpr double kOscillatingMaxVio = 0.5, kTimesChance = 2;  // kTimesChance: times the value of chance
-// If the step of the bias is not known: for batches this uneven whose sum is even to a fifth of that, the correlation
-// need not exceed that of a healthy run. Presets at a rate of 0.1 begin with 1.3 to 1.9.
+// If the step of the bias is not known, kFarAnticorrelated suffices for batches whose MaxVio exceeds the value of
+// chance by kFarOscillating, while the MaxVio of their loads together is below kEvenTogether of theirs. Presets at a
+// rate of 0.1 begin with a MaxVio of 1.3 to 1.9.
 inline constexpr double kFarOscillating = 1, kEvenTogether = 0.2, kFarAnticorrelated = -0.3;
 inline constexpr double kLargeBiasStep = 0.25;
 
-// Step of the bias, as determined by GateWatch.
+// Step of the bias, which GateWatch determines.
 struct BiasStep {
   bool is_known = false;
   double of_margin = 0;  // mean |change of the bias in a step| over the score margin
@@ -67,7 +68,7 @@ class OscillationWatch {
   std::vector<std::int64_t> steps_;     // [loads]
   std::int64_t since_ = -1, last_shown_ = -1;
   int windows_ = 0;        // windows of 50 loads with oscillation in the present episode
-  int quiet_windows_ = 0;  // consecutive
+  int quiet_windows_ = 0;  // consecutive windows without oscillation
   Swing newest_;
 };
 

@@ -32,7 +32,7 @@ std::string why_clipped(const QuantFormat& format) {
          upper(format.element) + ", which adds noise. Scales by RCEIL never clip.";
 }
 
-// Returns the SQNR of bell-shaped data; for an element format without scales, in MX.
+// Returns a text with the SQNR of bell-shaped data; if the scales are not known, with that of MX.
 std::string bell_text(const QuantFormat& format) {
   return "where bell-shaped data have " + decimal(bell_sqnr_db(format), 3) +
          (format.scale == QuantScale::unknown ? " dB in MX" : " dB");
@@ -51,7 +51,7 @@ std::string tensor_name(const QuantFrame& quant) {
          ")";
 }
 
-// Returns the other layers that the finding is about; empty if there is only one.
+// Returns a sentence with all layers and classes that the finding is about; empty if there is only one.
 std::string worst_of(std::vector<int> layers, const std::set<GemmClass>& classes) {
   std::erase(layers, -1);  // the head is not a layer; its class names it
   std::ranges::sort(layers);

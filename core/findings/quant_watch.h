@@ -12,17 +12,17 @@
 
 namespace moescope {
 
-// Thresholds are relative to what the format does to bell-shaped data (quant_format.h). Underflow is reported from this
-// multiple of the share that bell-shaped data lose, and from 5 %: beyond it the data cause it, not the format. MXFP8 in
-// E4M3 in healthy runs of the presets: 30.3 to 31.6 dB, at most 1.2 %.
+// Thresholds are relative to the figures of the format for bell-shaped data (quant_format.h). Underflow is reported if
+// it exceeds kUnderflowTimes times the underflow of bell-shaped data, and 5 %; so much is due to the data, not to the
+// format. Healthy runs of the presets in MXFP8 (E4M3) had 30.3 to 31.6 dB and at most 1.2 %.
 inline constexpr double kUnderflowTimes = 5, kLeastUnderflow = 0.05;
 inline constexpr double kLowSqnrBy = 4;  // dB under the reference: two thirds of a bit
-// Shares of blocks. FLOOR by its rule clips 17 % of the blocks of bell-shaped data in E4M3, which is a note; half of
-// the blocks is a warning. Reported only if it costs SQNR compared with RCEIL: FLOOR in E4M3 loses 0.9 dB. NVFP4's
-// scales are rounded to nearest, so half of its block maxima are cut, by at most a seventeenth: this belongs to the
-// format and is part of its SQNR.
+// Shares of clipped blocks. FLOOR by its rule clips 17 % of the blocks of bell-shaped data in E4M3, which is a note;
+// half of the blocks is a warning. Clipping is reported only if the SQNR is kClippingCosts dB below that with RCEIL;
+// FLOOR in E4M3 loses 0.9 dB. NVFP4's scales are rounded to nearest, so half of its block maxima are reduced, by at
+// most a seventeenth; this belongs to the format and is part of its SQNR.
 inline constexpr double kClippedBlocks = 0.1, kManyClippedBlocks = 0.5, kClippingCosts = 0.5;
-inline constexpr int kLastingFrames = 2;  // consecutive, 50 steps apart
+inline constexpr int kLastingFrames = 2;  // consecutive frames, 50 steps apart
 
 class QuantWatch {
  public:
@@ -34,7 +34,7 @@ class QuantWatch {
   // Operands that are judged together: all weights with one format.
   using Group = std::tuple<FindingKind, OperandRole, std::string>;
   struct Case {
-    int frames = 0;  // consecutive
+    int frames = 0;  // consecutive frames with the fault
     std::int64_t since = -1;
     std::vector<int> layers;  // in the newest frame, worst first
     std::set<GemmClass> classes;

@@ -12,7 +12,8 @@ namespace moescope {
 
 namespace {
 
-// Rounds down to three significant bits, so that the value of chance, which hardly changes, is rarely recomputed.
+// Rounds a number of tokens down to three significant bits, so that the value of chance, which hardly changes with it,
+// is rarely recomputed.
 std::int64_t rounded_down(double tokens) {
   if (tokens < 16) return static_cast<std::int64_t>(tokens);
   const double step = std::exp2(std::floor(std::log2(tokens)) - 2);

@@ -1,5 +1,5 @@
-// The load of one MoE layer over its newest 50 steps, read block by block: the row of every batch, the mean of each
-// expert, and the values of chance for as many tokens. It judges nothing; the watches of a layer's load do.
+// The load of one MoE layer over its newest 50 steps, read block by block: the mean load of each expert, and the values
+// of chance for as many tokens. It judges nothing; the watches of a layer's load do.
 //
 // Blocks without a load do not count: for a log with a load on every 20th step the window holds the newest 5 loads.
 //
@@ -19,10 +19,11 @@
 
 namespace moescope {
 
-// Number of blocks of a window, 50 steps: long compared with the spread of batches, short compared with the training.
+// Number of blocks of a window, 50 steps: enough to average out the noise of batches, and short compared with a
+// training.
 inline constexpr int kMeanBlocks = 5;
 inline constexpr std::int64_t kMeanSteps = FindingsScan::kBlock * kMeanBlocks;
-// A condition with too high a share ends below this multiple of the threshold at which it began.
+// A condition that begins above a threshold ends below this multiple of the threshold.
 inline constexpr double kCooled = 0.9;
 // A lasting condition has been seen in at least this many loads, however far apart they are.
 inline constexpr std::int64_t kLeastLoads = 10;
@@ -43,7 +44,7 @@ struct LoadEpisode {
   double max_vio = 0;  // for an oscillation: mean over its batches
 };
 
-// Windows in a row in which a condition holds.
+// Number of consecutive windows in which a condition holds.
 struct Lasting {
   int windows = 0;
   std::int64_t since = -1;
@@ -93,7 +94,7 @@ class RecentLoad {
   int living() const { return living_; }
   bool is_killed(std::size_t expert) const { return !killed_.empty() && killed_[expert]; }
 
-  bool no_load() const { return loads_ == 0; }                 // no load so far
+  bool no_load() const { return loads_ == 0; }                 // no load has been read
   bool is_new() const { return is_new_; }                      // the newest block has a load
   bool is_full() const { return blocks_ >= kMeanBlocks; }      // the window is full
   bool completes_window() const { return completes_window_; }  // the newest block completes a window of kMeanBlocks

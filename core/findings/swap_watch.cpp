@@ -7,7 +7,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kNewPart = 0.2;  // weight of the newest window in the mean of earlier ones
+constexpr double kNewPart = 0.2;  // weight of the newest window in the moving mean
 constexpr int kLeastWindows = 3;  // windows with a swap before it is reported
 
 double correlation_of(std::span<const float> a, std::span<const float> b) {

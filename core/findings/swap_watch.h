@@ -1,8 +1,8 @@
-// Watches whether two layers exchange their loads. Which experts of a layer are full and which are empty is stable over
-// time and differs from layer to layer.
+// Watches whether two layers exchange their loads. The load of each expert is stable over time and differs from layer
+// to layer.
 //
-// For each window the load of a layer is compared with its own earlier load; if it does not fit, with the earlier load
-// of other layers.
+// For each window the load of a layer is compared with its own earlier load; if they differ, with the earlier loads of
+// other layers.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace moescope {
 
-// Exchanged: each layer's load correlates this much with the other's earlier load, and by kSwappedBy less with its own.
-// Together the two correlations must be this many standard deviations (Fisher's transformation) above the value of
-// chance.
+// Exchanged: the correlation of each layer's load with the other's earlier load is at least kSwappedCorrelation, and
+// its correlation with its own earlier load is lower by kSwappedBy. Together the two correlations must be
+// kSwapDeviations standard deviations (Fisher's transformation) above the value of chance.
 inline constexpr double kSwappedCorrelation = 0.6, kSwappedBy = 0.3, kSwapDeviations = 5;
 inline constexpr std::int64_t kSwappedSteps = 200;
 

@@ -19,7 +19,7 @@
 namespace moescope {
 namespace {
 
-// In the order of their weight.
+// In ascending order of severity.
 enum class TextFault { none, uneven, hot, silent, collapsed };
 
 struct LayerOfTexts {
@@ -35,7 +35,7 @@ struct LayerOfTexts {
   std::int64_t silent() const { return std::ranges::count(slots_E, 0u); }
 };
 
-// Slots of each expert by layer, over all counts.
+// Returns the slots of each expert of each layer, summed over all frames.
 std::vector<LayerOfTexts> layers_of(const History& history, std::optional<std::size_t> domain) {
   std::vector<LayerOfTexts> layers;
   auto frame = history.specialisation_frame_at(INT64_MAX);
@@ -52,7 +52,7 @@ std::vector<LayerOfTexts> layers_of(const History& history, std::optional<std::s
   return layers;
 }
 
-// The share of the experts in use, as LoadWatch has it; NaN if a balanced router would use hardly more than K.
+// Returns the use of a layer (load_watch.h); NaN if a balanced router would use hardly more than top_k experts.
 double use_of(const LayerOfTexts& layer, int top_k) {
   const int experts = static_cast<int>(layer.slots_E.size());
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);

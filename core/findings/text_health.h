@@ -1,6 +1,6 @@
-// The health of routers that do not train, on the texts of a checkpoint or on those of one domain: the load of all
-// batches together (SpecialisationFrame::domain_DE). Nothing has to last for a while, as it must in a training, since
-// every batch meets the same router. Thresholds are those of the watches: load_watch.h, expert_watch.h,
+// Judges whether the routers of a checkpoint are healthy on all of its texts or on those of one domain, by the load of
+// all batches together (SpecialisationFrame::domain_DE). Unlike in a training, a condition does not have to last, since
+// the routers do not change between batches. Thresholds are those of the watches: load_watch.h, expert_watch.h,
 // imbalance_watch.h.
 #pragma once
 
@@ -11,10 +11,12 @@
 
 namespace moescope {
 
-// Tokens of an even share from which on an expert without a token is not explained by chance: exp(-20).
+// Least number of tokens of an even share for a judgement; the probability that an expert misses so many by chance is
+// exp(-20).
 inline constexpr double kLeastToJudge = 20;
 
-// Of the texts of RunInfo::domains[domain]; nullopt: of all texts. No domain was counted: unknown.
+// Judges the texts of RunInfo::domains[domain]; nullopt: all texts. The verdict is `unknown` if the history has no
+// loads by domain, or too few tokens.
 Health judge_texts(const History& history, std::optional<std::size_t> domain = {});
 
 }  // namespace moescope
