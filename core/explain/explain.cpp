@@ -57,7 +57,7 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "no number"}, false);
 }
 
-// Explains one cell of the matrix of layers and groups of tensors.
+// Explains a gradient figure of one layer and group of tensors.
 void explain_gradient(Explanation& out, Context& at) {
   const auto frame = at.history.gradient_frame_at(at.target.step);
   if (!frame) return;

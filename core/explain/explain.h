@@ -23,8 +23,8 @@ struct FigureTarget {
   int layer = kWholeRun;  // kWholeRun: the run, or the mean over its layers
   int expert = -1;        // for array figures
   int other = -1;  // second index: domain, second expert, byte, GradientGroup; for an all-to-all 1: de-duplicated
-  std::int64_t step = 0;                // uses the newest value at or before it
-  std::int64_t reference = -1;          // earlier step of routing stability; -1: the routing before
+  std::int64_t step = 0;                // the newest value at or before this step is explained
+  std::int64_t reference = -1;          // step with which routing stability compares; -1: the previous routing
   double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
   std::optional<OperandPlace> quant{};  // operand of QuantFrame figures; nullopt: first quantized operand of the layer
 };

@@ -98,7 +98,8 @@ std::optional<Parts> dispatch(Context& at) {
 
 }  // namespace
 
-// Explains padding at another alignment than the recorded one, or drops at another capacity factor, from the load.
+// Explains padding at another alignment than the recorded one, or dropped copies or filler rows at another capacity
+// factor, from the load.
 std::optional<Parts> what_if(Context& at) {
   const bool padding = at.target.key == "padding_fraction";
   const double parameter = at.target.parameter;
@@ -206,7 +207,7 @@ std::optional<Parts> specialisation(Context& at) {
   return std::nullopt;
 }
 
-// Of the newest measurement at or before the step that the recording keeps; if there is none, of the first.
+// Explains the newest measurement at or before the step; if there is none, the first measurement of the run.
 std::optional<Parts> output_similarity(Context& at) {
   const auto markers = at.history.markers();
   const Marker* shown = nullptr;

@@ -34,24 +34,26 @@ struct Context {
   }
 };
 
-inline constexpr std::size_t kMaxTerms = 10;  // terms of a sum or mean that are written out
+inline constexpr std::size_t kMaxTerms = 10;  // longer sums and means are not written out
 std::string num(double value);
 std::uint64_t total(const std::vector<std::uint32_t>& counts);
 std::string many(const char* function, const std::vector<double>& values);
-// Long lists are shortened to an expression of the same value.
+// Return the mean and the sum as expressions. Long lists are shortened to an expression of the same value.
 std::string mean_text(const std::vector<double>& values);
 std::string sum_text(const std::vector<double>& values);
-// The mean of layers' values; nullopt if there are none.
+// Explains the mean over the values of the layers; nullopt if there are none.
 std::optional<Parts> mean_of_layers(Context& at, const std::vector<double>& values, const std::string& note);
-Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple);  // of rows
+// Explains the rows that are added if each expert's rows are padded to a multiple, as a share of the slots.
+Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple);
 Parts plain(const Context& at, std::string note = {});
 Parts gradient_snr(const Context& at);
 Parts angle(const Context& at, const char* between);
 
-// These functions may set `at.value` and `at.step` to the explained value; nullopt if there is no such figure.
+// These functions may set `at.value` and `at.step` to the explained value and its step. They return nullopt if there is
+// no such figure.
 Parts scalar_parts(const Context& at, Metric metric);
 std::optional<Parts> array_parts(Context& at);
-std::optional<Parts> what_if(Context& at);  // for another alignment or capacity factor
+std::optional<Parts> what_if(Context& at);  // a figure at another alignment or capacity factor
 Parts quant_parts(Context& at, const QuantFrame& quant);
 const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& target);
 

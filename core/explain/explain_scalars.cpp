@@ -72,7 +72,7 @@ Parts learning_rate(const Context& at) {
       "cosine from optimizer.lr to lr_min: " + percent(share) + " of the way after the warm-up"};
 }
 
-// Adds the matrix units to the note, without which a time means little.
+// Adds the matrix units to the note, because times depend on them.
 Parts with_units(const Context& at, Parts parts) {
   const std::string units = multiplied_by(at.info().kernels);
   if (!units.empty()) parts.note += (parts.note.empty() ? "GEMMs: " : ". GEMMs: ") + units;
@@ -246,7 +246,7 @@ Parts mean_sqnr(const Context& at) {
   return {mean_text(values), "over " + counted(std::ssize(values), "quantized operand", "quantized operands")};
 }
 
-// Explains a scalar of a router: of a layer from its arrays if possible, of the run as the mean over layers.
+// Explains a scalar of a router: for a layer by `taken_apart`, for the run as the mean over layers.
 Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const Context&)) {
   if (at.target.layer == kWholeRun) {
     const std::vector<double> values = of_layers(at, metric);
@@ -256,7 +256,7 @@ Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const
   return taken_apart(at);
 }
 
-// Names the reference.
+// Adds to the note what the reference is.
 std::string with_reference(const Context& at, std::string note) {
   const bool pair = run_origin(at.info()) == RunOrigin::checkpoint;
   return note + (pair ? "; the reference is run A" : "; the reference is an FP32 pass with the same weights");
