@@ -14,11 +14,12 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastScale = 0, kNanScale = 255;  // bytes in QuantFrame::e8m0_blocks: mostly blocks of zeros; NaN or Inf
-constexpr std::uint8_t kNoFormat = 255;          // not measured
-constexpr double kDecades = 5;                   // range of the share codes
-constexpr std::size_t kBytesOfAnOperand = 7;     // without its histogram of scales
-constexpr int kFramesForShape = 32;              // frames that are searched for matrices
+// Indices in QuantFrame::e8m0_blocks of blocks that mostly hold zeros, and of blocks with NaN or Inf.
+constexpr int kLeastScale = 0, kNanScale = 255;
+constexpr std::uint8_t kNoFormat = 255;       // not measured
+constexpr double kDecades = 5;                // range of the share codes
+constexpr std::size_t kBytesOfAnOperand = 7;  // without its histogram of scales
+constexpr int kFramesForShape = 32;           // frames that are searched for matrices
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
@@ -26,7 +27,7 @@ void append_little_endian(std::uint32_t bits, int bytes, std::vector<std::uint8_
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
 }
 
-// Rows of cells as shares of the largest cell of their row.
+// Rows of cells; each cell is stored as a share of the largest cell of its row.
 struct ByteTable {
   std::vector<float> largest;  // [rows]
   std::vector<std::uint8_t> shares;
@@ -93,15 +94,15 @@ int slices_that_fit(StepRange range, int points, std::size_t bytes, std::size_t 
   return static_cast<int>(std::min({range.size(), std::int64_t{points}, fit}));
 }
 
-// Key in the order of a table: layer, product, GEMM and operand.
+// Key that sorts the operands of a table by layer, GEMM, direction and operand.
 using PlaceKey = std::tuple<int, Gemm, Direction, OperandRole>;
 PlaceKey key_of(const OperandPlace& place) {
   return {place.layer, place.gemm, place.direction, place.operand};
 }
 
 struct ScaleBins {
-  int low = kNanScale, high = -1;  // range of scale bytes with blocks; low > high: empty
-  std::size_t o = 0, begin = 0;    // index in the list; first bin in a step's blocks
+  int low = kNanScale, high = -1;  // smallest and largest scale byte that a block has; low > high: no block
+  std::size_t o = 0, begin = 0;    // index of the operand in the list; index of its first bin in `blocks` of a step
   std::size_t size() const { return high < low ? 0 : static_cast<std::size_t>(high - low + 1); }
 };
 
@@ -120,7 +121,7 @@ class OperandTable {
       }
     }
   }
-  // Returns evenly spaced seen steps that fit in `bytes`; empty if not even one fits.
+  // Returns evenly spaced steps of the first pass that fit in `bytes`; empty if not even one fits.
   std::vector<std::int64_t> place(std::size_t bytes) {
     for (auto& [key, bins] : places_) {
       bins.o = list_.size();
@@ -137,7 +138,7 @@ class OperandTable {
     for (std::size_t i = 0; i < steps_.size(); i += every) kept.push_back(steps_[i]);
     return kept;
   }
-  // Second pass, over these steps in order.
+  // Second pass, over the frames of the steps from place(), in order: collects the statistics.
   void take(const TelemetryFrame& frame) {
     taken_.push_back(frame.step);
     const std::size_t at = format_.size(), blocks_at = blocks_.size();

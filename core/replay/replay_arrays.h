@@ -29,11 +29,11 @@ std::uint8_t share_code(double share);
 // Adds load_max and load to `run`.
 void add_load(const History& history, StepRange range, int points, const ReplayTick& tick, ReplayJson& run);
 
-// Returns the token copies of the standard all-to-all; null if the run has none, or if one step does not fit in
-// `bytes`.
+// Returns the token copies of the standard and of the de-duplicated all-to-all; null if the run has none, or if one
+// step does not fit in `bytes`.
 //   steps [M], ranks, per_node, dim (0: not known)
-//   largest  [M, L] float32, largest cell of the matrix; NaN: the layer has no matrix
-//   copies   [M, L, R, R] bytes: copies = byte / 255 of the largest cell
+//   copies_largest, distinct_largest  [M, L] float32, largest cell of the matrix; NaN: the layer has no matrix
+//   copies, distinct                  [M, L, R, R] bytes: copies = byte / 255 of the largest cell
 ReplayJson matrices_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick);
 
 // Returns the quantization statistics of each operand; null if the run has none, or if one step does not fit in
@@ -43,8 +43,8 @@ ReplayJson matrices_of(const History& history, StepRange range, int points, std:
 //           2^(first byte - 127)
 //   format  [M, O] index, 255: not measured
 //   sqnr    [M, O] int16 in 0.01 dB, 32767: exact, -32768: none
-//   underflow, clipped, nan_blocks  [M, O] share codes
-//   blocks  [M, sum of B] share codes of the blocks by scale
+//   underflow, clipped, nan_blocks, least_blocks  [M, O] share codes; least_blocks: blocks with the scale byte 0
+//   blocks  [M, sum of B] share codes of the blocks with each scale
 ReplayJson operands_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick);
 
 }  // namespace moescope

@@ -18,7 +18,7 @@ namespace {
 
 struct Cancelled {};
 
-// Progress of a part, scaled to its share of the whole.
+// Returns a function that reports the progress of a part, 0 to 1, as `begin` to `end` of the whole.
 ReplayTick part_of(const ReplayTick& whole, double begin, double end) {
   return [=](double share) { whole(begin + share * (end - begin)); };
 }
@@ -32,7 +32,7 @@ std::string scalar_of(const History& history, Metric metric, const std::vector<i
   return base64(means);
 }
 
-// Limits the points so that load, three scalars of each layer and two of the run fit in `bytes`.
+// Returns the number of points, so that load, three scalars of each layer and two of the run fit in `bytes`.
 int points_of(const History& history, std::int64_t steps, std::size_t bytes, int most) {
   const RunInfo& info = history.info();
   const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
@@ -80,7 +80,7 @@ ReplayJson run_of(const HistoryPtr& history, std::size_t bytes, int most_points,
                     {"window", info.window},
                     {"layers", info.moe_layers}};
   run["findings"] = findings_of(history, range, part_of(tick, 0, 0.4));
-  // Bytes that these two do not use are available for values of every step.
+  // If a run has no matrices or operands, their bytes are left for loads and scalars.
   const std::size_t for_matrices = bytes / 7, for_operands = bytes / 8;
   run["matrices"] = matrices_of(*history, range, most_points, for_matrices, part_of(tick, 0.4, 0.55));
   run["operands"] = operands_of(*history, range, most_points, for_operands, part_of(tick, 0.55, 0.8));
