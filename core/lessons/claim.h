@@ -1,17 +1,17 @@
-// Published claims about training mixtures of experts, tried on a miniature: runs that differ in what the claim is
-// about, the figure compared, what was published, and what the difference of the figure should then be.
+// Published claims about training mixtures of experts, tested on a small model: runs that differ in the subject of the
+// claim, the figure that is compared, the published difference, and the expected sign of the difference.
 //
 // A claim is a TOML file, assets/claims/NAME.toml (built in) or a user's own file:
 //   title, statement, source          texts; `source` names paper or thread
-//   steps, seeds                      of every run; pairs of runs of equal seed are compared
+//   steps, seeds                      steps of every run, number of seeds; runs with equal seeds are compared
 //   [runs]                            as in a lesson (assets/lessons/README.md)
 //   [[compare]]                       a row of the table:
-//     text, published                 texts: what is compared with what, and the published difference
+//     text, published                 texts: the two sides of the comparison, and the published difference
 //     run, against                    "B", "A"; the difference is run minus against
-//     figure, last                    key of a metric, mean over the last so many steps
-//     expect                          "higher", "lower" or "equal"; with "equal" `within`: differences up to it count
-//                                     as none
-// claim_results.h keeps what came of them.
+//     figure, last                    key of a metric, which is averaged over the last steps; their number
+//     expect                          "higher", "lower" or "equal"
+//     within                          for "equal": differences up to this number count as none
+// claim_results.h holds their results.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@
 
 namespace moescope {
 
-// What the published difference lets expect of ours: its sign, since a miniature does not have its size.
+// Expected sign of the difference. Its size is not expected to be the published one, because the model is small.
 enum class ClaimExpect : std::uint8_t { higher, lower, equal };
 
 struct ClaimComparison {
   std::string text, published;
   int run = 1, against = 0;  // indices of runs
   Metric metric = Metric::val_loss;
-  std::int64_t last = 1;  // steps
+  std::int64_t last = 1;  // the metric is averaged over so many last steps
   ClaimExpect expect = ClaimExpect::equal;
-  double within = 0;  // of `equal`, in units of the metric
+  double within = 0;  // for `equal`: largest difference that counts as none, in units of the metric
 };
 
 struct Claim {
@@ -41,26 +41,26 @@ struct Claim {
   std::string title, statement, source;
   std::int64_t steps = 0;
   int seeds = 0;
-  std::vector<RunConfig>
-      runs;  // of the first seed; without telemetry that no comparison reads, routers at every 20th step
+  // Runs of the first seed; without telemetry that no comparison reads, and with routers at every 20th step.
+  std::vector<RunConfig> runs;
   std::vector<ClaimComparison> comparisons;
 };
 
 struct ParsedClaim {
   Claim claim;
-  std::vector<ConfigProblem> problems;  // empty: the claim can be tried
+  std::vector<ConfigProblem> problems;  // empty: the claim can be tested
 };
 ParsedClaim parse_claim(std::string_view toml, std::string_view file_name);
 
-// The built-in claims in the order of the table.
+// Returns the names of the built-in claims in the order of the table.
 std::vector<std::string> claim_names();
-// A built-in claim by name, or a file by its path.
+// Reads a built-in claim by name, or a file by its path.
 ParsedClaim find_claim(std::string_view name_or_path);
-// All built-in claims.
+// Returns all built-in claims.
 std::vector<Claim> published_claims();
 
-// Identifies what was trained: the steps, and every setting that differs from its default, of each run. Equal for equal
-// trainings, whatever the claim's texts are.
+// Returns a hash of the steps and of the settings of each run that differ from their defaults, except telemetry and
+// parallelism. Equal trainings have equal hashes, regardless of the claim's texts.
 std::string settings_digest(const Claim& claim);
 
 }  // namespace moescope

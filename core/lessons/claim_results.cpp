@@ -52,7 +52,7 @@ const ClaimResult* result_of(const Claim& claim, std::size_t comparison, const C
   return found == results.results.end() ? nullptr : &*found;
 }
 
-// "|" ends a cell.
+// Escapes "|", which would end the cell of the table.
 std::string cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\|");
   return text.empty() ? "-" : text;

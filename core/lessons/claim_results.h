@@ -1,4 +1,4 @@
-// What came of published claims: differences over seeds, their interval, and a verdict.
+// Results of published claims: differences for each seed, the interval of their mean, and a verdict.
 //
 // The results of the built-in claims are kept in assets/claims/results.toml, with date and machine.
 #pragma once
@@ -14,13 +14,14 @@
 
 namespace moescope {
 
-// A comparison of a claim, measured.
+// The measured values of a comparison.
 struct ClaimResult {
   std::string claim;     // Claim::name
   int comparison = 0;    // its index in Claim::comparisons
-  std::string settings;  // settings_digest() of what was trained
+  std::string settings;  // settings_digest() of the claim that was trained
   std::int64_t steps = 0;
-  std::vector<double> values, gaps;  // by seed: figure of `against`, and that of `run` minus it; NaN: a run was lost
+  // For each seed: the figure of `against`; the figure of `run` minus that of `against`. NaN: a run was lost.
+  std::vector<double> values, gaps;
 };
 
 struct ClaimResults {
@@ -37,10 +38,10 @@ const ClaimResults& kept_claim_results();  // assets/claims/results.toml
 enum class ClaimVerdict : std::uint8_t { not_tried, agrees, contradicts, too_small };
 const char* claim_verdict_words(ClaimVerdict verdict);  // "not tried", "agrees", "contradicts", "too small to see here"
 
-// Agrees: the whole interval mean +-half is on the expected side of 0, or, where no difference is expected, within
-// `within` of it. Contradicts: the whole interval is on the other side, or, where none is expected, excludes 0 and
-// reaches beyond `within`. Else the miniature is too small: the effect drowns in chance. Without an interval, of a
-// single seed, too small as well; without a mean not tried.
+// Agrees: the whole interval mean +-half is on the expected side of 0; or, if no difference is expected, it is within
+// +-`within`. Contradicts: the whole interval is on the other side of 0; or, if no difference is expected, it excludes
+// 0 and reaches beyond +-`within`. Too small: the effect is not distinguishable from chance, or there is no interval
+// because there is a single seed. Not tried: there is no mean.
 ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap);
 
 // A row of the table.
@@ -49,18 +50,18 @@ struct ClaimRow {
   const ClaimComparison* comparison = nullptr;
   const ClaimResult* result = nullptr;  // nullptr: not tried, or with other settings than the claim has now
   SeedMean gap;
-  int pairs = 0;  // seeds that both runs ended
+  int pairs = 0;  // number of seeds with which neither run was lost
   ClaimVerdict verdict = ClaimVerdict::not_tried;
 
   std::string here() const;  // "+0.0910 +-0.0120, 10 seeds"; empty: not tried
 };
-// Each interval allows for all rows that have a result (Bonferroni): if nothing differed, about 1 of 20 such tables had
-// an interval that excludes 0. The rows refer to the arguments.
+// Returns a row for each comparison, which refers to the arguments. The intervals are wide enough for all rows with a
+// result together (Bonferroni): if nothing differed, about 1 of 20 such tables would have an interval that excludes 0.
 std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResults& results);
 
-// Sentences below the table: date, machine, and what the intervals mean. Empty without results.
+// Returns the sentences below the table: date, machine, meaning of the intervals. Empty without results.
 std::string claim_notes(std::span<const ClaimRow> rows, const ClaimResults& results);
-// The table of docs/claims.md, in Markdown, with its notes.
+// Returns the table of docs/claims.md in Markdown, with its notes.
 std::string claims_in_markdown(std::span<const ClaimRow> rows, const ClaimResults& results);
 
 }  // namespace moescope

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kClaimArrayBytes = std::size_t{1} << 20;  // no comparison reads arrays
 
-// A run to train, and its history afterwards; nullptr: it was lost.
+// A run to train, and its history after the training; nullptr: the run was lost.
 struct ClaimRun {
   RunConfig config;
   std::int64_t steps = 0;
@@ -45,7 +45,7 @@ class ClaimRuns {
           const RunConfig seeded = with_seed(config, seed);
           runs_.try_emplace(key(seeded, claim.steps), ClaimRun{seeded, claim.steps});
         }
-    // Large models first, so that none of them trains alone at the end.
+    // The longest trainings come first, so that none of them runs alone at the end.
     for (auto& [key, run] : runs_) order_.push_back(&run);
     std::ranges::stable_sort(order_, std::greater(), [](const ClaimRun* run) {
       return parameter_count(run->config) * static_cast<double>(run->steps);
@@ -76,7 +76,7 @@ void train(ClaimRun& run) {
   if (!trouble) run.history = engine.histories().front();
 }
 
-// The loops of a run run on its thread, since they are inside of the loop over the runs.
+// The parallel loops of a run use only its thread, since they are nested in the loop over the runs.
 void train_all(ClaimRuns& runs, const std::function<void(int, int)>& progress) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;

@@ -1,7 +1,7 @@
 // Trains the runs of claims and measures their comparisons.
 //
-// Every run trains alone on one thread, as many at a time as there are threads: for models this small this is faster
-// than loops over several threads. Equal runs of several claims train once.
+// Every run trains on a single thread, and as many runs train at a time as there are threads. For such small models
+// this is faster than parallel loops within a run. Equal runs of several claims train once.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace moescope {
 
-// `progress` is called with the runs that have ended and all runs, by one thread at a time. All threads are used, so no
-// other loop may run at the same time. Throws std::runtime_error if a training fails; a run whose loss becomes NaN or
-// infinite is lost, which is no failure. Date and machine of the results are set.
+// `progress` is called with the number of finished runs and of all runs, by one thread at a time. All threads are used,
+// so no other parallel loop may run at the same time. Throws std::runtime_error if a training fails; a run whose loss
+// becomes NaN or infinite is lost, which is not a failure. Sets date and machine of the results.
 ClaimResults try_claims(std::span<const Claim> claims, const std::function<void(int ended, int all)>& progress = {});
 
 }  // namespace moescope

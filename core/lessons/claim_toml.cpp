@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxClaimBytes = std::size_t{1} << 20;
 constexpr std::int64_t kMaxClaimSteps = 100000;
 constexpr int kMaxClaimSeeds = 100;
-constexpr std::int64_t kRouterFiguresEvery = 20;  // steps, or the last steps of a comparison if these are fewer
+constexpr std::int64_t kRouterFiguresEvery = 20;  // steps; fewer if a comparison averages over fewer last steps
 constexpr std::string_view kClaims = "claims/", kClaimResults = "claims/results.toml";
 
 int read_run_of(TomlSection& section, std::string_view key, int otherwise, std::size_t runs) {
@@ -57,7 +57,7 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   return comparison;
 }
 
-// Leaves out what costs time and no comparison reads.
+// Turns off telemetry that takes time and that no comparison reads.
 void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& config) {
   TelemetryConfig& telemetry = config.telemetry;
   std::int64_t every = kRouterFiguresEvery;

@@ -34,11 +34,11 @@ struct RunFigure {
   int run = 0;  // index of the run: 0 is A
   LessonPick layer;
   LessonPick expert{.of = LessonPick::Of::max};
-  std::int64_t last = 1;                 // steps, if `from` is not given
+  std::int64_t last = 1;                 // number of last steps; used if `from` is not given
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // `from` and `to` count from the run's newest live change
   LessonPick::Of over = LessonPick::Of::mean;
-  // Parameters of single figures.
+  // Parameters of certain figures.
   std::int64_t lag = 1;    // load_correlation
   std::string of;          // steps_until: a metric; finding: a kind
   double limit = 0;        // steps_until
@@ -113,7 +113,7 @@ struct LessonView {
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;   // metric of the loss panels; nullopt: the loss
   bool each_run = false;          // one copy of the first panel for every run
-  bool after_prediction = false;  // hidden before the prediction, which it would give away
+  bool after_prediction = false;  // shown after the prediction only, because it would give away the answer
 };
 
 struct LessonStep {
@@ -143,9 +143,10 @@ ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std
 
 // Returns the built-in lessons in teaching order.
 std::vector<std::string> lesson_names();
-// Lessons of one fault each that real trainings had, beside a run without it: assets/exhibits/NN-name.toml.
+// Returns the exhibits, assets/exhibits/NN-name.toml: lessons with one fault of a real training each, and a run without
+// it.
 std::vector<std::string> exhibit_names();
-// A built-in lesson by name or number ("2"), an exhibit by name, or a file by its path.
+// Reads a built-in lesson by name or number ("2"), an exhibit by name, or a file by its path.
 ParsedLesson find_lesson(std::string_view name_or_path, std::optional<std::int64_t> seed = {});
 
 }  // namespace moescope

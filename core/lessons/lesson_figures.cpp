@@ -127,7 +127,7 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   return apart < 0.0005 ? "the same" : formatted(apart < 0.01 ? "%.1f %%" : "%.0f %%", 100 * apart) + way;
 }
 
-// Returns what the reference does not share with the figure: another run, or other steps.
+// Returns the run or the steps of the reference, if they differ from those of the figure.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
   const auto* a = std::get_if<RunFigure>(&figure.of);
   const auto* b = std::get_if<RunFigure>(&reference.of);

@@ -53,7 +53,7 @@ class LessonReader {
 
  private:
   struct Limits {
-    std::optional<double> above, below, reference;  // reference: figure of which a limit is a multiple
+    std::optional<double> above, below, reference;  // reference: value of the figure of which a limit is a multiple
     std::string reference_name;
     bool known = true;
   };

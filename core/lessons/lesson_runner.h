@@ -17,7 +17,7 @@ struct LessonOutcome {
     LessonJudgement judgement;
   };
   std::vector<Line> checks;
-  // Reveals of the steps, with the values of this run filled in.
+  // LessonStep::reveal of each step, with the values of this training filled in.
   std::vector<std::string> reveals;
   bool holds = true;  // true if every check of every step holds
 };

@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-// Random numbers reserved for one element: a normal takes two, a Student's t two per degree of freedom.
+// Normal numbers that are reserved for one element of Student's t, which takes one and one per degree of freedom.
 constexpr std::uint64_t kDraws = 64;
 constexpr int kPatch = 32;
 

@@ -26,8 +26,8 @@ struct LessonTensor {
 // Returns [rows, cols] row-major; equal seeds give equal bits.
 std::vector<float> make_tensor(const LessonTensor& tensor);
 
-// Columns that a figure is computed from. neighbours: the block of 32 along the row that contains the outlier column,
-// without that column; others: all except the outlier column.
+// Columns from which a figure is computed. neighbours: the other columns of the block of 32 that contains the outlier
+// column; others: all columns except the outlier column.
 enum class LessonColumns { all, neighbours, others };
 bool counts(const LessonTensor& tensor, LessonColumns columns, int column);
 

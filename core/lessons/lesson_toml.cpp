@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
-constexpr std::int64_t kMaxSteps = 100000;  // limit for a lesson
+constexpr std::int64_t kMaxSteps = 100000;  // largest step in a lesson
 
 // ---- figures ----
 
@@ -132,7 +132,7 @@ class LessonParser {
     return figure;
   }
 
-  // Reads one of the runs that are open after the step's tasks.
+  // Reads the index of a run, which must be open after the tasks that have been read.
   int read_run(TomlSection& section) {
     const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
     if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)

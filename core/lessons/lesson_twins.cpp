@@ -29,7 +29,7 @@ bool limits_groups(const RouterConfig& router) {
   return router.n_groups > 0 && router.n_limited_groups > 0;
 }
 
-// Replaces the keys of a choice by its name.
+// Replaces the keys of the settings of a choice by its name.
 void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<Setting> settings) {
   const auto removed = std::erase_if(things, [&](const std::string& thing) {
     return std::ranges::find(settings, thing, &Setting::key) != settings.end();
@@ -41,7 +41,7 @@ std::string letter(std::size_t place) {
   return std::string(1, static_cast<char>('A' + place));
 }
 
-// Adds a sentence once.
+// Adds a sentence unless the list has it.
 void add(const std::string& sentence, std::vector<std::string>& unclear) {
   if (std::find(unclear.begin(), unclear.end(), sentence) == unclear.end()) unclear.push_back(sentence);
 }

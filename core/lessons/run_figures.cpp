@@ -47,7 +47,7 @@ std::optional<std::int64_t> newest_change(const History& history) {
   return step;
 }
 
-// Returns an empty range until all steps have been taken.
+// Returns the steps of the figure; an empty range until all of them have been taken.
 StepRange stretch(const RunFigure& figure, const History& history) {
   const StepRange taken = history.steps();
   if (!figure.from)
@@ -192,7 +192,7 @@ double metric_figure(const RunFigure& figure, Metric metric, const History& hist
   return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);
 }
 
-// The placement uses the steps before the range and is judged on the range.
+// The placement is computed from the 50 steps before the range and judged by the load of the range.
 double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
   constexpr std::int64_t kSeen = 50;
   const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});
@@ -230,7 +230,7 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
 }
 
 double findings_of(const std::string& kind, const History& history) {
-  // The scan only reads while the caller holds the history.
+  // A pointer without ownership, because the caller holds the history during the scan.
   const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
   return static_cast<double>(std::ranges::count_if(
       all, [&](const Finding& each) { return each.ongoing && finding_kind_name(each.kind) == kind; }));

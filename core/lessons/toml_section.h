@@ -64,21 +64,21 @@ class TomlSection {
 };
 
 // Reads a table of keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`:
-// only of settings that may change while a run trains.
+// settings that cannot change while a run trains are problems.
 std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set");
 
-// Sorted names of the built-in files that begin with `folder`.
+// Returns the sorted names of the built-in files whose names begin with `folder`.
 std::vector<std::string_view> assets_in(std::string_view folder);
 // Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
 std::string name_without_number(std::string_view file);
 
-// What could not be read, with the reason as its only problem.
+// Returns the result for a file that could not be read: `why` is its only problem.
 template <class Parsed>
 Parsed unread(std::string_view file, const std::string& why, int line = 0) {
   return {{}, {{std::string(file), line, "", why}}};
 }
 
-// Reads preset, name, set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
+// Reads the keys preset, name and set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
 std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed);
 
 }  // namespace moescope
