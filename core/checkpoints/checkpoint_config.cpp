@@ -146,8 +146,8 @@ std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const 
   return second;
 }
 
-// Reads which layers have sliding attention: those of the list layer_types. Without the list, layers for which
-// `sliding(layer)` is true, if the model uses windows (`used`).
+// Reads the window of each layer. The list layer_types names the layers with sliding attention; without the list they
+// are those for which `sliding(layer)` is true, or none unless `used`.
 void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& sliding) {
   const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
   const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});

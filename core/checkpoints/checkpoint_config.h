@@ -37,7 +37,7 @@ inline constexpr double kLatentNormEps = 1e-6;
 
 struct CheckpointLayer {
   std::optional<bool> moe;  // nullopt: decided by the tensors of the layer
-  int window = 0;           // number of keys that a query sees, including its own token; 0: all earlier tokens
+  int window = 0;           // number of keys that a query sees, including its own token; 0: all up to its own token
   bool sliding = false;     // sliding attention, which may have a RoPE of its own
 };
 

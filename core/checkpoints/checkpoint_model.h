@@ -38,7 +38,8 @@ class PassWatch {
   // Residual stream, [T, D]: the embedding if `index` is 0, else the stream after `index` layers; the last one is
   // after the final norm.
   virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
-  virtual void expert_input(int layer, ConstMatrix<float> h) { (void)layer, (void)h; }  // [T, D], before routed()
+  // Input of the router and the experts, [T, D]. Called before routed().
+  virtual void expert_input(int layer, ConstMatrix<float> h) { (void)layer, (void)h; }
   virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
   // True if outputs() is to be called, with the norms of the chosen experts' outputs before they are mixed, [T, K] in
   // the order of RoutedTokens::ids.

@@ -77,7 +77,7 @@ class CheckpointRun {
   std::vector<TextLoss> losses_;
   std::vector<std::vector<std::uint64_t>> load_;
   std::vector<LoadWindow> windows_;
-  std::vector<SpecialisationFrame> specialisation_;  // since the last frame that showed it
+  std::vector<SpecialisationFrame> specialisation_;  // counted since the last frame that showed it
 };
 
 }  // namespace moescope

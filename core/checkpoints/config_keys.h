@@ -17,8 +17,9 @@ class ConfigKeys {
 
   // Returns the value of the first key that is present and not null; nullptr if there is none.
   const nlohmann::json* find(std::initializer_list<const char*> keys);
-  // The functions below return the value of the first key that is present, or `missing`. They throw std::runtime_error
-  // with the key's name if it is absent and there is no `missing`, or if its value has another type or is out of range.
+  // The functions below return the value of the first key that is present, else `missing` or nullopt. They throw
+  // std::runtime_error with the name of the key if it is absent and needs a `missing`, or if its value has another type
+  // or is out of range.
   int count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing = {});
   double number(std::initializer_list<const char*> keys, double lowest, double highest,
                 std::optional<double> missing = {});
@@ -31,6 +32,7 @@ class ConfigKeys {
   void pass_over(std::initializer_list<const char*> keys);
 
   // Throws if there is a key that was not read and whose value has an effect: it is not null, false, 0 or empty.
+  // Ignores keys that begin with "_".
   void require_all_read() const;
   [[noreturn]] void fail(std::string_view key, const std::string& what) const;
   const std::string& path() const { return path_; }

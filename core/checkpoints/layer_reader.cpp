@@ -29,7 +29,7 @@ struct ExpertNames {
 struct LayerNames {
   const char* router;
   const char* router_bias;                    // bias of the choice; nullptr if there is none
-  std::array<const ExpertNames*, 2> experts;  // the first one that the file has is used; the second may be nullptr
+  std::array<const ExpertNames*, 2> experts;  // the second is used if the file has its tensors; nullptr: there is none
   const char *shared, *shared_gate;           // prefix of ".gate_proj"; nullptr if there is none
 };
 using Layout = ExpertNames::Layout;

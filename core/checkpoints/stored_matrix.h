@@ -33,8 +33,8 @@ class StoredMatrix {
   bool empty() const { return rows_ == 0; }
   const TensorView& tensor() const { return *tensor_; }
 
-  // Reads the outputs [first, first + count): [count, inputs], or [inputs, count] if across(). N is float or Bf16; for
-  // Bf16 weights are rounded, unless they are stored in BF16. Any thread may call it.
+  // Reads the outputs [first, first + count): [count, inputs], or [inputs, count] if across(). N is float or Bf16;
+  // weights that are not stored in BF16 are rounded to it. Any thread may call it.
   template <class N>
   void read_outputs(Index first, Index count, N* to) const;
   // Computes y_TO = x_TI W_OI^T for the outputs from `first` on, directly from the mapped file. Returns false without a

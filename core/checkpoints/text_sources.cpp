@@ -134,7 +134,7 @@ std::optional<TextSources> text_sources_in(const LogSettings& settings) {
     sources.texts = paths_in(settings, kTexts);
     sources.token_ids = paths_in(settings, kTokenIds);
     if (const auto found = settings.find(kLength); found != settings.end()) sources.length = std::stoi(found->second);
-  } catch (const std::exception&) {  // no JSON, no number
+  } catch (const std::exception&) {  // a list is not JSON, or the length is not a number
     return std::nullopt;
   }
   if (const auto found = settings.find(kPrompt); found != settings.end()) sources.prompt = found->second;

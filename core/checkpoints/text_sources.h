@@ -44,7 +44,8 @@ struct TextPiece {
 // nothing and is left out. Throws std::runtime_error if no text has two tokens.
 std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which);
 
-std::string absolute_path(const std::string& path);  // without "." and ".."; "" stays
+// Returns the absolute path without "." and ".."; "" if `path` is empty.
+std::string absolute_path(const std::string& path);
 
 // Returns the settings of a run for a marker of kind kSettingsMarker: a JSON object with absolute paths.
 std::string settings_json(const TextSources& sources, const char* score_func);

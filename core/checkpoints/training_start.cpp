@@ -217,7 +217,7 @@ RunConfig run_from_checkpoint(const std::string& folder) {
 
 void load_initial_weights(const RunConfig& config, Parameters<float>& parameters,
                           std::vector<std::vector<float>>& expert_bias) {
-  // Settings of the router may differ, for twins: the weights do not depend on them.
+  // Settings of the router may differ from config.json, as in twins; the weights do not depend on them.
   for (const ConfigProblem& problem : TrainingStart(config.model.initial_weights).contradictions(config))
     if (problem.key.starts_with(kSectionName<ModelConfig>)) throw std::runtime_error(problem.text());
   const CheckpointModel model(config.model.initial_weights);

@@ -22,7 +22,7 @@ class TrainingStart {
   // not support the model.
   explicit TrainingStart(const std::string& folder);
 
-  // The defaults with the settings of the checkpoint.
+  // Returns the settings of the checkpoint, and the defaults of all other settings.
   const RunConfig& config() const { return config_; }
   // Returns a problem for each setting of `config` that differs from config.json.
   std::vector<ConfigProblem> contradictions(const RunConfig& config) const;

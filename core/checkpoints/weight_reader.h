@@ -25,8 +25,8 @@ class WeightReader {
   std::vector<StoredLinear> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
   std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size);
   // NAME.weight and NAME.bias. `bias`: whether the layer has a bias; nullopt: it has one if the file holds NAME.bias.
-  // Throws if `bias` is false and the file holds NAME.bias; the message names `key`, the key of config.json with
-  // `bias`.
+  // Throws if `bias` is false and the file holds NAME.bias. `key`: the key of config.json that sets `bias`, for the
+  // message.
   StoredLinear linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
                       const char* key = "");
 

@@ -28,7 +28,7 @@ inline constexpr std::int64_t kUnderusedSteps = 400;
 // Hot: four times the fair share, or 70 % of the way from the fair share to all tokens if that is less; the other ranks
 // wait for the rank of a hot expert. In the early transient of a balanced run one expert was hot for 270 steps, so it
 // is reported only after kHotSteps.
-inline constexpr double kHotShare = 4, kHotWay = 0.7;  // until kCooled times these thresholds
+inline constexpr double kHotShare = 4, kHotWay = 0.7;  // an expert is hot until it is below kCooled times these
 inline constexpr std::int64_t kHotSteps = 400;
 
 class ExpertWatch {
@@ -43,7 +43,7 @@ class ExpertWatch {
   // Adds conditions that have not lasted long enough for a finding: experts without a token for kMeanSteps steps that
   // are not dead yet, and experts that are not hot yet. Sets kind, layer, experts and steps, but no texts.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
-  // Sets the experts and what was seen; extends the title.
+  // Sets Finding::experts and Finding::saw; extends the title.
   void describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const;
   std::vector<int> hot_experts(const RecentLoad& load) const;
 

@@ -79,7 +79,7 @@ void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
 }
 
 void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
-  // If a log has only the sum over all layers, it shows the loss of each layer only if it is 0.
+  // If a log has only the sum over all layers, the sum shows the loss of a layer only if the sum is 0.
   const bool by_layer = !is_missing(reading.router->aux_loss);
   const auto value = static_cast<double>(by_layer ? reading.router->aux_loss : reading.aux_of_all);
   const double coeff = reading.aux_coeff.value_or(0);

@@ -232,7 +232,7 @@ void Reading::read_frames(QuantWatch& quants) {
   }
 }
 
-// Passes the range in a layer that has no loads in it.
+// Passes over the range for a layer that has no loads in it.
 void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
   const std::int64_t step = axis_.step(block(blocks() - 1).first);
   const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);

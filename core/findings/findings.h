@@ -110,7 +110,8 @@ class FindingsScan {
   // requested; a later call continues.
   void advance(std::int64_t upto, std::stop_token stop = {});
   std::vector<Finding> findings() const;  // in the order of sort_findings()
-  // Returns conditions of experts that have not lasted long enough for a finding (expert_watch.h), without texts.
+  // Returns conditions of the load that have not lasted long enough for a finding (expert_watch.h, imbalance_watch.h),
+  // without texts.
   std::vector<Finding> not_yet() const;
   std::vector<LayerLoad> loads() const;  // layers that have a load
   StepRange seen() const;                // steps that were read
@@ -127,8 +128,9 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
                                       const Judging& judging = {});
 
-void sort_findings(std::vector<Finding>& findings);  // ongoing ones first, then by severity, then newest first
-std::string steps_read(const History& history);      // steps a scan has read: "steps 0 to 1,234", or "nothing yet"
+// Sorts ongoing findings first, then by severity and kind; of findings that are over, the newest first.
+void sort_findings(std::vector<Finding>& findings);
+std::string steps_read(const History& history);  // steps a scan has read: "steps 0 to 1,234", or "nothing yet"
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // text for export
 
 }  // namespace moescope

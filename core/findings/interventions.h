@@ -32,7 +32,7 @@ class Interventions {
   int top_k(std::int64_t step) const;  // 0: not known
   // Coefficient of an auxiliary loss that is on; nullopt: none is known, or copies above a capacity are dropped.
   std::optional<double> aux_coeff(std::int64_t step) const;
-  bool nothing_balances(std::int64_t step) const;  // known to have neither a bias rate nor an auxiliary loss
+  bool nothing_balances(std::int64_t step) const;  // known to have no bias rule, no auxiliary loss, no forced balance
   // Returns a sentence on what balances the router; empty: not known. Example:
   // "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0."
   std::string balancing(std::int64_t step) const;
@@ -46,7 +46,8 @@ class Interventions {
   // Adds findings that follow from settings alone, up to the last step read: a router that is controlled by hand or
   // gets no gradient.
   void findings(std::vector<Finding>& out, StepRange read) const;
-  // Adds the interventions that may have caused a finding to its text; a finding without another cause becomes a note.
+  // Adds the interventions that may have caused a finding to its text. A finding whose experts all have pinned biases
+  // becomes a note.
   void add_causes(Finding& finding) const;
 
  private:

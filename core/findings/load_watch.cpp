@@ -76,7 +76,7 @@ void LoadWatch::judge_collapse(double use) {
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
-    collapsing_since_ = -1;  // stopped by itself
+    collapsing_since_ = -1;  // the fall has ended by itself
   } else if (collapsing_since_ < 0) {
     collapsing_since_ = blocks_.front().end;
     effective_before_ = static_cast<double>(blocks_.front().effective);

@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr double kMemory = 0.95;           // factor of the moving mean, about 20 steps: the loss falls fast at first
-constexpr std::int64_t kFirstJudged = 50;  // steps
+constexpr std::int64_t kFirstJudged = 50;  // steps before spikes are judged
 constexpr std::int64_t kSameSpike = 20;    // steps without a spike that end a spike
 constexpr std::size_t kNamedSpikes = 5;    // the newest spikes have a finding each
 constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps

@@ -31,12 +31,12 @@ class QuantWatch {
   void findings(std::vector<Finding>& out) const;
 
  private:
-  // Operands that are judged together: all weights with one format.
+  // A fault, and the operands that are judged together: those with one role and one format, such as all weights in it.
   using Group = std::tuple<FindingKind, OperandRole, std::string>;
   struct Case {
     int frames = 0;  // consecutive frames with the fault
     std::int64_t since = -1;
-    std::vector<int> layers;  // in the newest frame, worst first
+    std::vector<int> layers;  // layers with the fault in the newest frame
     std::set<GemmClass> classes;
     double value = 0;  // value of the worst operand
     QuantFrame worst;

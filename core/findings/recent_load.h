@@ -101,7 +101,7 @@ class RecentLoad {
   std::int64_t last_step() const { return last_step_; }        // last step read
   std::int64_t steps_read() const { return last_step_ - first_read_ + 1; }
   std::int64_t first_step() const;               // first step of the window
-  std::int64_t loads() const { return loads_; }  // loads read so far
+  std::int64_t loads() const { return loads_; }  // number of loads read
   bool every_step() const { return loads_ == steps_read(); }
   std::string batches_text(std::int64_t n) const;  // "50 steps", or "5 logged batches"
   int loads_in_window() const;
@@ -117,7 +117,7 @@ class RecentLoad {
   double tokens() const;
   const Chance& chance() const { return chance_; }
 
-  // Updates a condition on the means that `begins` or `ends`.
+  // Updates a condition on the means: it begins if `begins`, and ends if `ends`.
   void follow(bool begins, bool ends, Since& since) const;
   bool lasts(const Since& since, std::int64_t steps) const;
   std::int64_t steps_since(const Since& since) const { return last_step_ - since.step + 1; }

@@ -110,8 +110,8 @@ void ShiftWatch::look_for_jump(std::int64_t first) {
   shifts_.push_back(std::move(shift));
 }
 
-// Returns the step in the last blocks at which the mean of the next few batches exceeds the mean of the few batches
-// before by most.
+// Returns the step in the last blocks with the largest rise from the mean of the few batches before to the mean of the
+// few batches from this step on.
 std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
   std::int64_t best = first;
   double highest = -1e30;

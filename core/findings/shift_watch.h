@@ -12,8 +12,9 @@
 
 namespace moescope {
 
-// A jump: the mean MaxVio of the layers over 20 steps is kJump times that of the 100 steps before, and in most layers
-// at least kLayerJump times. Between independent batches of settled runs the factor was at most 1.25.
+// A jump: the mean MaxVio of the layers over 20 steps is kJump times that of the 100 steps before, and at least
+// kLayerJump times in a share kJumpedLayers of the layers. Between independent batches of settled runs the factor was
+// at most 1.25.
 inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6;
 // A layer has recovered when its mean of 50 steps is down to 1.2 times its former value. A layer that is still over 1.3
 // times its former value after 300 steps, while at least half of the layers have recovered, does not recover. Recovery

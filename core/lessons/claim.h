@@ -8,7 +8,7 @@
 //   [[compare]]                       a row of the table:
 //     text, published                 texts: the two sides of the comparison, and the published difference
 //     run, against                    "B", "A"; the difference is run minus against
-//     figure, last                    key of a metric, which is averaged over the last steps; their number
+//     figure, last                    key of a metric; number of last steps over which it is averaged
 //     expect                          "higher", "lower" or "equal"
 //     within                          for "equal": differences up to this number count as none
 // claim_results.h holds their results.
@@ -24,14 +24,14 @@
 
 namespace moescope {
 
-// Expected sign of the difference. Its size is not expected to be the published one, because the model is small.
+// Expected sign of the difference, or no difference. The published size is not expected, because the model is small.
 enum class ClaimExpect : std::uint8_t { higher, lower, equal };
 
 struct ClaimComparison {
   std::string text, published;
   int run = 1, against = 0;  // indices of runs
   Metric metric = Metric::val_loss;
-  std::int64_t last = 1;  // the metric is averaged over so many last steps
+  std::int64_t last = 1;  // number of last steps over which the metric is averaged
   ClaimExpect expect = ClaimExpect::equal;
   double within = 0;  // for `equal`: largest difference that counts as none, in units of the metric
 };

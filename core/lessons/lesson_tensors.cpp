@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-// Normal numbers that are reserved for one element of Student's t, which takes one and one per degree of freedom.
+// Normal numbers that are reserved for one element of heavy_tails, which takes 1 + `freedom` of them.
 constexpr std::uint64_t kDraws = 64;
 constexpr int kPatch = 32;
 

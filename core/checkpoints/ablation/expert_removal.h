@@ -1,4 +1,4 @@
-// Measures which experts a model could do without: passes without each single expert, REAP's saliency, and passes
+// Measures which experts a model could do without, by a pass without each expert, by REAP's saliency, and by passes
 // without several experts.
 //
 // The tokens of a removed expert choose among the other experts, with the mixing weights that the model gives them;

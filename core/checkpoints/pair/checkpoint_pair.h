@@ -15,8 +15,8 @@
 
 namespace moescope {
 
-// Throws std::runtime_error with the first difference if the tokenizer.json of the folders are not equal: "the
-// tokenizers differ: model.vocab.the is 7 in A and 8 in B". Ignores truncation, padding and version, which are not
+// Throws std::runtime_error if the tokenizer.json of the folders differ, with the first difference:
+// "the tokenizers differ: model.vocab.the is 7 in A and 8 in B". Ignores truncation, padding and version, which are not
 // read. Does nothing if a folder has no tokenizer.json.
 void require_same_tokenizer(const std::string& folder_a, const std::string& folder_b);
 
