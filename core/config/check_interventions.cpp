@@ -21,8 +21,8 @@ void check_list(Setting setting, const std::string& text, ListOf kind, const Mod
   }
 }
 
-// Smallest number of experts that a token can choose, whichever groups it is limited to. Groups without a living expert
-// are not chosen.
+// Returns the smallest number of living experts from which a token can choose, whichever groups it is limited to.
+// Groups without a living expert are not chosen.
 int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t>& killed) {
   const int experts = static_cast<int>(killed.size());
   const bool grouped = router.n_groups > 0 && router.n_limited_groups > 0;
@@ -58,7 +58,7 @@ void check_remaining(const RunConfig& c, Rules& found) {
 void check_mixture(const DataConfig& data, Rules& found) {
   try {
     if (!data.path.empty()) {
-      parse_mixture(data.mixture);  // domains are known when the files are open
+      parse_mixture(data.mixture);  // the domains are unknown until the files are open
       return;
     }
     mixture_weights(data.mixture, generated_domain_names(data.generator));

@@ -100,7 +100,8 @@ std::string type_name(const ConfigField& field, std::size_t type) {
   }
 }
 
-// Sizes that have not been checked may have any value, so that they are added as double, here and below.
+// Sizes that have not been checked may have any value. They are multiplied and added as doubles, here and below,
+// because an int could overflow.
 double attention_weights(const ModelConfig& m) {
   const double d = m.dim, heads = m.n_heads, rope = m.qk_rope_head_dim, qk = m.qk_nope_head_dim + rope;
   const double query = m.q_lora_rank > 0 ? (d + heads * qk) * m.q_lora_rank : d * heads * qk;
@@ -113,7 +114,8 @@ std::string gib(double bytes) {
   return formatted("%.1f GiB", bytes / (1 << 30));
 }
 
-// Memory of each thread for the largest matrix: three of its size, and two of its shorter side squared.
+// Returns the bytes of Muon's scratch memory: each thread has three matrices of the size of the largest one and two
+// square matrices of its shorter side.
 double muon_scratch(const RunConfig& c) {
   if (c.optimizer.name != OptimizerName::muon) return 0;
   const ModelConfig& m = c.model;
@@ -324,15 +326,16 @@ void check_batch(const RunConfig& c, Rules& found) {
                      "padding is not known to the quantile rules: choose 0, or balance_rule sign"});
 }
 
-// Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
+// Returns the number of values that share a scale along the contracted dimension of feed-forward GEMMs; 0 for a recipe
+// without block format, whose rows may have any length.
 int feed_forward_block(Recipe recipe) {
   const OperandFormat format = recipe_format(recipe, Direction::forward, OperandRole::x);
   if (format.scheme == QuantScheme::nvfp4) return 16;
   return format.scheme == QuantScheme::mx ? format.block : 0;
 }
 
-// Rows of a model for a block format must fill its blocks. Rows of attention, gate and head cannot (one value per
-// expert), so their last block is shorter.
+// Checks that the rows of a feed-forward fill the blocks of its recipe. Rows of attention, gate and head are not
+// checked: they may end in a shorter block (a row of the gate's dY has one value per expert).
 void check_blocks(Setting recipe_of, Recipe recipe, Setting size_of, int size, Rules& found) {
   const int block = feed_forward_block(recipe);
   if (block == 0 || size % block == 0) return;
@@ -347,7 +350,8 @@ void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& mode
                found);
 }
 
-// Feed-forward units must fill the blocks of every operand's recipe.
+// Checks an entry of precision.operands: its layers must exist, and the rows of a feed-forward must fill the blocks of
+// its recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   const Setting operands = &PrecisionConfig::operands;
   if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
@@ -366,7 +370,7 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
     check_blocks(operands, operand.recipe, &ModelConfig::moe_inter, c.model.moe_inter, found);
 }
 
-// True if the two operands belong to one GEMM and only one entry rotates its operand.
+// True if the entries name both operands of one GEMM, one of them "rotated" and the other "unrotated".
 bool contradict(const OperandRecipe& a, const OperandRecipe& b) {
   const bool meet = a.layers.first <= b.layers.last && b.layers.first <= a.layers.last;
   const bool pair = a.gemm_class == b.gemm_class && a.operand != b.operand && a.gemm && a.gemm == b.gemm;
@@ -456,7 +460,7 @@ double memory_estimate(const RunConfig& c) {
   return 16 * parameter_count(c) + 4 * tokens * saved + muon_scratch(c);
 }
 
-// Each value must be within its own range.
+// Returns all violations of the rules between settings. Each value must be within its own range.
 static Rules rule_violations(const RunConfig& config) {
   Rules found;
   check_layers(config, found);
@@ -504,7 +508,8 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
 
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
+  // The rules divide by these sizes and multiply others. If one is out of range, no rule is checked, because the
+  // messages would be useless.
   for (const Setting size : {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node),
                              Setting(&RouterConfig::n_groups), Setting(&DataConfig::microbatches)})
     if (bad.contains(size)) return;

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// Returns the next value of a counted setting, or `first` if there is none.
+// Returns the next value of an integer setting, or `first` if `value` is the largest one.
 std::int64_t next(std::int64_t value, Setting setting, std::int64_t first) {
   return static_cast<double>(value) < setting.field().max ? value + 1 : first;
 }
@@ -70,14 +70,14 @@ std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   std::string name = first.name, last;
   if (const auto dense = dense_size(first, twin))
     return valid_name(name + (*dense == DenseSize::active ? "+dense-active" : "+dense-total"));
-  // A published recipe is named by its name, not by all of its settings.
+  // The name of a published recipe replaces the list of its settings.
   const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
   if (!recipe.empty()) name += '+' + recipe;
   for (const ConfigDifference& found : difference(first, twin)) {
     if (!recipe.empty() && found.setting.is_in<PrecisionConfig>()) continue;
     const bool is_choice = !found.setting.field().choices.empty();
     const std::string part = '+' + (is_choice ? found.b : found.setting.name() + '-' + found.b);
-    if (part != last) name += part;  // one format in several classes of weights is named once
+    if (part != last) name += part;  // names one format of several classes of weights once
     last = part;
   }
   return valid_name(std::move(name));

@@ -57,7 +57,7 @@ inline constexpr std::string_view kSectionName = std::is_same_v<Section, ModelCo
                                                  : std::is_same_v<Section, TelemetryConfig> ? "telemetry"
                                                                                             : "";
 
-// The place of a section in `config`, a RunConfig, const or not.
+// Returns a reference to a section of `config`, a const or non-const RunConfig.
 template <class Section>
 auto& section_of(auto& config) {
   using Place = std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(config)>>, const Section, Section>;
@@ -88,12 +88,12 @@ class Setting {
   const ConfigField* field_;
 };
 
-// Checks a value on its own (type, range, choice). The message is empty if there is no problem.
+// Checks a value on its own (type, range, choice) and returns the problem; empty if there is none.
 std::string check_field(const ConfigField& field, const ConfigValue& value);
 
 std::string to_string(const ConfigValue& value);
-// Returns the value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with
-// what is allowed if its type does not fit; check_field checks the range.
+// Parses a value of a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is allowed if the text
+// has another type; check_field checks the range.
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 // A change of one live field between two steps.

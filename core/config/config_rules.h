@@ -15,10 +15,10 @@
 namespace moescope {
 
 struct RuleViolation {
-  std::vector<Setting> settings;  // all that are involved, the one to change first
+  std::vector<Setting> settings;  // all that are involved; the first is the one to change
   std::string message;
 };
-// Checks the rules for interventions: changes of routers and data by the user.
+// Appends the violations of the rules for interventions, which are changes of routers and data by the user.
 void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
 
 // Appends the violations that involve no setting of `bad`, at the line of their first setting that has a line.
@@ -26,7 +26,8 @@ void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, co
                        const std::string& file, std::vector<ConfigProblem>& problems);
 
 std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a decimal point
-// Returns the value of a node, a double for a whole number if the field needs one; nullopt: it is not one value.
+// Returns the value of a node; nullopt if it is an array, a section, a date or a time. A whole number becomes a double
+// if the field needs one.
 std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field);
 
 }  // namespace moescope

@@ -48,7 +48,7 @@ struct Reader {
     if (const ConfigField* field = find_field(key)) bad.insert(*field);
   }
 
-  // Keys that stand for other keys are read first, so that the other keys in the file override them.
+  // Derived keys, which set other keys, are read first, so that the other keys in the file override them.
   void read(const toml::table& table, const std::string& prefix) {
     for (const bool derived : {true, false}) read_fields(table, prefix, derived);
   }
@@ -299,7 +299,7 @@ std::string preset_about(std::string_view name) {
   return leading_comment(asset(preset_file(name)));
 }
 
-// Runs with live changes are still recognised; runs with other formats at the start are not.
+// Compares names, seeds and widths alone, so that runs with live changes are still recognised.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
   for (const std::string& name : comparison_preset_names()) {
     const std::vector<RunConfig> of_preset = all_runs(load_preset(name));

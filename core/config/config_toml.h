@@ -10,13 +10,13 @@
 
 namespace moescope {
 
-// The number of candidates that can be compared with one run. Those that cannot all train beside it at once train in
-// groups (core/training/engine/run_groups.h).
+// Largest number of candidates that can be compared with one run. If they cannot all train beside it at the same time,
+// they train in groups (core/training/engine/run_groups.h).
 inline constexpr std::size_t kMaxCandidates = 16;
 
 struct ParsedConfig {
   RunConfig config;
-  std::vector<RunConfig> twins;         // runs that train beside it, in lock-step
+  std::vector<RunConfig> twins;         // runs that train beside `config`, in lock-step
   std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the most similar known key), ranges, rules
 };
 // Parses a config. Besides the keys of config_fields() a file may hold
@@ -24,11 +24,11 @@ struct ParsedConfig {
 //     [[compare]]                            a twin: its name and the settings in which it differs
 //     name = "mxfp8"
 //     precision.experts = "mxfp8_rceil"
-// Keys that it leaves out are those of `base`.
+// Keys that the file leaves out have the values of `base`.
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name, const RunConfig& base = {});
-// A file that cannot be read is a problem in the result.
+// Reads a config file. If it cannot be read, the result holds a problem that says why.
 ParsedConfig load_config(const std::string& path, const RunConfig& base = {});
-// Reads a user's TOML file into `text`. Returns why it cannot be read, empty if it can. `what`: as in read_file().
+// Reads a user's TOML file into `text`. Returns why it cannot be read; empty if it was read. `what`: as in read_file().
 std::string read_toml_file(const std::string& path, std::size_t most_bytes, const char* what, std::string& text);
 // Names of the presets in teaching order: assets/presets/<name>.toml with one run each, and
 // assets/presets/compare/<name>.toml with several runs. load_preset() takes either.

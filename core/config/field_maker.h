@@ -15,7 +15,7 @@
 
 namespace moescope {
 
-// The sections of the table, in its order.
+// The fields of each section, in the order of the table.
 std::vector<ConfigField> run_fields();
 std::vector<ConfigField> model_fields();
 std::vector<ConfigField> router_fields();
@@ -25,7 +25,7 @@ std::vector<ConfigField> data_fields();
 std::vector<ConfigField> parallel_fields();
 std::vector<ConfigField> telemetry_fields();
 
-// Names of an enumeration's values, in its order.
+// Names of an enumeration's values, in the order of the values.
 template <class E>
 constexpr std::array<const char*, 0> kChoices{};
 
@@ -39,7 +39,7 @@ inline constexpr std::array<const char*, 2> kChoices<StoredFormat>{"fp32", "bf16
 template <>
 const std::vector<std::string>& choices_of<Recipe>();
 
-// A format in place of the recipe's; may be absent.
+// Format that replaces the one of the recipe; nullopt: the recipe's own.
 using Override = std::optional<OperandFormat>;
 inline constexpr const char* kNoOverride = "none";
 template <>

@@ -88,7 +88,7 @@ int Mixture::domain_of(std::uint64_t sequence) const {
   const double place = static_cast<double>((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
   const auto found = std::upper_bound(ends_.begin(), ends_.end(), place);
   if (found != ends_.end()) return static_cast<int>(found - ends_.begin());
-  // Rounding can leave the last end below 1.
+  // Rounding can leave the last end below 1: the last domain with a weight takes the rest.
   return static_cast<int>(std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin());
 }
 

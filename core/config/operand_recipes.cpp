@@ -15,7 +15,7 @@ constexpr GemmClass kClasses[] = {GemmClass::experts,   GemmClass::shared_expert
 constexpr OperandRole kOperands[] = {OperandRole::x, OperandRole::w, OperandRole::dy};
 constexpr Direction kDirections[] = {Direction::forward, Direction::dgrad, Direction::wgrad};
 
-// Returns the value that `name_of` gives this name.
+// Returns the value whose name is `name`; nullopt if there is none.
 template <class Enum, std::size_t N>
 std::optional<Enum> named(const Enum (&values)[N], const char* (*name_of)(Enum), std::string_view name) {
   const Enum* found = std::ranges::find(values, name, name_of);

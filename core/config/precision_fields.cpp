@@ -47,7 +47,7 @@ namespace {
 
 constexpr const char* kOwnRecipe = "own";
 
-// A field for all of [precision] except the payload.
+// Makes the derived field that sets all of [precision] except the payload.
 ConfigField published_recipe_field() {
   ConfigField f;
   f.section = kSectionName<PrecisionConfig>;

@@ -17,7 +17,7 @@ std::string file_of(std::string_view name) {
   return std::string(kFolder) + std::string(name) + std::string(kEnding);
 }
 
-// Reads each recipe once, because the form asks for the name of its settings at every key.
+// Parses the recipes once, because the form looks up the name of its settings after every edit.
 const PrecisionConfig& recipe_of(std::string_view name) {
   static const auto all = [] {
     std::map<std::string_view, PrecisionConfig> recipes;

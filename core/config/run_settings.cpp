@@ -11,7 +11,7 @@ struct LogName {
   Setting setting;
   const char* name;
 };
-// TorchTitan calls the rate of the bias load_balance_coeff; moe_... are Megatron-LM's names, router_aux_loss_coef is
+// TorchTitan calls the bias update rate load_balance_coeff; moe_... are Megatron-LM's names, router_aux_loss_coef is
 // the name in transformers.
 const std::vector<LogName>& log_names() {
   static const std::vector<LogName> names = {

@@ -1,5 +1,5 @@
-// The known settings of a run: all if it was trained here; a few for the log of another program, which may hold some of
-// the settings under other names.
+// The known settings of a run: all of them if this program trained it. The log of another program holds a few, some of
+// them under other names.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace moescope {
 
-// The settings in a log of another program, by its own names, as text.
+// Settings in the log of another program: that program's name of each setting -> its value as text.
 using LogSettings = std::map<std::string, std::string>;
 
 // A setting with its name and value in the source.
@@ -40,7 +40,8 @@ class RunSettings {
   bool holds(bool Section::*member) const {
     return value(member).value_or(false);
   }
-  // Returns texts without quotes and numbers as written in the config or the log; nullopt if unknown.
+  // Returns the value of a setting as text: without quotes, numbers as written in the config or the log; nullopt if
+  // unknown.
   std::optional<StatedSetting> stated(Setting setting) const;
   std::optional<std::string> text(Setting setting) const;
   const LogSettings& log() const { return log_; }

@@ -53,7 +53,7 @@ std::string compressed(const std::string& text) {
   uLongf size = compressBound(text.size());
   std::string packed(size, '\0');
   compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size(),
-            Z_BEST_COMPRESSION);  // can only fail for lack of memory or space; there is space
+            Z_BEST_COMPRESSION);  // `packed` is large enough, so only a lack of memory makes this fail
   packed.resize(size);
   return packed;
 }
@@ -81,7 +81,7 @@ std::map<std::string, std::string> parameters_of(std::string_view text) {
   return parameters;
 }
 
-// Returns whole numbers that a double holds exactly; -1 if the text has none of this name.
+// Returns the value of a parameter, a whole number from 0 to `most`; -1 if the link does not have the parameter.
 std::int64_t number_of(const std::map<std::string, std::string>& parameters, const char* name, std::int64_t most) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return -1;
