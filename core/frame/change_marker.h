@@ -12,7 +12,7 @@ namespace moescope {
 inline constexpr const char* kChangeKind = "change";
 
 // Returns "router.bias_update_rate 0.001 -> 0.01". An empty value becomes "none", and a long old value is shortened.
-// `for_all_runs` appends that the change is for all runs, which is so for the mixture.
+// `for_all_runs` appends that the change applies to all runs, as a change of the mixture does.
 std::string change_text(std::string_view key, const std::string& before, const std::string& value,
                         bool for_all_runs = false);
 Marker change_marker(int run, std::int64_t step, std::string key, const std::string& before, std::string value,

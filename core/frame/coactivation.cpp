@@ -14,7 +14,7 @@ namespace {
 // Clusters of experts, each named by one of its members, with the similarity of every pair of clusters.
 class Linkage {
  public:
-  // Experts that are not alive are no member of any cluster.
+  // Experts that are not alive belong to no cluster.
   Linkage(std::vector<float> similarity_EE, std::vector<bool> alive)
       : size_(alive.size()),
         leaf_similarity_(std::move(similarity_EE)),
@@ -47,7 +47,7 @@ class Linkage {
   std::size_t first_alive() const { return std::ranges::find(alive_, true) - alive_.begin(); }
 
   // Returns the most similar living cluster. On a tie `preferred` wins, because the chain would not end otherwise, then
-  // the lowest.
+  // the lowest index.
   std::size_t nearest(std::size_t cluster, std::size_t preferred) const {
     const float* row = similarity_.data() + cluster * size_;
     std::size_t best = preferred;
@@ -99,7 +99,7 @@ class Linkage {
 
   std::size_t size_;
   std::vector<float> leaf_similarity_, similarity_;  // [E, E]
-  std::vector<std::vector<int>> members_;            // members in drawing order
+  std::vector<std::vector<int>> members_;            // experts of each cluster, in drawing order
   std::vector<bool> alive_;
 };
 
@@ -126,7 +126,7 @@ std::vector<int> similarity_order(std::vector<float> similarity_EE, int n_expert
   const auto experts = static_cast<std::size_t>(n_experts);
   assert(similarity_EE.size() == experts * experts);
   for (float& similarity : similarity_EE)
-    if (std::isnan(similarity)) similarity = -1;  // a cluster must have a nearest one
+    if (std::isnan(similarity)) similarity = -1;  // nearest() would not find a cluster by NaN
   return Linkage(std::move(similarity_EE), std::vector<bool>(experts, true)).order();
 }
 

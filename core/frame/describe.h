@@ -1,5 +1,5 @@
 // The fields of the rows of a frame that hold figures, declared once. Recordings, JSON lines and packed frames are
-// visitors, so that a new field here is in all of them.
+// written and read by visitors of these fields, so that they all contain a new field.
 //
 // describe(row, visitor) calls, in the order of the columns of a recording,
 //   visitor.layer(int&, LayerColumn)            among all layers
@@ -9,7 +9,7 @@
 //   visitor.bins(HalfOctaves&, Column)
 //   visitor.name(Enum&, Column, Names)          an enumerator by its name
 //   visitor.text(string&, Column)
-// and the calls that the comments of single rows name. `row` may be const.
+// and the calls that the comments of single describe() functions name. `row` may be const.
 #pragma once
 
 #include <concepts>
@@ -27,7 +27,7 @@ struct Column {
 };
 struct LayerColumn {
   const char* note = "";
-  int lowest = 0;  // -1 if the row may have no layer
+  int lowest = 0;  // -1 if rows without a layer are allowed
 };
 // Names of the first `count` enumerators.
 template <class Enum>
@@ -77,7 +77,7 @@ void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.scales(quant.e8m0_blocks);
 }
 
-// The list that holds a row determines its reference.
+// A row does not name its reference: the list that holds it does (TelemetryFrame::flips, rounding_flips).
 void describe(RowOf<FlipFrame> auto& flip, auto& visit) {
   visit.layer(flip.layer, LayerColumn{});
   visit.figures(flip, kFlipFigures);
@@ -105,7 +105,7 @@ void describe(RowOf<RouterRoundingFrame> auto& rounding, auto& visit) {
   visit.bins(rounding.margin_flipped, Column{"margin_flipped", "uint32 [40]: those with other experts"});
 }
 
-// The bytes of an E8M0 histogram from the first to the last scale that occurs; count 0 if all are zero.
+// Range of an E8M0 histogram from the first to the last byte that occurs; count 0 if all counts are zero.
 struct ByteRange {
   int first = 0;
   int count = 0;

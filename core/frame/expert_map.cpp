@@ -10,13 +10,13 @@
 namespace moescope {
 namespace {
 
-constexpr int kSweeps = 30;             // of Jacobi rotations; far fewer are needed
-constexpr double kSmall = 1e-12;        // of the trace: smaller values are rounding errors
+constexpr int kSweeps = 30;             // largest number of sweeps of Jacobi rotations; far fewer are needed
+constexpr double kSmall = 1e-12;        // share of the trace; smaller values are rounding errors
 constexpr double kSameDistance = 1e-9;  // coordinates that differ by less count as equal
 
 using Rows = std::vector<std::vector<double>>;
 
-// Rows of the experts that have tokens, centred; `experts` are their ids.
+// Returns the centred rows of the experts that have tokens, and appends the ids of these experts to `experts`.
 Rows centred_rows(std::span<const std::uint32_t> counts_FE, int n_experts, std::vector<std::size_t>& experts) {
   const auto columns = static_cast<std::size_t>(n_experts);
   const std::size_t kinds = counts_FE.size() / columns;

@@ -11,15 +11,17 @@
 namespace moescope {
 
 struct ExpertMap {
-  // Coordinates of the experts on the first and the second principal component, [E]; kNoValue: it has no token.
+  // Coordinates of the experts on the first and the second principal component, [E]; kNoValue for an expert without a
+  // token.
   std::vector<float> x_E, y_E;
-  float x_share = 0, y_share = 0;  // shares of the variance of the rows; 0: all experts take the same
+  float x_share = 0, y_share = 0;  // shares of the rows' variance along x and y; 0: no variance
 };
 
-// Principal components of the rows a_ef = sqrt(n_fe / sum_f n_fe), whose distances are Hellinger distances of the
-// experts' tokens times sqrt(2): from 0, equal shares of all kinds, to sqrt(2), no kind in common. All experts that
-// have tokens count alike. The sign of a component is that of the expert farthest from 0 on it (of the lowest id on a
-// tie), which is positive, so that equal counts give equal maps. counts_FE is row-major.
+// Computes the principal components of the rows a_ef = sqrt(n_fe / sum_f n_fe). The distance of two rows is sqrt(2)
+// times the Hellinger distance of the two experts' tokens: 0 if they have equal shares of all kinds, sqrt(2) if they
+// have no kind in common. All experts that have tokens have the same weight. The sign of a component is chosen so that
+// the expert farthest from 0 on it (on a tie the one with the lowest id) has a positive coordinate; equal counts
+// therefore give equal maps. counts_FE is row-major.
 ExpertMap expert_map(std::span<const std::uint32_t> counts_FE, int n_experts);
 
 }  // namespace moescope

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostExperts = 1 << 12;  // of a layer, in a recording
+constexpr int kMostExperts = 1 << 12;  // largest number of experts of a layer in a recording
 
 json as_json(const ExpertCost& cost) {
   json domains = json::array();
@@ -101,7 +101,7 @@ std::optional<ExpertScan> expert_scan_in(const std::string& text) {
   }
 }
 
-// Cosines of the pairs (0, 1), (0, 2), ..., (1, 2), ...
+// Writes the cosines of the pairs (0, 1), (0, 2), ..., (1, 2), ...
 std::string similarity_json(const ExpertSimilarity& similarity) {
   constexpr double kDecimals = 1e6;
   const auto rounded = [](double value) { return std::round(value * kDecimals) / kDecimals; };

@@ -1,4 +1,4 @@
-// FigureOfPieces in the markers of a recording.
+// FigureOfPieces as JSON, for the markers of a recording.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ inline nlohmann::json as_json(const FigureOfPieces& figure) {
   return {number(figure.mean), number(figure.interval)};
 }
 
-// Throws an exception of nlohmann's for anything else.
+// Reads what as_json() writes. Throws nlohmann::json::exception for anything else.
 inline FigureOfPieces figure_in(const nlohmann::json& figure) {
   const auto number = [&](std::size_t i) {
     const nlohmann::json& value = figure.at(i);

@@ -1,4 +1,4 @@
-// A figure that is known for several pieces of text: the mean, and how sure it is.
+// A figure that was measured on several pieces of text: its mean, with an interval.
 #pragma once
 
 #include <cmath>
@@ -11,9 +11,9 @@ namespace moescope {
 
 struct FigureOfPieces {
   double mean = 0;
-  double interval = 0;  // to both sides, of the mean over pieces; NaN: there is one piece
+  double interval = 0;  // half of the width of the mean's interval over pieces; NaN for a single piece
 };
-// `each`: the figure of every piece, at least one. `inside`: probability of the interval.
+// Returns mean and interval of `each`, the values of at least one piece. `inside`: probability of the interval.
 inline FigureOfPieces figure_of_pieces(std::span<const double> each, double inside = 0.95) {
   const auto n = static_cast<double>(each.size());
   double sum = 0, squares = 0;

@@ -32,12 +32,12 @@ enum class Metric {
   fp32_ratio_beyond_2,
   fp32_any_layer_flipped,
   step_ms,
-  max_vio_p50,  // over all MoE layers at each step
+  max_vio_p50,  // this to max_vio_window_max: percentiles over the MoE layers, layer = kWholeRun
   max_vio_p90,
   max_vio_max,
   max_vio_window_p50,
   max_vio_window_p90,
-  max_vio_window_max,  // per run: layer = kWholeRun
+  max_vio_window_max,
   max_vio,
   max_vio_window,
   cv,
@@ -54,8 +54,8 @@ enum class Metric {
   max_vio_microbatch,
   max_vio_sequence,  // kWholeRun: mean over layers
   flip_rate,         // kWholeRun: mean over layers
-  quant_sqnr_db,     // mean over the layer's (all) quantized operands
-  gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
+  quant_sqnr_db,     // mean over the quantized operands of the layer, or of all layers (kWholeRun)
+  gradient_snr_db,   // all tensors of any layer, or of the model (kWholeRun)
   gradient_cosine,
   ranks_per_token,  // this and those below: per MoE layer, or mean over layers
   nodes_per_token,
@@ -408,7 +408,8 @@ inline constexpr std::array<FrameFigure<RouterRoundingFrame>, 3> kRouterRounding
       "SGLang, pull request 37133"}},
 }};
 
-// The history finds the figures of a frame in its columns by their order.
+// True if the metrics of a table follow each other from `first` on. The history finds the columns of figures by this
+// order.
 template <std::size_t N, class Frame>
 constexpr bool in_order_of_metric(const std::array<FrameFigure<Frame>, N>& figures, Metric first) {
   for (std::size_t i = 0; i < N; ++i)

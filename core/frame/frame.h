@@ -19,8 +19,8 @@
 namespace moescope {
 
 // Parts of the time of a step. `experts` holds the grouped GEMMs with their quantization. On one process it also holds
-// copying tokens to their rows and gradients to theirs, because the experts begin with it; between ranks this copying
-// is in `dispatch` and `combine`. `combine` always holds the sums of the experts' outputs.
+// the copying of tokens and of gradients to the rows of their experts, because the experts begin with it; between ranks
+// this copying is in `dispatch` and `combine`. `combine` always holds the sums of the experts' outputs.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
 inline constexpr int kNumPhases = 11;
 const char* phase_name(Phase phase);  // "dense FFN"
@@ -53,11 +53,11 @@ struct VolumeFrame {
   std::vector<std::uint32_t> nodes_RN;     // DeepEP: one copy per destination node, own node counted
 };
 
-// The bytes that the all-to-alls of a step really moved if experts are spread over processes: all layers, forward and
-// backward.
+// The bytes that the all-to-alls of a step sent between processes over which the experts are spread: all layers,
+// forward and backward.
 struct WireFrame {
   int ranks = 0;                       // 0 on one process
-  bool over_nodes = false;             // through nodes (two_hop.h), not straight to the rank
+  bool over_nodes = false;             // through a rank of the destination's node (two_hop.h), not straight to the rank
   std::vector<std::uint64_t> sent_RR;  // bytes given to the transport, [source][destination]; the diagonal is not sent
   std::vector<float> all_to_all_ms_R;  // time in all-to-alls, including waiting for other ranks
 };
@@ -72,20 +72,20 @@ struct RouterFrame {
   float max_vio = kNoValue;                      // max_e u_e - 1 over this batch
   float max_vio_window = kNoValue;               // max_e u_e - 1 over the last `window` steps
   float cv = kNoValue;
-  float entropy_norm = kNoValue;              // H / ln E of tokens_per_expert
-  float dead_fraction = kNoValue;             // share of experts without a token in the last `window` steps
-  float score_entropy = kNoValue;             // mean over tokens, nats
-  float mutual_information = kNoValue;        // entropy of the mean score distribution minus score_entropy, nats
-  float margin = kNoValue;                    // mean over tokens of K-th minus (K+1)-th biased score
-  float aux_loss = kNoValue;                  // times its coefficient
-  float z_loss = kNoValue;                    // times its coefficient
-  float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;          // beyond router.capacity_factor
-  float max_vio_microbatch = kNoValue;        // mean over the microbatches of theirs
-  float max_vio_sequence = kNoValue;          // mean over the sequences of theirs
-  float predicted_share = kNoValue;           // of the choices, from those of the MoE layer before (layer_prediction.h)
-  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
-  std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
+  float entropy_norm = kNoValue;            // H / ln E of tokens_per_expert
+  float dead_fraction = kNoValue;           // share of experts without a token in the last `window` steps
+  float score_entropy = kNoValue;           // mean over tokens, nats
+  float mutual_information = kNoValue;      // entropy of the mean score distribution minus score_entropy, nats
+  float margin = kNoValue;                  // mean over tokens of K-th minus (K+1)-th biased score
+  float aux_loss = kNoValue;                // times its coefficient
+  float z_loss = kNoValue;                  // times its coefficient
+  float padding_fraction = kNoValue;        // rows added to reach multiples of 32, over T*K
+  float dropped_fraction = kNoValue;        // share of the copies beyond router.capacity_factor
+  float max_vio_microbatch = kNoValue;      // mean over the microbatches of their max_vio
+  float max_vio_sequence = kNoValue;        // mean over the sequences of their max_vio
+  float predicted_share = kNoValue;         // share of choices that the layer before predicts (layer_prediction.h)
+  std::vector<std::uint32_t> score_chosen;  // [kHalfOctaves or kWideHalfOctaves] scores of chosen experts, before bias
+  std::vector<std::uint32_t> score_rejected;  // [kHalfOctaves or kWideHalfOctaves] scores of all other experts
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin
   VolumeFrame volume;
 };
@@ -99,12 +99,12 @@ struct SpecialisationFrame {
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
   std::vector<float> weight_norm_E;        // norm of an expert's w1, w2 and w3 together
-  // Of the step alone, of the same weights: norm of their gradient, before clipping, and of their change.
+  // Norms of the gradient of these weights, before clipping, and of their change, in the last step alone.
   std::vector<float> gradient_norm_E, update_norm_E;
-  std::vector<float> weight_sqnr_E;  // dB, of the same in the run's format; kNoValue: not quantized
-  // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e
-  // would stand at a token's (K+1)-th best choice; at which shares: bias_shares() in specialisation.h. Empty: no score
-  // chose, or all were chosen.
+  std::vector<float> weight_sqnr_E;  // SQNR of these weights in the run's format, dB; kNoValue: not quantized
+  // [E, kBiasShares] quantiles, over the tokens of the last step, of r = cutoff - score: the bias with which expert e
+  // would have the (K+1)-th best biased score of a token. bias_shares() in specialisation.h has the shares of the
+  // quantiles. Empty if experts are not chosen by scores, or all are chosen.
   std::vector<float> bias_for_share_EQ;
   int experts = 0;  // E if byte_256E is empty, as in an imported log
   std::size_t n_experts() const {
@@ -131,7 +131,7 @@ const char* text_kind_name(TextKind kind);
 struct TokenFrame {
   TextKind kind = TextKind::probe;
   std::string text;           // [T]
-  int prompt = 0;             // length of a sample's given beginning, bytes
+  int prompt = 0;             // length of a sample's prompt, bytes
   std::string domain;         // domain of a passage of the data; empty if unknown
   std::vector<float> loss_T;  // nats, for predicting this byte from those before it; the first of a sequence has none
   std::vector<TokenLayer> layers;
@@ -153,9 +153,10 @@ struct QuantFrame : OperandPlace {
 
 // Tokens of one MoE layer whose set of chosen experts differs from the set of a reference at this step for the same
 // tokens. The reference is
-// - run 0, for how far the runs have drifted apart by their weights (TelemetryFrame::flips). Empty if the routers
-//   cannot be compared: another number of experts or top_k, or the layer is dense in run 0;
-// - an FP32 pass with this run's own weights, for the effect of its number formats at this step (rounding_flips).
+// - run A for the rows of TelemetryFrame::flips, which show how far the weights of the runs have drifted apart. A layer
+//   has no row if its routers cannot be compared: another number of experts or top_k, or the layer is dense in run A;
+// - an FP32 pass with this run's own weights for the rows of TelemetryFrame::rounding_flips, which show the effect of
+//   the run's number formats at this step.
 struct FlipFrame {
   int layer = 0;
   float flip_rate = kNoValue;  // share of the batch's tokens whose sets of experts differ
@@ -165,7 +166,7 @@ struct FlipFrame {
   HalfOctaves margin_flipped{};  // tokens that flipped
 };
 
-// Tensors whose gradients are judged together. Gains of norms belong to the layer that they feed: attention_norm,
+// Tensors whose gradients are compared together. Gains of norms belong to the layer that they feed: attention_norm,
 // q_norm and kv_norm to attention, the last norm to the head. ffn_norm, which gate, experts and FFN share, belongs only
 // to `all`.
 enum class GradientGroup : std::uint8_t { attention, gate, experts, ffn, embedding, head, all };
@@ -173,8 +174,8 @@ inline constexpr int kNumGradientGroups = 7;
 const char* gradient_group_name(GradientGroup group);
 
 // The run's gradient g compared with the gradient r of a forward and backward pass in FP32 with the same weights,
-// expert_bias and batch. That pass routes by its own scores, so that flips count; a second pass in FP32 takes the run's
-// experts (pinned), so that they do not.
+// expert_bias and batch. That pass routes by its own scores, so that flips count as errors. A second FP32 pass uses the
+// run's experts (pinned), so that flips do not count.
 struct GradientFrame {
   int layer = -1;  // -1 if not of a layer (embedding, head, and `all` over the whole model)
   GradientGroup group = GradientGroup::all;
@@ -183,27 +184,28 @@ struct GradientFrame {
   float pinned_snr_db = kNoValue, pinned_cosine = kNoValue;
 };
 
-// What is rounded to BF16 alone in a router that is in FP32 otherwise. none: nothing, for comparison.
+// The only values of a router that are rounded to BF16; all others are in FP32. none: no values, for comparison.
 enum class RouterRounding : std::uint8_t {
   none,
   operands,     // inputs and weights of the gate, whose products are added up in FP32
   gate_output,  // the logits as they are stored
   bias,         // expert_bias as it is stored
-  counts        // the loads by which expert_bias moves: this step's choice stays the same
+  counts        // the counts by which expert_bias moves; the choice of this step does not change
 };
 inline constexpr int kNumRouterRoundings = 5;
 const char* router_rounding_name(RouterRounding rounding);
 
-// One rounding alone in the router of one MoE layer, with the inputs of the FP32 pass that gives the gradients.
+// Effect of one rounding alone in the router of one MoE layer, with the inputs of the FP32 pass that computes the
+// reference gradients.
 struct RouterRoundingFrame {
   int layer = 0;
   RouterRounding rounding = RouterRounding::none;
   float changed = kNoValue;      // share of the tokens with another set of experts; of counts: share of the experts
                                  // whose bias moves in another direction
-  float max_vio = kNoValue;      // of the choice with it
+  float max_vio = kNoValue;      // max_vio of the choice with this rounding
   float bias_values = kNoValue;  // number of different values of expert_bias
-  HalfOctaves margin_tokens{};   // tokens by margin without rounding; of counts none
-  HalfOctaves margin_flipped{};  // those with another set of experts
+  HalfOctaves margin_tokens{};   // tokens by margin without rounding; all 0 for counts
+  HalfOctaves margin_flipped{};  // tokens with another set of experts
 };
 
 struct TelemetryFrame {
@@ -215,9 +217,9 @@ struct TelemetryFrame {
   float aux_loss = 0, z_loss = 0;
   float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats per byte
   float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
-  // The run's probabilities p of the next tokens against those q of an FP32 pass with the same weights and batch
-  // (core/numerics/statistics/divergence.h), at the steps of the gradients; of a checkpoint beside another q is that
-  // one's.
+  // The run's probabilities p of the next tokens, compared with the probabilities q of an FP32 pass with the same
+  // weights and batch (core/numerics/statistics/divergence.h), at the steps at which gradients are compared. If
+  // checkpoint B is compared with checkpoint A, q are the probabilities of A.
   float fp32_kl = kNoValue;                 // sum over the vocabulary of q ln(q / p), mean over tokens
   float fp32_k1 = kNoValue;                 // mean of -d, d = ln p - ln q of the next token
   float fp32_k3 = kNoValue;                 // mean of exp(d) - 1 - d
@@ -229,9 +231,9 @@ struct TelemetryFrame {
   std::array<float, kNumPhases> phase_ms{};
   std::vector<RouterFrame> routers;  // one per MoE layer, in order
   std::vector<QuantFrame> quants;
-  std::vector<FlipFrame> flips;                       // per MoE layer; only in runs other than run 0
+  std::vector<FlipFrame> flips;                       // per MoE layer, against run A; empty in run A
   std::vector<GradientFrame> gradients;               // per layer and group, then those without a layer
-  std::vector<FlipFrame> rounding_flips;              // per MoE layer, for the FP32 pass that gives the gradients
+  std::vector<FlipFrame> rounding_flips;              // per MoE layer, against the FP32 pass of the gradients
   std::vector<RouterRoundingFrame> router_roundings;  // per MoE layer and rounding, at the same steps
   std::vector<SpecialisationFrame> specialisation;    // per MoE layer
   std::vector<TokenFrame> texts;
@@ -241,14 +243,14 @@ struct TelemetryFrame {
 // Returns the router of an MoE layer; nullptr if there is no frame or it lacks this layer.
 const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 
-// Kinds of markers besides "change" (change_marker.h) and "event". Settings: those in the log of an imported run, as a
-// JSON object at its first step.
+// Kinds of markers besides "change" (change_marker.h) and "event". kSettingsMarker: the settings in the log of an
+// imported run, as a JSON object, at its first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
-// Those of what was measured of a model, as JSON (precision_scan.h, expert_scan.h).
+// Kinds of markers that hold measurements of a model, as JSON (precision_scan.h, expert_scan.h).
 inline constexpr const char *kOperandsMarker = "operands", *kExpertsMarker = "experts",
                             *kSimilarityMarker = "similarity";
-// Whether markers of this kind hold data of the run and mark no step for a reader.
+// True if markers of this kind hold data of the run instead of marking a step on the timeline.
 inline bool is_data_marker(std::string_view kind) {
   return kind == kSettingsMarker || kind == kOperandsMarker || kind == kExpertsMarker || kind == kSimilarityMarker;
 }
@@ -280,7 +282,7 @@ struct RunInfo {
   std::vector<std::string> domains;  // domains of the data, in the order of SpecialisationFrame
   std::string kernels;               // kernels that computed the run (kernel_names.h); empty if not recorded
 
-  // True if the run has no router; false if data are missing, as in a log.
+  // True if the run has no router. False if this is not known, as for a log.
   bool all_layers_dense() const { return !config_toml.empty() && moe_layers.empty(); }
 };
 

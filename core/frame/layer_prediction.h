@@ -1,9 +1,9 @@
-// How well the experts of a token in one MoE layer predict its experts in the next one, as inference engines need it
-// that fetch experts ahead.
+// How well the experts of a token in one MoE layer predict its experts in the next one. Inference engines that fetch
+// experts ahead rely on such predictions.
 //
 // Legend: T tokens, K top_k, E experts; N_ij tokens with expert i in the previous layer and j in this one, N_i tokens
-// with i. Every second token counts in N. For the others, evenly spread, the prediction is the K experts j with the
-// largest sum over the token's i of N_ij / N_i, the lower number first if two are equal.
+// with i. Every second token counts in N. For others, evenly spread, the prediction is the K experts j with the largest
+// sum over the token's i of N_ij / N_i; of equal sums, the lower id comes first.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class LayerPrediction {
  public:
   static constexpr int kMostExperts = 4096;
 
-  // `most_asked` limits the tokens of a pair of layers that are predicted; each takes time for K E numbers.
+  // `most_asked` is the largest number of tokens that are predicted in one call of share(); each takes K E additions.
   LayerPrediction(int n_experts, int top_k, std::size_t most_asked);
 
-  // Returns the share of the predicted tokens' experts that are among the K predicted ones. Numbers of E and above are
-  // slots without an expert. kNoValue if there are fewer than two tokens, tables of different sizes or more than
-  // kMostExperts, or no expert was chosen.
+  // Returns the share of the predicted tokens' experts that are among the K predicted ones. Ids of E and above are
+  // slots without an expert. Returns kNoValue if there are fewer than two tokens or more than kMostExperts experts, if
+  // the tables have different sizes, or if no expert was chosen.
   float share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK);
 
  private:

@@ -24,7 +24,7 @@ struct OperandEffect {
 struct OperandScan {
   std::vector<OperandEffect> effects;  // by gradient error, largest first
   double loss = 0;                     // loss in FP32, nats per token
-  double all_gradient_error = 0;       // with all of these operands rounded
+  double all_gradient_error = 0;       // gradient error with all of these operands rounded
   double all_loss_change = 0;
 };
 

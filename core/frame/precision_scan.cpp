@@ -48,7 +48,7 @@ std::string twin_name(const PrecisionTwin& twin) {
 
 Fit fit_of(const PublishedFit& published, double loss, double matters) {
   const double size = std::fabs(published.loss_change.mean), half = published.loss_change.interval;
-  if (size + half < matters * loss) return Fit::within;  // both are false if the interval is NaN
+  if (size + half < matters * loss) return Fit::within;  // both comparisons are false if the interval is NaN
   return size - half > matters * loss ? Fit::beyond : Fit::open;
 }
 

@@ -19,10 +19,12 @@ std::uint64_t total(std::span<const Count> counts) {
   return sum;
 }
 
-// Computes n ln n. Counts are close together, so that nearly all are found in the cache.
+// Computes n ln n from a table. Counts are close together, so that the processor's cache holds nearly all entries that
+// are used.
 class TimesLn {
  public:
-  // Returns the sum over all counts, none of which may be above `largest`. The usual loop calls no function.
+  // Returns the sum over all counts, none of which may be above `largest`. The first loop, which is the usual one,
+  // calls no function.
   static double sum(std::span<const std::uint32_t> counts, std::uint32_t largest) {
     const std::vector<double>& table = TimesLn::table();
     double sum = 0;
@@ -67,7 +69,7 @@ float entropy_norm_of(double n_ln_n, std::size_t experts, std::uint64_t sum) {
   return static_cast<float>(std::clamp(entropy / std::log(static_cast<double>(experts)), 0.0, 1.0));
 }
 
-// Four figures, computed in the time of one; `alignment` must be a power of two.
+// Four figures of a load that are computed together, in the time of one. `alignment` must be a power of two.
 struct LoadFigures {
   float max_vio = kNoValue, cv = kNoValue, entropy_norm = kNoValue, padding_fraction = kNoValue;
 };
@@ -147,7 +149,7 @@ float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alig
 
 namespace {
 
-// Returns the sum over experts of beyond(n_e, cap), divided by all copies.
+// Returns the sum over experts of max(0, beyond(n_e, capacity)), divided by the number of copies.
 template <class Beyond>
 float against_capacity(std::span<const std::uint32_t> counts, double capacity_factor, Beyond beyond) {
   const std::uint64_t sum = total(counts);

@@ -24,14 +24,14 @@ float utilisation(std::span<const std::uint32_t> counts, std::size_t expert);
 float max_vio(std::span<const std::uint32_t> counts);
 float max_vio(std::span<const std::uint64_t> counts);
 
-// Mean over `parts` equal neighbouring parts of the tokens (microbatches, sequences) of max_vio of their own counts.
-// ids_TK: chosen experts, -1: none; padding_T: 1 for tokens that do not count, nullptr: all do. Parts without a token
-// that counts are left out.
+// Chosen experts of a batch. ids_TK: -1 for no expert; padding_T: 1 for tokens that do not count, nullptr: all count.
 struct RoutedIds {
   std::span<const std::int32_t> ids_TK;
   int top_k = 1, n_experts = 0;
   const std::uint8_t* padding_T = nullptr;
 };
+// Returns the mean of max_vio() over `parts` equal consecutive parts of the tokens (microbatches, sequences). Parts
+// without a token that counts are left out.
 float mean_max_vio(const RoutedIds& routed, int parts);
 
 // std(n_e) / n with the population's standard deviation (divided by E). Its square is the load loss of
@@ -58,8 +58,8 @@ float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_fa
 // for capacity_factor <= 0.
 float filler_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
-// The value below which the share q of `values` lies, interpolated between two values (Hyndman and Fan's type 7,
-// numpy's default). Only finite values count. kNoValue if there is none.
+// Returns the q-quantile of the finite `values`, interpolated between two values (Hyndman and Fan's type 7, numpy's
+// default); kNoValue if there is none.
 float percentile(std::vector<float> values, double q);
 
 // Mean MaxVio of a perfectly balanced router by chance alone: every token picks K of E experts, all sets equally
@@ -72,8 +72,8 @@ float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts);
 // max_vio_noise_floor() for `steps` batches of a run; NaN if its sizes are unknown.
 double chance_max_vio(const RunInfo& info, int steps = 1);
 
-// Other effects of chance on the load of that router, every n_e following Binomial(T, K / E), n = T K / E:
-// - standard deviation of u_e: sqrt((1 - K / E) / n). kNoValue as for the floor;
+// Other effects of chance on the load of a perfectly balanced router, whose n_e follow Binomial(T, K / E), n = T K / E:
+// - standard deviation of u_e: sqrt((1 - K / E) / n). kNoValue where max_vio_noise_floor() has no value;
 // - mean entropy in nats of n_e / (T K): ln(T K) - E mean(n_e ln n_e) / (T K), exact, because the sum of all n_e is
 //   fixed. exp of it is the number of experts that such a sample shows in use: 27 of 64 with 6 tokens and top 6.
 float utilisation_noise(std::int64_t tokens, int top_k, int n_experts);

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kContextBytes = 4;  // bytes on both sides that make two occurrences of a byte equal
+constexpr std::size_t kContextBytes = 4;  // occurrences of a token are equal if this many bytes on both sides are
 
 void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
   if (sum.empty()) sum.resize(more.size());
@@ -40,7 +40,7 @@ struct Margins {
   }
 };
 
-// P(kind | e) / P(kind), [kinds, E] as the table of slots.
+// Returns P(kind | e) / P(kind), [kinds, E]. The table of slots has the same shape.
 std::vector<float> lift_of(const std::vector<std::uint32_t>& slots, std::size_t experts) {
   const Margins sums(slots, experts);
   std::vector<float> lift;

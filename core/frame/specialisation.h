@@ -14,29 +14,30 @@
 
 namespace moescope {
 
-// Shares for which SpecialisationFrame::bias_for_share_EQ holds the bias, rising from 0 to 1: half of them up to twice
-// the fair share K / E, which is bias_shares()[kFairShare].
+// Shares for which SpecialisationFrame::bias_for_share_EQ holds the bias, rising from 0 to 1. bias_shares()[kFairShare]
+// is the fair share K / E, and half of the shares are below twice that value.
 inline constexpr int kBiasShares = 33, kFairShare = 8;
 std::array<double, kBiasShares> bias_shares(int top_k, int n_experts);
-// Share of the tokens whose r is below `bias`, interpolated linearly. Values of r below the expert's own bias belong to
-// tokens that chose it, values equal to it to tokens whose (K+1)-th choice it was.
+// Returns the share of the tokens whose r (SpecialisationFrame::bias_for_share_EQ) is below `bias`, interpolated
+// linearly. Values of r below the expert's own bias belong to tokens that chose it, values equal to it to tokens whose
+// (K+1)-th choice it was.
 double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias);
 
-// Adds `more` to `sum`, which is empty or of the same layer and shape. Longer counting is less noisy.
+// Adds `more` to `sum`, which is empty or of the same layer and shape. Counts of more steps have less noise.
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more);
 
-// P(e) = sum_d n_de / sum_de n_de, [E]: the share in a domain without any preference.
+// P(e) = sum_d n_de / sum_de n_de, [E]: the shares of a domain without preferences.
 std::vector<float> expert_share(const SpecialisationFrame& frame);
 // P(e | d) = n_de / sum_e n_de, [D, E]. OLMoE, arXiv:2409.02060, section 5 (domain specialisation).
 std::vector<float> domain_share(const SpecialisationFrame& frame);
 // P(e | d) / P(e), [D, E]: 1 is no preference.
 std::vector<float> domain_lift(const SpecialisationFrame& frame);
 
-// What an expert's slots are from, most preferred first.
+// Slots of an expert that are from one kind of token. Lists are in the order of falling lift.
 struct TokensOfExpert {
   std::size_t kind;  // a domain, or a byte
   std::uint32_t n_slots;
-  float share;  // of the expert's slots
+  float share;  // share of the expert's slots
   float lift;   // P(e | kind) / P(e) = P(kind | e) / P(kind)
 };
 std::vector<TokensOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert);
@@ -62,8 +63,8 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer);
 // K / E: routing_stability() of two independent routings.
 float stability_baseline(int top_k, int n_experts);
-// #{tokens whose set of K experts is unchanged} / T. Stricter: a token with one different expert of K counts as
-// changed.
+// #{tokens whose set of K experts is unchanged} / T. Stricter than routing_stability(): a token with one different
+// expert of K counts as changed.
 float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer);
 // 1 / (E over K): unchanged_choices() of two independent routings.
 float unchanged_baseline(int top_k, int n_experts);
@@ -72,8 +73,8 @@ const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr if 
 // Shares of token t's chosen experts in its mix: s_k / sum_k s_k, [K] in the order of the layer.
 std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token);
 
-// Tokens of the texts that an expert takes the largest share of, best first; at most `count`. Of the same token in
-// the same context only the first.
+// A token in whose mix an expert has a large share. favourite_tokens() returns at most `count` of them, in the order of
+// falling shares; of equal tokens in equal contexts only the first.
 struct FavouriteToken {
   const TokenFrame* text;
   std::size_t position, end;  // bytes

@@ -5,7 +5,8 @@
 namespace moescope {
 namespace {
 
-// NaN is equal to nothing, so that bytes without scores are tokens of their own.
+// True if a byte has the experts and scores of the byte before it. NaN equals nothing, so that bytes without scores are
+// tokens of their own.
 bool routed_as_before(const TokenLayer& layer, std::size_t byte) {
   const auto top_k = static_cast<std::ptrdiff_t>(layer.top_k);
   const auto same = [&](const auto& values) {

@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-// sum distinct_RR / T: mean number of ranks that a token is sent to, including its own. DeepEP's merging saves 1 - this
-// / K of the standard all-to-all. kNoValue if no volumes were counted.
+// sum distinct_RR / T: mean number of ranks that a token is sent to, including its own. DeepEP merges copies and so
+// saves the share 1 - (this mean) / K of the standard all-to-all. kNoValue if no volumes were counted.
 float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
 // sum nodes_RN / T: mean number of nodes that a token is sent to; the network traffic of a two-stage all-to-all follows
@@ -23,7 +23,7 @@ float rank_overload(const VolumeFrame& volume);
 // Sums over one layer's dispatch, in token copies. Copies that stay on their rank count as received, but not as moved.
 struct DispatchTotals {
   double moved = 0;                 // to other ranks
-  double across_nodes = 0;          // to another node, of those; de-duplicated: one for each node that a token goes to
+  double across_nodes = 0;          // to other nodes; de-duplicated: one for each other node that a token is sent to
   double fullest = 0;               // received by the fullest rank, including its own copies
   double received = 0;              // received by all ranks
   double max_over_mean = kNoValue;  // fullest R / received
