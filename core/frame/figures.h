@@ -38,7 +38,7 @@ enum class Metric {
   max_vio_window_p50,
   max_vio_window_p90,
   max_vio_window_max,
-  max_vio,
+  max_vio,  // this to flip_rate: per MoE layer, or mean over layers (kWholeRun)
   max_vio_window,
   cv,
   entropy_norm,
@@ -52,10 +52,10 @@ enum class Metric {
   mutual_information,
   predicted_share,
   max_vio_microbatch,
-  max_vio_sequence,  // kWholeRun: mean over layers
-  flip_rate,         // kWholeRun: mean over layers
-  quant_sqnr_db,     // mean over the quantized operands of the layer, or of all layers (kWholeRun)
-  gradient_snr_db,   // all tensors of any layer, or of the model (kWholeRun)
+  max_vio_sequence,
+  flip_rate,
+  quant_sqnr_db,    // mean over the quantized operands of the layer, or of the run (kWholeRun)
+  gradient_snr_db,  // all tensors of any layer, or of the model (kWholeRun)
   gradient_cosine,
   ranks_per_token,  // this and those below: per MoE layer, or mean over layers
   nodes_per_token,

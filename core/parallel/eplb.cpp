@@ -9,8 +9,8 @@
 namespace moescope {
 namespace {
 
-// Puts the heaviest item first, each into the lightest pack that has room, the first among equals. Returns the items of
-// each pack in the order in which they came. With one item per pack, item i is in pack i.
+// Packs items by falling weight, each into the lightest pack that has room; of equal items or packs, the first one.
+// Returns the items of each pack in the order in which they were packed. With one item per pack, item i is in pack i.
 std::vector<std::vector<std::int32_t>> packed(std::span<const float> weights, std::size_t packs) {
   const std::size_t room = weights.size() / packs;
   std::vector<std::int32_t> order(weights.size());
@@ -33,11 +33,11 @@ std::vector<std::vector<std::int32_t>> packed(std::span<const float> weights, st
 }
 
 struct Replicas {
-  std::vector<std::int32_t> expert;  // each once, then the additional replicas
-  std::vector<float> share;          // share of the load
+  std::vector<std::int32_t> expert;  // expert of each replica: every expert once, then additional ones
+  std::vector<float> share;          // load of each replica
 };
 
-// Every spare slot goes to the expert whose replicas have the largest share, the first among equals.
+// Gives every spare slot to the expert whose replicas have the largest load, to the first of equals.
 Replicas replicated(std::span<const float> load, std::size_t slots) {
   Replicas replicas;
   std::vector<float> copies(load.size(), 1), share(load.begin(), load.end());

@@ -12,7 +12,8 @@
 namespace moescope {
 namespace {
 
-// Number of random orders of the experts; each token uses one of them, so that no order is drawn for each token.
+// Number of random orders of the experts; each token uses one of them, because drawing an order for each token would
+// take long.
 constexpr int kOrders = 1024;
 
 // Returns shares of tokens that sum to `count`, in proportion to `weights` and none above 1.
@@ -46,8 +47,8 @@ std::vector<double> positive(std::span<const double> load) {
 }
 
 // Systematic sampling (Madow 1949): walks `order`, adds up shares, and takes each expert at which the sum passes a
-// whole number plus a random start. Each expert is taken with exactly its share, none twice. Rounding may leave the
-// last of the `count` to be filled in.
+// whole number plus a random start. The probability of each expert is exactly its share, and none is taken twice. If
+// rounding leaves one of the `count` places empty, the first expert of `order` that is not yet taken fills it.
 void take(std::span<const std::int32_t> order, std::span<const double> share, int count, double start,
           std::int32_t* chosen) {
   double sum = 0;
@@ -61,9 +62,9 @@ void take(std::span<const std::int32_t> order, std::span<const double> share, in
   }
 }
 
-// Returns the shares of the experts in some groups, which were drawn by `group_share`; the others get 0. Dividing by
-// that share gives a drawn group as many slots that over all tokens it gets its load: equally many for all groups
-// except those that every token draws.
+// Returns the shares of the experts for a token that has drawn `groups`; experts of other groups get 0. Loads are
+// divided by the probability of their group, `group_share`, so that over all tokens a group gets its load. All drawn
+// groups then get equally many slots, except those that every token draws.
 std::vector<double> shares_in_groups(std::span<const double> load, std::span<const double> group_share,
                                      std::span<const std::int32_t> groups, int top_k) {
   const std::size_t size = load.size() / group_share.size();

@@ -1,7 +1,8 @@
 // Generates a routing with the load of a recorded router, for as many experts and tokens as a cluster has.
 //
-// A router here has 8 to 64 experts, the model of a cluster 256. The imbalance of the load is kept (the sorted u_e =
-// n_e / mean n). Which experts are chosen together is not kept: choices are as independent as these loads allow.
+// A router of this program has 8 to 64 experts, that of a model on a cluster 256. The imbalance of the load is kept
+// (the sorted u_e = n_e / mean n). Which experts are chosen together is not kept: choices are as independent as these
+// loads allow.
 // Legend: T tokens, K top_k, E experts. The functions depend on their arguments alone.
 #pragma once
 

@@ -20,12 +20,12 @@ namespace moescope {
 struct PlacementChoice {
   enum class Kind { contiguous, random, balanced, by_hand };
   Kind kind = Kind::contiguous;
-  std::map<int, std::vector<std::int32_t>> by_hand;  // [layer]: rank of expert e
-  int replan_every = 0;                              // for "balanced", steps; 0: each step by its own load
+  std::map<int, std::vector<std::int32_t>> by_hand;  // layer -> rank of each expert, [E]
+  int replan_every = 0;  // steps between two plans of "balanced"; 0: each step is placed by its own load
   bool operator==(const PlacementChoice&) const = default;
 };
 
-// Throws std::runtime_error that names the allowed values.
+// Parses a value of the setting. Throws std::runtime_error that names the allowed values.
 PlacementChoice parse_placement_choice(std::string_view text);
 std::string placement_choice_text(const PlacementChoice& choice);  // parses to an equal choice
 // Returns why the choice is impossible with these numbers of experts and ranks; empty if it is possible.
@@ -35,8 +35,8 @@ struct PlacementSite {
   int layer = 0, ranks = 1, ranks_per_node = 8;
   int n_groups = 1;  // groups of the router
 };
-// `load_E` is only used for "balanced". With replan_every it is the load from which the plan is made, empty before the
-// first plan.
+// Returns the placement of one layer. `load_E` is only used for "balanced". With replan_every it is the load from which
+// the plan is made; empty before the first plan, when experts are contiguous.
 Placement place(const PlacementChoice& choice, const PlacementSite& site, int n_experts,
                 std::span<const std::uint64_t> load_E);
 

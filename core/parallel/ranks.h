@@ -1,7 +1,7 @@
 // The processes (ranks) among which experts and tokens of one training are spread.
 //
 // Legend: R ranks. Every call is collective: all ranks must make it, in the same order, or they deadlock. R is a power
-// of two, so that sums over ranks are a balanced tree, which one process can add in the same order.
+// of two, so that a sum over ranks is a balanced tree, and a single process can add in the same order.
 #pragma once
 
 #include <chrono>
@@ -20,16 +20,17 @@ class Ranks {
   virtual int size_here() const { return size(); }  // ranks that share the cores of this machine
   // Number of neighbouring ranks that count as one node with a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
-  // True if token rows go through nodes (two_hop.h) and not straight to their rank.
+  // True if token rows are sent through a rank of the destination's node (two_hop.h) and not straight to their rank.
   bool over_nodes() const { return over_nodes_; }
 
   // Sends `bytes` to `partner` and receives as many from it. `partner` must make the matching call.
   virtual void exchange(int partner, const void* send, void* receive, std::size_t bytes) = 0;
-  // Writes `all`, [R][bytes], in order of ranks.
+  // Writes `mine` of every rank to `all`, [R][bytes], in the order of the ranks.
   virtual void gather_all(const void* mine, std::size_t bytes, void* all) = 0;
-  // Sizes and positions of the bytes for and from each rank, [R]. Bytes for the rank itself are copied.
+  // Sizes and positions of the bytes that are sent to each rank, or received from it, [R]. Bytes for the rank itself
+  // are copied.
   struct Parts {
-    // `unit` bytes for each of `counts`, one part after the other.
+    // Part r has counts[r] times `unit` bytes. Parts follow each other without gaps.
     explicit Parts(const auto& counts, std::size_t unit = 1) {
       for (const std::size_t n : counts) {
         bytes.push_back(n * unit);
@@ -49,8 +50,8 @@ class Ranks {
     for (std::size_t r = 0; r < sent.bytes.size(); ++r) traffic_.sent[r] += sent.bytes[r];
   }
 
-  // What all_to_all did since the last call: bytes given to the transport for each rank [R], including those for the
-  // rank itself, and the time it took here, including waiting for others.
+  // Traffic of all_to_all() since the last call of take_traffic(): bytes given to the transport for each rank, [R],
+  // including those for the rank itself, and the time on this rank, including waiting for others.
   struct Traffic {
     std::vector<std::uint64_t> sent;
     double ms = 0;
@@ -71,8 +72,8 @@ class Ranks {
   Traffic traffic_;
 };
 
-// Sums element by element over all ranks, (0 + 1) + (2 + 3), with equal bits on every rank. Does nothing if `ranks` is
-// nullptr, for one rank.
+// Replaces each element of `values` by its sum over all ranks, (0 + 1) + (2 + 3), with equal bits on every rank.
+// `ranks` is nullptr for a single rank, whose values do not change.
 template <class T>
 void sum_over_ranks(Ranks* ranks, T* values, std::size_t count) {
   if (!ranks) return;

@@ -57,7 +57,8 @@ void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
 }
 
 // Draws from cumulative weights until K experts are distinct, which equals drawing without replacement. If few experts
-// have nearly all the weight, this takes long: after some tries the others are the most popular ones not yet chosen.
+// have nearly all the weight, this would take long. After 64 K draws the most popular experts that are not yet chosen
+// fill the rest.
 void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, RoutingDraws draws) {
   std::vector<std::int32_t> order = first_ids(static_cast<std::size_t>(n_experts));
   sample(order, n_experts, draws);

@@ -1,5 +1,5 @@
-// Routings by rule, for questions about clusters that no run on this machine can answer: which experts do T tokens
-// choose?
+// Generates the chosen experts of T tokens by a rule, for questions about clusters that no run on this machine can
+// answer.
 //
 // Legend: T tokens, K top_k, E experts. All functions depend on their arguments alone, random ones on the seed.
 #pragma once

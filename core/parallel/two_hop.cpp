@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// The node of a rank and its local index there.
+// Converts between a rank and its node and local index there.
 struct Places {
   int size, per_node;
   int node(int rank) const { return rank / per_node; }
@@ -35,7 +35,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
     return bytes[static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to)];
   };
 
-  // First hop: all data for a node to its rank with this rank's local index.
+  // First hop: sends all data for a node to the rank there that has this rank's local index.
   std::vector<std::size_t> out(size), in(size);
   std::vector<char> packed, gateway;
   for (int node = 0; node < at.nodes(); ++node) {
@@ -53,7 +53,8 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
   gateway.resize(in_parts.total);
   ranks.all_to_all(packed.data(), Ranks::Parts(out), gateway.data(), in_parts);
 
-  // Second hop, inside the node: data from all sources with this rank's local index, in order of their nodes.
+  // Second hop, inside the node: forwards the data of all sources with this rank's local index, in the order of their
+  // nodes.
   std::vector<std::size_t> on(size), arrive(size);
   std::vector<char> handed, arrived;
   for (int place = 0; place < at.per_node; ++place) {

@@ -21,7 +21,7 @@ namespace moescope {
 // required.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
                           int ranks_per_node);
-// Counts with any placement. The replicas of an expert take its tokens in turns.
+// Counts with any placement. Tokens of an expert are sent to its replicas in turn.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node);
 
@@ -29,7 +29,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
 
 enum class Payload { bf16, fp8, mxfp8 };
-// Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.
+// Bytes of one token's row of `dim` values in an all-to-all. At dim 7168: 14,336, 7,392 and 7,392.
 std::int64_t bytes_per_token(Payload payload, std::int64_t dim);
 const char* payload_name(Payload payload);
 Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
@@ -45,7 +45,7 @@ struct LinkCopies {
   std::uint64_t nvlink_out = 0, nvlink_in = 0;
   std::uint64_t network_out = 0, network_in = 0;
 };
-// Copies of one dispatch by rank, [R]. A combine is its mirror: in and out exchanged.
+// Copies of one dispatch by rank, [R]. For a combine, in and out are exchanged.
 std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way);
 LinkCopies total(std::span<const LinkCopies> ranks);
 // Token rows that arrive on each rank, [R]: the column sums of copies_RR or distinct_RR.

@@ -22,7 +22,8 @@ std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes
   const auto add = [&](int from, int to, std::uint64_t n) {
     if (from != to) bytes[from * ranks + to] += n;
   };
-  // The rank of `node` through which `from` reaches its ranks: itself, or the one with its local index there.
+  // Returns the rank of `node` to which `from` sends rows for this node: itself on its own node, else the rank with its
+  // local index there.
   const auto gateway = [&](int from, int node) {
     return node == from / per_node ? from : node * per_node + from % per_node;
   };
@@ -31,8 +32,8 @@ std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes
     add(from, over, n);
     add(over, to, n);
   };
-  // A copy travels for every chosen expert, except that over nodes the dispatch sends one to each node, and from there
-  // one to each rank.
+  // One copy is sent for every chosen expert. Only the dispatch over nodes sends one copy to each node, and one from
+  // there to each rank.
   for (int source = 0; source < ranks; ++source) {
     for (int to = 0; to < ranks; ++to) {
       const std::uint64_t copies = volume.copies_RR[source * ranks + to];

@@ -1,4 +1,5 @@
-// Counts the bytes that the all-to-alls of a training over several processes hand to the transport, from the routing.
+// Computes, from the routing, the bytes that the all-to-alls of a training over several processes give to the
+// transport.
 //
 // Legend: R ranks, D values per row.
 #pragma once
@@ -19,9 +20,9 @@ struct RowBytes {
 // towards the experts, 2 D from them). Throws std::runtime_error that names the allowed values.
 RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim);
 
-// Bytes that one layer's four all-to-alls send from rank to rank, [R, R], without the diagonal. `over_nodes` is that of
-// WireFrame: it merges the forward dispatch; the other three send a row for every chosen expert, because sums must be
-// added in the same order for every placement.
+// Returns the bytes that one layer's four all-to-alls send from rank to rank, [R, R], without the diagonal. With
+// `over_nodes` (see WireFrame) the copies of the forward dispatch are merged. The other three send a row for every
+// chosen expert, because sums must be added in the same order for every placement.
 std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes, const RowBytes& row);
 
 }  // namespace moescope
