@@ -33,8 +33,8 @@ class FrameArchive {
 
   void append(const FramePtr& frame, PackedParts parts);  // steps must rise; `parts` belong to `frame`
   void truncate(std::int64_t step);                       // forgets `step` and later steps
-  // Returns the newest frame at or before `step` that has `part`. Large parts (specialisation and texts) come alone;
-  // the other parts of that frame come together.
+  // Returns the newest frame at or before `step` that has `part`. A large part (specialisation or a text) is returned
+  // alone, any other part together with all small parts of that frame.
   Found find(FramePart part, std::int64_t step) const;
   static FramePtr unpack(const std::vector<PackedPart>& packed);
   void remember(FramePart part, FramePtr frame);  // keeps `frame` as the one unpacked last for `part`
@@ -47,7 +47,7 @@ class FrameArchive {
   std::array<KeptFrames, kNumFrameParts> kept_;
   // Unpacked frames for the cursor: the newest frame of each part, and the frame that was read last.
   std::array<FramePtr, kNumFrameParts> newest_;
-  std::array<FramePtr, kNumFrameParts> remembered_;  // parts that come together use the first entry
+  std::array<FramePtr, kNumFrameParts> remembered_;  // parts that are unpacked together use the first entry
 };
 
 }  // namespace moescope

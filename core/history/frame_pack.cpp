@@ -255,7 +255,7 @@ TextKind kind_of(FramePart text) {
   return static_cast<TextKind>(static_cast<int>(text) - static_cast<int>(FramePart::probe));
 }
 
-// The text to pack, or a new text to unpack into.
+// Returns the text to pack, or a new text to unpack into.
 const TokenFrame& text_of(const TelemetryFrame& frame, TextKind kind) {
   return *find_text(frame, kind);
 }

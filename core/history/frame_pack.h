@@ -1,4 +1,4 @@
-// Parts of a frame as the history keeps them: a tenth of their size in memory, restored bit for bit.
+// Packs the parts of a frame for the history, to a tenth of their size in memory. Unpacking restores every bit.
 //
 // Counts take 1, 2 or 4 bytes each, depending on the largest of their vector; E8M0 histograms store the occupied range
 // only. Packed bytes never leave this process; schema.h describes the format on disk.

@@ -44,8 +44,8 @@ struct History::State {
   void truncate(std::int64_t step);
   std::size_t array_bytes() const { return load.bytes() + frames.bytes(); }
   bool thin_largest();
-  // Return the newest kept frame at or before `step`, and of each bin, to be unpacked without the lock; nullptr if
-  // there is none.
+  // Return packed frames, which are unpacked without the lock: the newest kept one at or before `step`, or the newest
+  // one of each bin; nullptr if there is none.
   KeptFrames::Entry kept_at(FramePart part, std::int64_t step) const;
   std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
   bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
@@ -99,7 +99,7 @@ std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FrameP
   return newest;
 }
 
-// Searches the frames of `first` to `last`, newest first; false if none has a bias.
+// Searches the frames of the steps `first` to `last`, the newest first. Returns false if none has a bias of the layer.
 bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
   for (;;) {
     const KeptFrames::Entry entry = kept_at(FramePart::routers, last);

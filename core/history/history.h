@@ -1,12 +1,12 @@
 // The history of one run in memory. Every panel draws from it, whether the run is live, paused, replayed or imported.
 //
-// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock while they read
-// figures, for a few milliseconds at most, and unpack frames without it; the trainer never touches this class. Scalars
-// keep every step in a min/max/mean pyramid up to a budget (6 bytes a step for a metric of a layer); beyond it the
-// oldest single values are reduced to min, max and mean of every 16, then of every 256. Arrays keep whole frames up to
-// a byte budget; beyond it every second frame of the older half is dropped, and kept_every() grows. The densest part of
-// that half is thinned first, so that a long run stays evenly covered. Utilisation is kept separately as 16-bit counts;
-// thinning merges two rows into one that holds the value farthest from 1 and the mean (load_rows.h).
+// It has one writer (the history thread or a file opener) and any number of readers. Readers hold the lock while they
+// read figures, for a few milliseconds at most, and unpack frames without it; the trainer never touches this class.
+// Scalars keep every step in a min/max/mean pyramid up to a budget (6 bytes a step for a metric of a layer); beyond it
+// the oldest single values are reduced to min, max and mean of every 16, then of every 256. Arrays keep whole frames up
+// to a byte budget; beyond it every second frame of the older half is dropped, and kept_every() grows. The densest part
+// of that half is thinned first, so that a long run stays evenly covered. Utilisation is kept separately as 16-bit
+// counts; thinning merges two rows into one that holds the value farthest from 1 and the mean (load_rows.h).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class History {
 
   const RunInfo& info() const { return info_; }
   std::uint64_t sequence() const;     // rises with every append, to notice new data
-  std::uint64_t truncations() const;  // rises with every append that rewinds
+  std::uint64_t truncations() const;  // rises with every rewind
   StepRange steps() const;
   // Step numbers may be far apart: if they count tokens, a thousand steps span a billion numbers. Loops over a run must
   // go over its steps, not over step numbers.
@@ -56,7 +56,8 @@ class History {
   std::vector<std::int64_t> steps_in(StepRange range) const;                  // steps of the run in `range`, rising
   StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // range of the newest n up to `upto`
   std::vector<Marker> markers() const;
-  // Never nullptr. The config is parsed once; appended markers of live changes update the settings.
+  // Return the settings with the live changes up to `step`, or before any change; never nullptr. The config is parsed
+  // once; appended markers of live changes update the settings.
   std::shared_ptr<const RunSettings> settings_at(std::int64_t step) const;
   std::shared_ptr<const RunSettings> settings_at_start() const;  // before any change
   SettingsTrack settings() const;
@@ -68,9 +69,9 @@ class History {
   FramePtr flip_frame_at(std::int64_t step) const { return frame_with(FramePart::flips, step); }
   FramePtr gradient_frame_at(std::int64_t step) const { return frame_with(FramePart::gradients, step); }
   FramePtr specialisation_frame_at(std::int64_t step) const { return frame_with(FramePart::specialisation, step); }
-  // Returns one layer of that frame without unpacking the others; nullopt if the frame does not have the layer.
+  // Returns one layer of specialisation_frame_at() without unpacking the others; nullopt if the frame does not have it.
   std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
-  // Returns that frame with only this layer; with all layers if this one is missing.
+  // Returns specialisation_frame_at() with only this layer, or with all layers if this one is missing.
   FramePtr specialisation_layer_at(int layer, std::int64_t step) const;
   // Returns the newest text of `kind` at or before `step` and sets `step` to its step; nullptr if there is no such
   // text.

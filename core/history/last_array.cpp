@@ -13,7 +13,7 @@ const LastArray::Found& LastArray::at(const History& history, int layer, std::in
   for (int i = 0; i < kFramesBack; ++i) {
     const auto frame = history.frame_at(next);
     if (!frame) break;
-    if (from_ <= frame->step && frame->step <= to_) {  // `found_` holds from here on
+    if (from_ <= frame->step && frame->step <= to_) {  // `found_` is the result from here on
       to_ = std::max(to_, step);
       return found_;
     }

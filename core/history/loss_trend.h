@@ -1,4 +1,5 @@
-// Decides whether the loss of a run falls: compares the mean of its newest steps with that of as many earlier steps.
+// Decides whether the loss of a run falls: compares the mean of its newest steps with the mean of as many earlier
+// steps.
 #pragma once
 
 #include <cstdint>

@@ -112,7 +112,7 @@ PyramidBin Pyramid::entry(std::size_t level, std::size_t i) const {
     return bin;
   }
   bin = entry(level + 1, i / kFanOut);
-  const auto part = [i](std::uint32_t& count) {  // rounds in proportion to whole numbers
+  const auto part = [i](std::uint32_t& count) {  // a 16th of `count`, rounded so that the 16 parts add up to it
     const std::size_t k = i % kFanOut;
     count = static_cast<std::uint32_t>((k + 1) * count / kFanOut - k * count / kFanOut);
   };

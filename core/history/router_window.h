@@ -25,21 +25,21 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation);  // `utilis
 
 struct RouterWindow {
   StepRange steps;
-  std::vector<LayerWindow> layers;           // layers that have a load
-  double chance_max_vio = 0, chance_cv = 0;  // values of an even router with as many tokens; NaN: not known
-  const LayerWindow* of(int layer) const;    // nullptr if the layer has no load
-  const LayerWindow* worst(double LayerWindow::*by) const;  // largest value; nullptr: no layers
+  std::vector<LayerWindow> layers;                          // layers that have a load
+  double chance_max_vio = 0, chance_cv = 0;                 // values of chance for as many tokens; NaN: not known
+  const LayerWindow* of(int layer) const;                   // nullptr if the layer has no load
+  const LayerWindow* worst(double LayerWindow::*by) const;  // layer with the largest value; nullptr: no layers
 };
 // Returns the window that ends at `step`; reads 50 loads of every layer.
 RouterWindow router_window(const History& history, std::int64_t step);
-// Returns one layer of that window; `utilisation` is empty if the layer has no load in it.
+// Returns one layer of the window that ends at `step`; `utilisation` is empty if the layer has no load in the window.
 LayerWindow layer_window(const History& history, int layer, std::int64_t step);
 
 // Returns the last step at which the figure was at or above `limit`; -1 if there is no such step.
 std::int64_t last_step_at_least(const History& history, Metric metric, int layer, float limit);
 
 // Returns the figures of one layer from the beginning of the run to `step` at no more than kTrackPoints evenly spaced
-// windows, for a small curve; layer -1: no load.
+// windows, for a small curve. A window without a load has layer -1.
 inline constexpr std::int64_t kTrackPoints = 96;
 std::vector<LayerWindow> window_track(const History& history, int layer, std::int64_t step);
 

@@ -33,7 +33,7 @@ using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
 // Derived figures of a layer, or of the whole run; `router` has the other figures of the layer.
 struct Derived {
   Mean flip_rate, sqnr_db, ranks_per_token, nodes_per_token, rank_overload, rounding_flip_rate;
-  std::array<Mean, kNumRouterRoundings> changed;  // by RouterRounding
+  std::array<Mean, kNumRouterRoundings> changed;  // indexed by RouterRounding
   const GradientFrame* gradient = nullptr;
   const RouterFrame* router = nullptr;
 
@@ -104,7 +104,7 @@ std::map<int, Derived> derived_figures(const TelemetryFrame& frame, std::int64_t
   return derived;
 }
 
-// Sum of all phases; kNoValue: not timed.
+// Returns the sum of all phases; kNoValue if they were not timed.
 float step_ms(const TelemetryFrame& frame) {
   float sum = 0;
   for (const float ms : frame.phase_ms) sum += ms;
@@ -235,7 +235,7 @@ void ScalarColumns::series(Metric metric, int layer, std::span<const std::int64_
   }
 }
 
-// Begins so early that the rows before weigh less than 1e-12.
+// Begins early enough that the rows before have a total weight below 1e-12.
 void ScalarColumns::smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor,
                              std::span<float> bins) const {
   const auto found = column(metric, layer);

@@ -1,8 +1,8 @@
-// Counts the steps of a run where the program says how long something lasts: "hot for 400 steps".
+// Counts the steps of a run for texts that say how long something lasts: "hot for 400 steps".
 //
 // Usually counts step numbers: in a log with a line for every tenth step, 400 steps are 40 lines. If the numbers are
-// far apart, they either do not count optimizer steps (but tokens, for example) or many steps pass between two lines,
-// and 400 numbers would pass with the next line. In that case lines are counted.
+// far apart, they do not count optimizer steps (but tokens, for example), or many steps pass between two lines. Two
+// neighbouring lines could then be 400 numbers apart, so lines are counted instead.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::int64_t counted_steps(const History& history);
 // Returns the number of steps from step 0 to `upto`, even if the history begins later; the number of lines up to `upto`
 // if they are far apart.
 std::int64_t steps_taken(const History& history, std::int64_t upto);
-// Consecutive positions for steps that may be far apart.
+// Gives the steps of a run, which may be far apart, consecutive positions.
 class StepAxis {
  public:
   // Adds the new steps. Returns false if the way of counting changed, so that positions changed.
@@ -40,7 +40,7 @@ class StepAxis {
  private:
   StepRange positions_;
   bool far_apart_ = false;
-  std::vector<std::int64_t> steps_;  // by position, if they are far apart
+  std::vector<std::int64_t> steps_;  // step of each position; empty unless steps are far apart
 };
 
 }  // namespace moescope
