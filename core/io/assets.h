@@ -11,14 +11,14 @@ struct Asset {
   std::string_view text;
 };
 std::span<const Asset> assets();
-// Empty if there is no such asset.
+// Returns the text of an asset; empty if there is no such asset.
 inline std::string_view asset(std::string_view name) {
   for (const Asset& candidate : assets())
     if (candidate.name == name) return candidate.text;
   return {};
 }
 
-// Style sheet of all pages that the program writes: colours and type of the window, as variables.
+// Returns the style sheet of all pages that the program writes. Its variables are the colours and type of the window.
 inline std::string_view page_look() {
   return asset("replay/page.look.css");
 }

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{64} << 10;  // bytes given to libcsv at a time, kept beyond a row
+constexpr std::size_t kPiece = std::size_t{64} << 10;  // bytes given to libcsv at a time
 
 struct Cell {
   std::size_t begin, size;
@@ -52,7 +52,7 @@ struct CsvRows::State {
     cells.resize(row_cells);
   }
   // `end`: the character that ends the row, -1 at the end of the text. A line feed after a carriage return belongs to
-  // it.
+  // the same line end.
   void row(int end) {
     if (end == '\n' && last_end == '\r' && cells_in_row == 0) {
       last_end = end;
@@ -92,7 +92,7 @@ struct CsvRows::State {
   }
 
   csv_parser parser{};
-  std::string texts;  // text of the ended rows that were not handed out, and of the current row
+  std::string texts;  // text of the ended rows that are not yet handed out, and of the current row
   std::vector<Cell> cells;
   std::vector<EndedRow> rows;
   std::size_t row_cells = 0, row_texts = 0;  // where the current row begins

@@ -20,11 +20,11 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  std::size_t read(char* to, std::size_t bytes);  // bytes read; fewer than asked only at the end of the file
+  std::size_t read(char* to, std::size_t bytes);  // returns the bytes read; fewer than `bytes` only at the end
   // Reads the next line, without its line end; false at the end of the file. A line longer than `most` is cut to `most`
   // + 1 bytes, which tells the caller that it was too long; the rest of the line is skipped.
   bool read_line(std::string& line, std::size_t most);
-  bool line_had_end() const { return line_had_end_; }  // false if the file ended without it
+  bool line_had_end() const { return line_had_end_; }  // false if the file ended before a line end
   std::uint64_t size() const { return size_; }         // bytes when the file was opened
   int descriptor() const { return descriptor_; }
 

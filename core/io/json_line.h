@@ -13,9 +13,9 @@ namespace moescope {
 // Parses lines one after the other and reuses the memory.
 class JsonLines {
  public:
-  // NaN, Infinity and -Infinity, which Python writes although JSON lacks them, become strings of that name; whole
-  // numbers that do not fit into 64 bits become floating-point numbers. The result is valid until the next call. Throws
-  // Unreadable, also if the nesting is deeper than kMaxNesting.
+  // Parses one line. NaN, Infinity and -Infinity, which Python writes although JSON lacks them, become strings of that
+  // name; whole numbers that do not fit into 64 bits become floating-point numbers. The result is valid until the next
+  // call. Throws Unreadable, also if the nesting is deeper than kMaxNesting.
   JsonFields parse(std::string_view line);
 
  private:

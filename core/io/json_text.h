@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// Says what is wrong and where. Also thrown if the nesting is deeper than kMaxNesting.
+// Error of parse_json(): says what is wrong and where. Also thrown if the nesting is deeper than kMaxNesting.
 struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// Returns the number; of a text only if all of it is a number, as "2.5", "NaN" and "-Infinity" are.
+// Returns a number, or the number that is the whole of a text, such as "2.5", "NaN" or "-Infinity"; nullopt for others.
 std::optional<double> number_of(JsonValue value) {
   double number = 0;
   if (value.get(number) == simdjson::SUCCESS) return number;
@@ -140,7 +140,7 @@ std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_
   std::vector<std::uint32_t> counts;
   counts.reserve(size);
   for (const JsonValue value : list_of(list, key, size, of_what)) {
-    std::int64_t count = 0;  // the usual type
+    std::int64_t count = 0;  // type of nearly all counts, read first because it is faster
     const bool fits = value.get(count) == simdjson::SUCCESS && count == static_cast<std::uint32_t>(count);
     counts.push_back(static_cast<std::uint32_t>(fits ? count : to_count(value, key, 4294967295.0)));
   }

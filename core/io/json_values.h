@@ -44,8 +44,8 @@ const JsonValue* member(const JsonFields& fields, std::initializer_list<const ch
 // Numbers may be quoted: "2.5", "NaN", "-Infinity".
 float to_float(JsonValue value, const char* key);                       // kNoValue for null
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
-bool holds_number(JsonValue value);                                     // also as a text
-// The number of a step; "5/100", with the number of all steps, is 5.
+bool holds_number(JsonValue value);                                     // also for a number in quotes
+// Returns the number of a step. "5/100", step 5 of 100, is 5.
 std::int64_t to_step(JsonValue value, double limit);
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);

@@ -18,21 +18,21 @@ namespace fs = std::filesystem;
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
-  // Absolute first: of a relative path that is not there weakly_canonical() leaves "x" and "./x" as they are.
+  // Paths are made absolute first, because weakly_canonical() does not change "x" and "./x" if no such file exists.
   std::error_code of_a, of_b;
   const fs::path at_a = fs::weakly_canonical(fs::absolute(a), of_a), at_b = fs::weakly_canonical(fs::absolute(b), of_b);
   return !of_a && !of_b && at_a == at_b;
 }
 
-// SQLite keeps files of these names beside a recording, and removes them.
+// SQLite writes files with these endings beside a recording, and removes them.
 constexpr std::array<const char*, 3> kSuffixes = {"-wal", "-shm", "-journal"};
 
 bool is_beside(const std::string& path, const std::string& recording) {
   return std::ranges::any_of(kSuffixes, [&](const char* suffix) { return same_file(path, recording + suffix); });
 }
 
-// Returns the existing recording, or another file of SQLite, beside which SQLite uses this name; empty if there is
-// none.
+// Returns the existing file, a recording or another database, beside which SQLite would use the name `path`; empty if
+// there is none.
 std::string owner_of(const std::string& path) {
   for (const std::string_view suffix : kSuffixes) {
     if (!path.ends_with(suffix)) continue;

@@ -30,7 +30,7 @@ void harden(sqlite3* db) {
 
 Connection::Connection(const std::string& path, int open_flags, const char* vfs, const std::string& shown)
     : path_(shown.empty() ? path : shown) {
-  // One thread at a time uses a connection, so SQLite need not lock for us.
+  // Only one thread at a time uses a connection, so SQLite needs no locks.
   if (sqlite3_open_v2(path.c_str(), &db_, open_flags | SQLITE_OPEN_NOMUTEX, vfs) != SQLITE_OK) {
     const std::string message = db_ ? sqlite3_errmsg(db_) : "out of memory";
     sqlite3_close(db_);
@@ -116,8 +116,8 @@ bool Statement::next() {
   if (code == SQLITE_ROW) return true;
   parameter_ = 0;
   if (code != SQLITE_DONE) {
-    // The message is the connection's last one. Resetting a statement would repeat it, finalizing another could change
-    // it.
+    // sqlite3_errmsg() returns the last message of the connection. It is read before anything else runs:
+    // sqlite3_reset() would set it again, and finalizing another statement could change it.
     std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
     if (code == SQLITE_TOOBIG)
       message += ": damaged: it is longer than " +
@@ -136,7 +136,7 @@ std::int64_t Statement::get_integer() {
 
 bool Statement::get_real(double& value) {
   const int column = column_++;
-  value = sqlite3_column_double(statement_, column);  // 0 for NULL, so that the type is asked only then
+  value = sqlite3_column_double(statement_, column);  // 0 for NULL, so that the type is read only for 0
   return value != 0 || sqlite3_column_type(statement_, column) != SQLITE_NULL;
 }
 

@@ -74,7 +74,8 @@ std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
   return {character, bytes};
 }
 
-// C0, DEL and C1; line and paragraph separators; marks, embeddings, overrides and isolates of direction.
+// True for C0, DEL and C1; line and paragraph separators; marks, embeddings, overrides and isolates of direction; and
+// the byte order mark.
 bool is_control(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200e && c <= 0x200f) ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;

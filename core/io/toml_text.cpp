@@ -26,8 +26,8 @@ std::size_t after_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// Returns where a dotted key has more parts than kMostKeyParts; npos if no key has. Each part is a table in a table,
-// which the parser's own limit on nesting does not count.
+// Returns the position at which a dotted key exceeds kMostKeyParts parts; npos if no key does. Each part is a table in
+// a table, which the parser's own limit on nesting does not count.
 std::size_t long_key_at(std::string_view text) {
   int dots = 0;
   for (std::size_t at = 0; at < text.size();) {

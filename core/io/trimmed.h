@@ -15,7 +15,7 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-// Reads a number that is all of the text. False if the text is none; the value then means nothing.
+// Reads a text that is a number as a whole. Returns false if it is not; `value` then has no meaning.
 template <class Number>
 bool read_number(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

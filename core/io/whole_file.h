@@ -1,4 +1,4 @@
-// Writes a file in one go: afterwards it is complete and on the disk, or it does not exist.
+// Writes a file as a whole: afterwards it is complete and on the disk, or the target is as it was before.
 //
 // The bytes go to a new file without a name in the same folder, so that a killed program leaves no file behind. Where
 // the file system does not support such files, they go to a file with an unpredictable name, created exclusively, so
@@ -34,7 +34,7 @@ class WholeFile {
   void flush();
   void give_name();  // if the file has no name yet
   [[noreturn]] void fail() const;
-  std::string path_, temporary_;  // empty if the file has no name
+  std::string path_, temporary_;  // `temporary_` is empty while the file has no name
   std::string buffer_;
   int file_ = -1;
   bool finished_ = false;

@@ -22,7 +22,7 @@ std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
 // Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
 std::string listed(std::span<const int> numbers, std::size_t most = 6);
-// Joins the items, or what `text_of` makes of each: "a, b, c".
+// Joins the items, or the texts that `text_of` returns for them: "a, b, c".
 template <class Items, class TextOf = std::identity>
 std::string joined(const Items& items, const char* between, TextOf text_of = {}) {
   std::string text;
