@@ -23,7 +23,7 @@ double parameter_count(const RunConfig& config);
 // the values that the forward pass keeps for the backward pass.
 double memory_estimate(const RunConfig& config);
 
-// Returns all problems at once; empty if the config can be trained.
+// Returns all problems; empty if the config can be trained.
 std::vector<ConfigProblem> validate(const RunConfig& config);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Rules that involve several keys of a config, shared by validate() and by the TOML reader, which knows the line
-// numbers; and values in TOML.
+// Rules that involve several keys of a config, for validate() and for the TOML reader, which knows the line numbers.
+// Conversion of values to and from TOML.
 #pragma once
 
 #include <map>

@@ -299,7 +299,8 @@ std::string preset_about(std::string_view name) {
   return leading_comment(asset(preset_file(name)));
 }
 
-// Compares names, seeds and widths alone, so that runs with live changes are still recognised.
+// Compares names, seeds and widths alone, so that runs with live changes are still recognised. A candidate whose
+// formats the user has changed before the start has another name, so that it is not.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
   for (const std::string& name : comparison_preset_names()) {
     const std::vector<RunConfig> of_preset = all_runs(load_preset(name));

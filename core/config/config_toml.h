@@ -1,4 +1,4 @@
-// Configs as TOML files, and presets. The reader finds all problems at once, with their lines.
+// Configs as TOML files, and presets. The reader reports all problems of a file, with their lines.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@ enum class DenseSize {
 // Returns `config` with dense feed-forwards in all layers. They all have the same width, a multiple of 32 features, so
 // that blocks of 32 fit. Attention, embedding and head do not change. Except for the rounding of the width, the
 // feed-forwards have as many weights as those of `config` have in total, or as one token uses of them. Experts, gate,
-// shared experts and latent projections count as feed-forwards. Their recipe is that of the experts. The caller sets
-// the name: twin_name().
+// shared experts and latent projections count as feed-forwards. The dense feed-forwards have the recipe of the experts.
+// The caller sets the name: twin_name().
 RunConfig dense_twin(const RunConfig& config, DenseSize size);
 
 // Returns the size for which dense_twin() returns the settings of `twin`; nullopt if there is none.

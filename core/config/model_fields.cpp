@@ -3,7 +3,7 @@
 
 namespace moescope {
 
-// 2^53: a double holds every seed exactly, so that JSON and spreadsheets keep it.
+// A double holds every whole number up to 2^53 exactly, so that JSON and spreadsheets keep the seed.
 static constexpr double kMaxSeed = 9007199254740992.0;
 
 std::vector<ConfigField> run_fields() {

@@ -1,4 +1,4 @@
-// All settings of a run, as plain structs. Their keys, ranges, units and meanings: config_field.h.
+// All settings of a run, as plain structs. config_field.h has their keys, ranges, units and meanings.
 #pragma once
 
 #include <cstdint>

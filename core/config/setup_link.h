@@ -18,10 +18,10 @@
 namespace moescope {
 
 struct SharedSetup {
-  std::vector<RunConfig> configs;  // the first is run A
-  std::int64_t step = -1;          // step to train up to and to show; -1 if not given
-  std::string workspace;           // name in lower-case letters; empty if not given
-  int run = -1, layer = -1, expert = -1;
+  std::vector<RunConfig> configs;         // the first is run A
+  std::int64_t step = -1;                 // step to train up to and to show; -1 if not given
+  std::string workspace;                  // name in lower-case letters; empty if not given
+  int run = -1, layer = -1, expert = -1;  // what to show; -1 if not given
 };
 
 inline constexpr std::string_view kSetupScheme = "moescope:";

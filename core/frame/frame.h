@@ -161,7 +161,7 @@ struct FlipFrame {
   int layer = 0;
   float flip_rate = kNoValue;  // share of the batch's tokens whose sets of experts differ
   float overlap = kNoValue;    // mean over tokens of the number of experts in common, divided by K
-  // By margin: the reference's K-th minus (K+1)-th biased score.
+  // Tokens by margin, which is the reference's K-th minus (K+1)-th biased score.
   HalfOctaves margin_tokens{};   // all tokens; tokens without a margin (forced balance) are in no bin
   HalfOctaves margin_flipped{};  // tokens that flipped
 };
@@ -234,7 +234,7 @@ struct TelemetryFrame {
   std::vector<FlipFrame> flips;                       // per MoE layer, against run A; empty in run A
   std::vector<GradientFrame> gradients;               // per layer and group, then those without a layer
   std::vector<FlipFrame> rounding_flips;              // per MoE layer, against the FP32 pass of the gradients
-  std::vector<RouterRoundingFrame> router_roundings;  // per MoE layer and rounding, at the same steps
+  std::vector<RouterRoundingFrame> router_roundings;  // per MoE layer and rounding, at the steps of `gradients`
   std::vector<SpecialisationFrame> specialisation;    // per MoE layer
   std::vector<TokenFrame> texts;
   WireFrame wire;

@@ -11,9 +11,9 @@ namespace moescope {
 inline constexpr std::int64_t kTrendLeastSteps = 40;
 
 struct LossTrend {
-  enum Direction { too_early, falling, flat, rising, lost };
+  enum Direction { too_early, falling, flat, rising, lost };  // lost: the loss is not finite
   Direction direction = too_early;
-  std::int64_t steps = 0;  // steps of the run up to `step`
+  std::int64_t steps = 0;  // steps with a loss among the newest 250 up to `step`
   std::int64_t span = 0;   // steps over which `change` was measured
   double change = 0;       // change of the loss; flat: smallest change that would have been detected
 };

@@ -35,7 +35,7 @@ void PyramidBin::add(const PyramidBin& other) {
 
 namespace {
 
-// Grows by an eighth: if a thousand columns doubled at once, the history would exceed its budget.
+// Grows by an eighth, because the history would exceed its budget if a thousand columns doubled at the same step.
 template <class T>
 void push(std::vector<T>& entries, const T& entry) {
   if (entries.size() == entries.capacity()) entries.reserve(entries.size() + entries.size() / 8 + 16);
@@ -196,7 +196,7 @@ bool Pyramid::forget_older_half() {
   forgotten_.resize(std::max(forgotten_.size(), levels_.size() + 1));
   const std::size_t kept = largest == 0 ? values_.size() : levels_[largest - 1].size();
   const std::size_t target = forgotten_[largest] + kept / 2 / kFanOut * kFanOut;
-  // Finer levels drop at least the same values.
+  // Finer levels drop these values too, if they still have them.
   for (std::size_t level = 0; level <= largest; ++level) {
     const auto halve = [&](auto& entries, std::size_t until) {
       if (until <= forgotten_[level]) return;

@@ -1,5 +1,5 @@
-// The steps of a history, one row each, stored as runs of equal spacing: a row of a run that is recorded at one cadence
-// takes no memory.
+// The steps of a history, one row each. Rows of equal spacing are stored as one entry, so that a step of a training
+// that is recorded at one cadence takes no memory.
 #pragma once
 
 #include <algorithm>

@@ -140,7 +140,7 @@ std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_
   std::vector<std::uint32_t> counts;
   counts.reserve(size);
   for (const JsonValue value : list_of(list, key, size, of_what)) {
-    std::int64_t count = 0;  // type of nearly all counts, read first because it is faster
+    std::int64_t count = 0;  // type of nearly all counts
     const bool fits = value.get(count) == simdjson::SUCCESS && count == static_cast<std::uint32_t>(count);
     counts.push_back(static_cast<std::uint32_t>(fits ? count : to_count(value, key, 4294967295.0)));
   }

@@ -73,8 +73,8 @@ class Statement {
   void skip() { ++column_; }
   std::int64_t get_integer();
   bool get_real(double& value);  // false for NULL
-  // For files of other programs, whose columns may hold anything. They return false if the column is not a number, or
-  // not a whole number.
+  // For files of other programs, whose columns may hold anything. Return false if the column is not a number, or not a
+  // whole number.
   bool get_number(double& value);
   bool get_whole(std::int64_t& value);
   // Throws std::runtime_error "PATH: WHAT has N bytes, expected at most M"; `what` may begin with the path.
