@@ -9,9 +9,9 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMostAdded = 100'000;
-constexpr std::size_t kLongestAdded = 1000;  // bytes; limited because every place of a text is searched for them
+constexpr std::size_t kLongestAdded = 1000;  // bytes; limited because the search starts at every byte of a text
 
-// True if there is no character of a word right before `begin` or at `end`.
+// True if neither the character before `begin` nor the character at `end` is a word character.
 bool is_single_word(std::string_view text, std::size_t begin, std::size_t end) {
   if (begin > 0 && is_word_character(previous_character(text, begin))) return false;
   return end == text.size() || !is_word_character(next_character(text, end));

@@ -18,10 +18,10 @@ namespace moescope {
 struct AddedToken {
   std::string content;
   std::string found_as;                          // the content, normalized if `normalized`
-  bool single_word = false;                      // only matches if no character of a word is next to it
-  bool left_strip = false, right_strip = false;  // includes the blanks before it, after it
-  bool normalized = false;                       // is searched in the normalized text, not in the original one
-  bool special = false;                          // left out when ids are decoded as plain text
+  bool single_word = false;                      // matches only if no word character is next to it
+  bool left_strip = false, right_strip = false;  // a match includes the white space before it, after it
+  bool normalized = false;                       // is searched for in the normalized text, not in the original one
+  bool special = false;                          // left out when ids are decoded without special tokens
 };
 
 class AddedTokens {
@@ -29,17 +29,19 @@ class AddedTokens {
   // A part of a text: an added token, or the text between two of them.
   struct Part {
     std::size_t begin = 0, end = 0;
-    std::optional<TokenId> id;
+    std::optional<TokenId> id;  // nullopt for text between added tokens
   };
 
-  // A token whose content is in the model's vocabulary has its id there. Ids of other tokens follow those of the
-  // vocabulary in the order of the list, as in the `tokenizers` package. `normalized(text)` normalizes a text. Throws
-  // Unreadable naming the key.
+  // Reads the list. A token whose content is in the model's vocabulary keeps its id there. The other tokens get the
+  // ids after those of the vocabulary, in the order of the list, as in the `tokenizers` package. `normalized(text)`
+  // returns the normalized text. Throws Unreadable naming the key.
   AddedTokens(const std::optional<JsonPlace>& list, const Vocabulary& model,
               const std::function<std::string(std::string_view)>& normalized);
 
-  std::vector<Part> split(std::string_view text, bool normalized) const;  // in order; the longest match wins
-  const AddedToken* find(TokenId id) const;                               // nullptr if it is no added token
+  // Returns the parts of `text` in order, split at the tokens whose AddedToken::normalized is `normalized`; the longest
+  // match wins.
+  std::vector<Part> split(std::string_view text, bool normalized) const;
+  const AddedToken* find(TokenId id) const;  // nullptr if no added token has this id
   std::optional<TokenId> id_of(std::string_view content) const;
   TokenId end() const { return end_; }  // one more than the largest id; 0 without added tokens
 

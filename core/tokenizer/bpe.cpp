@@ -1,5 +1,5 @@
-// Byte-pair encoding: repeatedly replaces the pair of neighbouring tokens whose merge comes first in the list by one
-// token, the leftmost of equal pairs first, until no pair has a merge.
+// Byte-pair encoding: merges two neighbouring tokens into one until no pair has a merge. Each time it merges the pair
+// whose merge comes first in the list; of equal pairs, the leftmost.
 // R. Sennrich et al., https://arxiv.org/abs/1508.07909.
 #include <algorithm>
 #include <queue>
@@ -40,7 +40,7 @@ class MergedPiece {
       candidates_.pop();
       const Symbol& left = symbols_[best.place];
       if (left.id < 0 || left.next == kNone) continue;
-      // The pair has changed since it was queued.
+      // Skips a pair that has changed since it was queued.
       const Merge* merge = merges_.find(pair_key(left.id, symbols_[left.next].id));
       if (merge && merge->merged == best.merged) join(best.place, best.merged);
     }
@@ -90,10 +90,10 @@ class MergedPiece {
 
 struct BpeRules {
   std::optional<std::string> unknown;  // token for characters that the vocabulary lacks; nullopt: they are left out
-  bool fuse_unknown = false;           // one such token for a run of characters
-  bool byte_fallback = false;          // tokens of their bytes instead
-  bool whole_pieces = false;           // a piece that is a token is not merged
-  std::string prefix, suffix;          // added to characters within a piece, and to its last one
+  bool fuse_unknown = false;           // a run of unknown characters becomes one token
+  bool byte_fallback = false;          // an unknown character becomes the tokens of its bytes
+  bool whole_pieces = false;           // a piece that is in the vocabulary becomes that token, without merges
+  std::string prefix, suffix;          // added before each character of a piece but its first, and after its last
 };
 
 class Bpe : public TokenModel {
@@ -116,7 +116,7 @@ class Bpe : public TokenModel {
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  // Returns a token for every character; characters without a token are treated as the settings say.
+  // Returns a token for every character; characters without a token are treated as `rules_` say.
   std::vector<TokenId> characters(std::string_view piece) const {
     std::vector<TokenId> ids;
     ids.reserve(piece.size());

@@ -1,4 +1,4 @@
-// A trie of words: finds all words that a text begins with in one pass.
+// A trie of words, which finds in one pass all words that a text begins with.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class ByteTrie {
  public:
   explicit ByteTrie(std::size_t bytes_of_all_words) : edges_(bytes_of_all_words) {}
 
-  void add(std::string_view word, std::int32_t id) {  // `word` must not be empty; a later id replaces it
+  void add(std::string_view word, std::int32_t id) {  // `word` must not be empty; a later id replaces an earlier one
     std::uint64_t node = 0;
     for (const char c : word) {
       const std::uint64_t edge = node << 8 | static_cast<unsigned char>(c);

@@ -20,7 +20,8 @@ char32_t next_character(std::string_view text, std::size_t& at);
 char32_t previous_character(std::string_view text, std::size_t& at);
 void append_character(std::string& to, char32_t c);
 
-// Returns the text with one U+FFFD in place of each longest part that begins like a character but is not UTF-8.
+// Returns the text with one U+FFFD in place of each part that is not UTF-8. Such a part extends as far as its bytes
+// could begin a character (the maximal subpart of the Unicode standard, section 3.9).
 std::string valid_utf8(std::string_view text);
 
 }  // namespace moescope

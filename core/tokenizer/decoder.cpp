@@ -27,14 +27,15 @@ void decode_byte_level(std::vector<std::string>& tokens, bool alone) {
   if (!alone) tokens = {valid_utf8(joined(tokens))};
 }
 
-std::optional<char> byte_of(std::string_view token) {  // 0x41 of "<0x41>"
+std::optional<char> byte_of(std::string_view token) {  // returns 0x41 for "<0x41>"
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
   unsigned byte = 0;
   const auto read = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
   return read.ptr == token.data() + 5 ? std::optional(static_cast<char>(byte)) : std::nullopt;
 }
 
-// A run of bytes that is not UTF-8 becomes one replacement character for each byte.
+// Joins the bytes of a run of byte tokens. Unless `alone`, a run that is not UTF-8 becomes one replacement character
+// for each byte.
 void decode_byte_fallback(std::vector<std::string>& tokens, bool alone) {
   std::vector<std::string> out;
   std::string bytes;
@@ -74,7 +75,7 @@ TokenDecoder decode_metaspace(const MetaspaceRules& rules) {
   };
 }
 
-// Removes up to a number of one character at the beginning and at the end of every token.
+// Removes the character `content` from every token, up to `start` times at its beginning and `stop` times at its end.
 TokenDecoder decode_strip(const JsonPlace& place) {
   constexpr std::int64_t kMost = 1'000'000;
   const std::string content(place.at("content").text());
@@ -91,7 +92,7 @@ TokenDecoder decode_strip(const JsonPlace& place) {
   };
 }
 
-// Replaces the marks at ends of words by blanks, except the last one.
+// Replaces the suffix that marks the end of a word by a blank, and removes it from the last token of a text.
 TokenDecoder decode_bpe(const JsonPlace& place) {
   const std::string suffix(place.text());
   if (suffix.empty()) place.fail("is empty");

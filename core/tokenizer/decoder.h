@@ -9,8 +9,8 @@
 
 namespace moescope {
 
-// Replaces the tokens of a text, spelled as in the vocabulary, by texts that the caller concatenates; if `alone`, a
-// single token by its bytes, regardless of its place in a text: a blank at its beginning is kept.
+// Takes the tokens of a text, spelled as in the vocabulary, and replaces them by texts that the caller concatenates. If
+// `alone`, replaces a single token by its bytes, regardless of its place in a text: a blank at its beginning is kept.
 using TokenDecoder = std::function<void(std::vector<std::string>& tokens, bool alone)>;
 
 // Reads ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and Sequence. Throws Unreadable naming the

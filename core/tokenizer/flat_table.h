@@ -13,7 +13,7 @@ namespace moescope {
 template <class Value>
 class FlatTable {
  public:
-  // Keys may have every value except ~0.
+  // A key may have any value except ~0.
   explicit FlatTable(std::size_t most_entries = 0)
       : slots_(std::bit_ceil(2 * std::max<std::size_t>(most_entries, 1))) {}
 

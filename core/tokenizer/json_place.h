@@ -18,9 +18,9 @@ class JsonPlace {
  public:
   JsonPlace(JsonValue value, std::string key) : value_(value), key_(std::move(key)) {}
 
-  JsonPlace at(const char* key) const;                   // of an object; throws if it is missing
+  JsonPlace at(const char* key) const;                   // field of the object; throws if it is missing
   std::optional<JsonPlace> find(const char* key) const;  // nullopt if it is missing or null
-  std::vector<JsonPlace> items(std::size_t most) const;  // items of a list
+  std::vector<JsonPlace> items(std::size_t most) const;  // items of the list; throws if it has more than `most`
   simdjson::dom::object object() const { return get<simdjson::dom::object>("is not an object"); }
   simdjson::dom::array list() const { return get<simdjson::dom::array>("is not a list"); }
 
@@ -47,7 +47,7 @@ class JsonPlace {
   std::string key_;
 };
 
-// Reads a list of steps; the result takes one after the other.
+// Reads a list of steps. The result calls them one after the other.
 template <class Step>
 Step read_steps(const JsonPlace& list, Step (*read)(const JsonPlace&)) {
   constexpr std::size_t kMost = 100;
@@ -58,7 +58,7 @@ Step read_steps(const JsonPlace& list, Step (*read)(const JsonPlace&)) {
   };
 }
 
-// Returns a text of the file as messages show it: in quotes, printable, truncated.
+// Returns a text of the file in the form for messages: in quotes, printable, truncated.
 std::string in_quotes(std::string_view text);
 
 }  // namespace moescope

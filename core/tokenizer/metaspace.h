@@ -1,4 +1,4 @@
-// Metaspace: blanks are written as the character U+2581, and one may be added before a text.
+// Metaspace: blanks are written as the character U+2581, and this character may be added before a text.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct MetaspaceRules {
   enum class Prepend : std::uint8_t { always, first, never };  // first: only at the start of the whole text
   std::string replacement;                                     // one character
   Prepend prepend = Prepend::always;
-  bool split = true;  // a piece begins at each of these characters
+  bool split = true;  // a new piece begins at each replacement character
 };
 MetaspaceRules read_metaspace(const JsonPlace& place);  // throws Unreadable naming the key
 

@@ -22,7 +22,8 @@
 namespace moescope {
 namespace {
 
-// A unit of the double array: the label of the edge to it, whether a word ends there, and the offset of its children.
+// Fields of a unit of the double array: whether a word ends at its node, the label of the edge to the node, the value
+// of a word (in the unit of a leaf), and the offset of the node's children.
 bool has_leaf(std::uint32_t unit) {
   return unit >> 8 & 1;
 }
@@ -44,8 +45,8 @@ std::size_t offset(std::uint32_t unit) {
 class Charsmap {
  public:
   explicit Charsmap(const JsonPlace& base64);  // throws Unreadable naming the key
-  // Replaces every grapheme (a character as users see it) of less than 6 bytes if the map has it or its beginning;
-  // otherwise the characters of the grapheme are replaced one by one.
+  // Replaces every grapheme (a character as users see it) as a whole if it has at most 5 bytes and the map contains it
+  // or a prefix of it; otherwise replaces its characters one by one.
   std::string operator()(std::string_view text) const;
 
  private:
@@ -121,7 +122,8 @@ std::string Charsmap::operator()(std::string_view text) const {
   return valid_utf8(out);
 }
 
-// Treats every part of a text as the whole text.
+// Returns a normalizer that applies `rewritten` to the text. To find the new start_bytes, it applies `rewritten` also
+// to the first start_bytes alone.
 Normalizer rewriter(auto rewritten) {
   return [rewritten](NormalizedText& text) {
     if (text.start_bytes > 0) text.start_bytes = rewritten(text.text.substr(0, text.start_bytes)).size();
@@ -129,7 +131,7 @@ Normalizer rewriter(auto rewritten) {
   };
 }
 
-// NFC, NFD, NFKC and NFKD.
+// Returns the normalizer to the form NFC, NFD, NFKC or NFKD.
 Normalizer unicode_form(const icu::Normalizer2* (*instance)(UErrorCode&)) {
   const auto check = [](UErrorCode error) {
     if (U_FAILURE(error)) throw std::runtime_error(std::string("ICU cannot normalize: ") + u_errorName(error));

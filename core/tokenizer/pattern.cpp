@@ -39,7 +39,7 @@ class ForIcu {
 
  private:
   void escape() {
-    // Outside of sets, the numbers of Latin-1 are characters of words in Oniguruma.
+    // Outside of sets, Oniguruma's word characters include the numbers of Latin-1 (superscripts and fractions).
     const std::string in_set = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
     const std::string letters = in_set_ > 0 ? in_set : in_set + "\u00b2\u00b3\u00b9\u00bc-\u00be";
     const std::string word = "[" + letters + "]";
@@ -71,7 +71,7 @@ class ForIcu {
     for (; at_ < end; ++at_) to_ += from_[at_] == 'm' ? 's' : from_[at_];
   }
 
-  // {n,m}+ with n <= 1 matches any number of repetitions from n on.
+  // {n,m}+ with n <= 1 matches n or more repetitions, as many as there are.
   void repeat() {
     const std::size_t end = from_.find('}', at_);
     const std::string_view inside = from_.substr(at_ + 1, end - at_ - 1);
@@ -94,7 +94,7 @@ class ForIcu {
 
   std::string_view from_;
   std::size_t at_ = 0;
-  int in_set_ = 0;  // brackets that are open
+  int in_set_ = 0;  // number of open brackets
   std::string to_;
 };
 

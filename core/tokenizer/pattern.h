@@ -1,8 +1,9 @@
 // A pattern at which texts are cut or that is replaced: a literal text, or a regular expression, matched by ICU.
 //
-// Expressions of tokenizer.json are written for Oniguruma in Ruby's syntax. They are rewritten where ICU has another
-// meaning: ^ and $ are the ends of lines, only "\n" ends a line, (?m) lets the dot match it, \h is a hexadecimal digit,
-// \w has no joiners, \b is the beginning or end of a run of \w, and {n,m}+ repeats and is not possessive.
+// Expressions of tokenizer.json are written for Oniguruma in Ruby's syntax. They are rewritten where ICU reads them
+// differently. In Oniguruma ^ and $ match the ends of lines, only "\n" ends a line, (?m) lets the dot match "\n", \h is
+// a hexadecimal digit, \w has no joiners, \b is the beginning or end of a run of \w, and the + of {n,m}+ repeats
+// {n,m} and does not make it possessive.
 #pragma once
 
 #include <unicode/uversion.h>
@@ -51,7 +52,7 @@ class Pattern {
     const Pattern& pattern_;
     std::unique_ptr<icu::RegexMatcher> matcher_;
     std::vector<Match> found_;
-    std::size_t done_ = 0;  // bytes in found_
+    std::size_t done_ = 0;  // bytes of the text that found_ covers
   };
 
  private:
@@ -62,11 +63,11 @@ class Pattern {
 // Reads {"String": "text"} or {"Regex": "expression"}. Throws Unreadable naming the key.
 Pattern read_pattern(const JsonPlace& place);
 
-// Puts a text in place of every match: the members "pattern" and "content" of a step. Throws Unreadable naming the key.
+// Replaces every match of the step's "pattern" by its "content". The constructor throws Unreadable naming the key.
 class Replacement {
  public:
   explicit Replacement(const JsonPlace& place);
-  std::string operator()(std::string_view text) const;  // throws as Pattern::Finder
+  std::string operator()(std::string_view text) const;  // throws what Pattern::Finder::find() throws
 
  private:
   Pattern pattern_;

@@ -12,7 +12,8 @@
 namespace moescope {
 namespace {
 
-// Merges a part with the one before it if joins(match before it, match).
+// Merges each part with the part before it if joins(true if the part before is a match, true if this part is a match)
+// returns true.
 std::vector<Match> merged(const std::vector<Match>& matches, bool (*joins)(bool, bool)) {
   std::vector<Match> parts;
   bool before = false;
@@ -73,7 +74,7 @@ void cut_pieces(PieceList& list, MatchUse use, const auto& matches) {
   list.pieces = std::move(pieces);
 }
 
-// Returns the characters for which `is` holds as matches, and the parts between them.
+// Returns every character for which `is` returns true as a match, and the parts between these characters.
 std::vector<Match> matching_characters(std::string_view text, bool (*is)(char32_t)) {
   std::vector<Match> matches;
   std::size_t done = 0;
@@ -102,7 +103,7 @@ void rewrite_pieces(PieceList& list, const auto& rewrite) {
   list.text = std::move(text);
 }
 
-// Where the expression matches, or where it does not if `invert`.
+// Cuts where the pattern matches, or, if `invert`, where it does not match.
 PreTokenizer split_at(Pattern pattern, MatchUse use, bool invert = false) {
   return [pattern = std::move(pattern), use, invert](PieceList& list) {
     Pattern::Finder finder(pattern);
@@ -115,7 +116,7 @@ PreTokenizer split_at(Pattern pattern, MatchUse use, bool invert = false) {
 }
 
 PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
-  // The expression of GPT-2.
+  // The regular expression of GPT-2.
   constexpr const char* kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
   PreTokenizer split;
   if (use_regex) split = split_at(Pattern::regex(kWords), MatchUse::isolated);
@@ -147,7 +148,7 @@ PreTokenizer metaspace(const MetaspaceRules& rules) {
   };
 }
 
-// Cuts at characters of a class.
+// Cuts at the characters for which `is` returns true.
 PreTokenizer split_at(bool (*is)(char32_t), MatchUse use) {
   return [is, use](PieceList& list) {
     cut_pieces(list, use, [is](std::string_view text) { return matching_characters(text, is); });

@@ -21,7 +21,7 @@ class TokenModel {
   virtual const Vocabulary& vocabulary() const = 0;
 };
 
-// Reads BPE and Unigram; errors name other models. Throws Unreadable naming the key.
+// Reads a BPE or Unigram model. Throws Unreadable naming the key, also if the model is of another type.
 std::unique_ptr<TokenModel> read_token_model(const JsonPlace& place);
 std::unique_ptr<TokenModel> read_bpe(const JsonPlace& place);
 std::unique_ptr<TokenModel> read_unigram(const JsonPlace& place);

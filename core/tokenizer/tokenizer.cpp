@@ -99,7 +99,8 @@ SpecialTokens read_sequence(const JsonPlace& place) {
 }
 
 // Reads TemplateProcessing (its form for one text), ByteLevel (which adds no token), BertProcessing, RobertaProcessing
-// and Sequence, whose later members add their tokens outside. Throws Unreadable naming the key.
+// and Sequence. Each processor of a Sequence adds its tokens around those of the earlier ones. Throws Unreadable naming
+// the key.
 SpecialTokens read_special_tokens(const JsonPlace& place) {
   switch (
       place.at("type").one_of({"TemplateProcessing", "ByteLevel", "BertProcessing", "RobertaProcessing", "Sequence"})) {
@@ -122,7 +123,7 @@ std::optional<JsonPlace> find_part(const JsonFields& file, const char* key) {
   return value ? std::optional(JsonPlace(*value, key)) : std::nullopt;
 }
 
-// Puts a name before the errors of what is done.
+// Returns act(); puts `name` before the message of its std::runtime_error.
 auto with_name(const std::string& name, const auto& act) {
   try {
     return act();
@@ -147,7 +148,7 @@ struct Tokenizer::Parts {
   std::unique_ptr<TokenModel> model;
   AddedTokens added;
   SpecialTokens around;
-  mutable std::mutex cutting;  // of a text into words
+  mutable std::mutex cutting;  // guards `words`
   mutable WordCache words;
 
   Parts(const JsonFields& file, std::string file_name)
@@ -177,7 +178,7 @@ struct Tokenizer::Parts {
     for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
   }
 
-  // Appends the ids of a text between two added tokens that are searched in the original text.
+  // Appends the ids of a text between two added tokens that are searched for in the original text.
   void append_between(NormalizedText text, std::vector<TokenId>& ids) const {
     if (normalizer) normalizer(text);
     for (const AddedTokens::Part& part : added.split(text.text, true)) {

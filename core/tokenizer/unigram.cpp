@@ -1,5 +1,5 @@
-// The unigram model of SentencePiece: finds the way to cut a piece into tokens that has the largest sum of scores, by
-// the Viterbi algorithm. T. Kudo, https://arxiv.org/abs/1804.10959.
+// The unigram model of SentencePiece: cuts a piece into the tokens with the largest sum of scores, by the Viterbi
+// algorithm. T. Kudo, https://arxiv.org/abs/1804.10959.
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -12,7 +12,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the lowest score of all tokens
+constexpr double kUnknownPenalty = 10;  // an unknown character scores this much below the lowest score of all tokens
 
 class Unigram : public TokenModel {
  public:

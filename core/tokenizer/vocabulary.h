@@ -17,11 +17,11 @@ inline constexpr TokenId kMostTokens = 1 << 22;  // all ids are smaller; the lar
 class Vocabulary {
  public:
   explicit Vocabulary(std::size_t bytes_of_all_tokens) { bytes_.reserve(bytes_of_all_tokens); }
-  Vocabulary(const Vocabulary&) = delete;  // the names point into its memory
+  Vocabulary(const Vocabulary&) = delete;  // tokens_ and ids_ point into bytes_
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
 
-  // 0 <= id < kMostTokens; the id must be new. If a token is added twice, its last id is found.
+  // 0 <= id < kMostTokens; the id must be new. If a token is added twice, id_of() returns its last id.
   void add(std::string_view token, TokenId id);
   std::optional<TokenId> id_of(std::string_view token) const;
   std::optional<std::string_view> token(TokenId id) const;              // nullopt if no token has this id
