@@ -108,7 +108,7 @@ std::string to_text(const RoutingOverlap& routing) {
   if (routing.replayed)
     return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
   if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
-  // Enough digits for differences of a few in a thousand, which rounding causes.
+  // Four digits show the differences of a few in a thousand that rounding causes.
   const std::string text =
       formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
       std::to_string(routing.step);
@@ -120,7 +120,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
                   const Judging& judging) {
   const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
     std::vector<PairedTrack> tracks;
-    bool same = old.size() == runs.size();  // equal runs in an equal order
+    bool same = old.size() == runs.size();  // true if the runs and their order are the same as before
     for (const PairedRun& run : runs) {
       const auto kept = std::ranges::find_if(
           old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });

@@ -13,8 +13,9 @@
 
 namespace moescope {
 
-// Divergence is the first step at which |loss_b - loss_a| > epsilon, or at which only one loss is NaN or infinite.
-inline constexpr double kGapEpsilon = 0.05;  // unless the user chooses another
+inline constexpr double kGapEpsilon = 0.05;  // nats/token; default of `epsilon` below, which the user can change
+// Returns the first step at which |loss_b - loss_a| > epsilon, or at which only one loss is NaN or infinite; nullopt if
+// there is no such step.
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon);
 
 // Returns u_e of b minus u_e of a (u_e = n_e E / (K T)) for every expert of one layer at one step, [E]; empty if the
@@ -25,12 +26,12 @@ std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b);
 struct RunFigures {
   int run = 0;
   std::string name;
-  std::int64_t steps = 0;               // steps up to window.last; lines of the log if they are far apart
-  float final_loss = kNoValue;          // loss at window.last
-  float mean_loss = kNoValue;           // ce_loss
-  float max_vio = kNoValue;             // MaxVio of the batch, mean over layers
-  float tokens_per_s = kNoValue;        // counts the time of this run only
-  float flip_rate = kNoValue;           // against run A
+  std::int64_t steps = 0;         // number of steps up to window.last; number of lines of a log if they are far apart
+  float final_loss = kNoValue;    // loss at window.last
+  float mean_loss = kNoValue;     // ce_loss
+  float max_vio = kNoValue;       // MaxVio of the batch, mean over layers
+  float tokens_per_s = kNoValue;  // divided by the time of this run only
+  float flip_rate = kNoValue;     // against run A
   float rounding_flip_rate = kNoValue;  // against FP32 on the same weights
   float gradient_cosine = kNoValue;
 };
@@ -41,7 +42,7 @@ StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t 
 // Errors by a run's number formats at a step, or at the newest earlier step with a measurement; kNoValue: not measured.
 struct FormatCosts {
   float gradient_error = kNoValue;  // |g - r| / |r| of all tensors, r the gradient of an FP32 pass
-  float flips = kNoValue;           // share of tokens with other experts by rounding, mean over layers
+  float flips = kNoValue;           // share of tokens whose experts change by rounding, mean over layers
   float flushed = kNoValue;         // largest underflow of an operand
   OperandPlace where;               // operand of `flushed`
 };

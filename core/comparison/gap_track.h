@@ -1,7 +1,7 @@
 // The gap of two runs, step by step; an update computes only the new steps.
 //
-// Gaps are b - a of one metric at the steps that both runs have. Smoothed: a bias-corrected exponential moving average
-// over every step from the first that both runs have, so that it does not depend on the visible range.
+// Gaps are b - a of one metric at the steps that both runs have. The smoothed gap is a bias-corrected exponential
+// moving average over all these steps from the first on, so that it does not depend on the visible range.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class GapTrack {
   std::int64_t count(StepRange range) const;  // number of these steps in `range`
   // Index of the first step at or after `step`.
   std::size_t place(std::int64_t step) const { return steps_.row_of(step); }
-  StepRange last_steps(std::int64_t n, std::int64_t upto) const;  // range of the newest n up to `upto`
+  StepRange last_steps(std::int64_t n, std::int64_t upto) const;  // range of the newest n steps up to `upto`
   const Pyramid& raw() const { return raw_; }                     // gap; kNoValue unless both values are finite
   const Pyramid& smooth() const { return smooth_; }               // smoothed gap; kNoValue before the first gap
   // Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
@@ -46,7 +46,7 @@ class GapTrack {
   std::vector<float> smoothed(std::span<const std::int64_t> edges) const;
 
   bool identical() const { return measured_ && identical_; }  // every gap is 0
-  std::optional<std::int64_t> lost() const { return lost_; }  // first step from which only one run is finite
+  std::optional<std::int64_t> lost() const { return lost_; }  // step from which on only one run is finite
   // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
   // Returns the step from which the smoothed gap stays larger than `band` up to the end; nullopt if it ends within
@@ -67,7 +67,7 @@ class GapTrack {
   HistoryPtr a_, b_;
   Metric metric_;
   std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
-  StepRange read_;                            // steps of both runs read so far
+  StepRange read_;                            // range of steps that update() has read
   StepRows steps_;                            // steps that both runs have
   Pyramid raw_, smooth_;
   Average average_;

@@ -42,7 +42,8 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted wante
   return sqnr;
 }
 
-// For run A and runs with its formats: uses the operands in which any run differs, if there are any.
+// Returns the SQNR of run A, or of a run with run A's formats: over the operands in which any run differs from it, else
+// over those of at most 8 bits, else over all.
 OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& runs) {
   const auto differs = [&](const QuantFrame& operand) {
     return std::ranges::any_of(runs,

@@ -11,12 +11,12 @@
 
 namespace moescope {
 
-// Selection of operands.
+// Operands over which an SQNR is taken.
 enum class OperandChoice {
-  none,       // nothing is quantized
-  differing,  // format differs from run A's (for run A: from any other run's)
-  scaled,     // the runs have equal formats: operands in at most 8 bits
-  all         // all operands are in BF16 or FP32
+  none,       // no operand was measured
+  differing,  // operands whose format differs from run A's (for run A: from any other run's)
+  scaled,     // operands of at most 8 bits, as the runs have equal formats
+  all         // all operands, as all are in BF16 or FP32
 };
 
 struct OperandSqnr {

@@ -18,7 +18,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
     truncations_ = truncations;
   }
   const std::vector<std::int64_t> steps = history.text_steps(TextKind::probe);
-  std::shared_ptr<const TokenFrame> then;  // a fixed reference is unpacked once
+  std::shared_ptr<const TokenFrame> then;  // kept, so that a fixed reference is unpacked only once
   std::int64_t then_step = -1;
   for (auto next = std::ranges::upper_bound(steps, looked_); next != steps.end(); ++next) {
     if (at_most-- <= 0) return true;

@@ -39,7 +39,7 @@ class StabilityTrack {
 
   const EarlierStep& earlier() const { return earlier_; }
   const std::vector<int>& layers() const { return layers_; }
-  // Steps rise. Steps without an earlier routing and thinned steps have no point.
+  // Returns the points in the order of their steps. Steps without an earlier routing and thinned steps have no point.
   const std::vector<StabilityPoint>& points() const { return points_; }
   const StabilityPoint* at(std::int64_t step) const;  // newest point at or before `step`; nullptr: none
   std::int64_t looked() const { return looked_; }     // last step whose routing was read; -1: none

@@ -33,13 +33,13 @@ std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
   return means;
 }
 
-// Effect of chance on the mean of one of the equal runs.
+// Effect of chance on the mean of one of the equal runs (verdict.h).
 struct Chance {
   double deviation = 0;  // s
   double batches = 0;    // n
 };
 
-// `equal`: batch means of the equal runs.
+// Takes the batch means of the equal runs, which are run A and its twins.
 Chance chance_of(const std::vector<BatchMeans>& equal) {
   const double free = static_cast<double>(equal.size()) - 1;
   double squares = 0, neighbours = 0;
@@ -95,7 +95,7 @@ std::string against_what_matters(const Conclusion& c) {
   return ", " + matters + " not excluded";
 }
 
-// Returns how much more chance moves a run than its twins, which have drifted less.
+// Returns the factor by which chance moves the run more than its twins, which have drifted less.
 double wider_by_drift(const Conclusion& c) {
   if (!(c.drift > c.drift_of_twins)) return 1;  // also if a drift is not known
   return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
@@ -113,7 +113,7 @@ std::string of_tokens(float share) {
   return percent(share) + " of the tokens";
 }
 
-// Returns "; allowing for ..." if that changed the interval much.
+// Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
 std::string drift_text(const Conclusion& c) {
   if (c.drift_unknown)
     return "; whether its noise twins have drifted from run A as far as this run is not known, no routing flips were "
@@ -184,7 +184,8 @@ StepRange common_steps(StepRange run, const GapTrack& twin) {
   return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
 }
 
-// Returns the steps that the best twin lacks of kLeastSteps beside the run; 0 if it lacks none or there are no twins.
+// Returns how many steps the longest twin still needs to have kLeastSteps steps beside the run; 0 if it needs none or
+// there are no twins.
 std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t most = 0;
   for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
@@ -214,7 +215,7 @@ Verdict verdict_of(const Conclusion& c) {
   return is_missing(c.half) ? Verdict::twins_near : verdict_of_interval(c);
 }
 
-// Judges two checkpoints by the gaps of their batches of text, of which each is a sample.
+// Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
 void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   const std::vector<std::int64_t> steps = run.a()->steps_in(c.steps);
   const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
@@ -285,7 +286,7 @@ std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float l
   return std::clamp(static_cast<std::int64_t>(reached / 0.75) - taken, std::int64_t{1}, 10 * taken);
 }
 
-// Computes gap, half and related members; returns false if a batch has no losses.
+// Computes gap, half and related members of `c`; returns false if a batch has no losses.
 bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
   std::vector<BatchMeans> equal = {BatchMeans{}};  // first: run A, whose gap to itself is 0
   for (const GapTrack* twin : twins) {
@@ -325,13 +326,13 @@ std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const P
   return fitting;
 }
 
-// Returns 0 if validation is off or the run is the log of another program.
+// Returns the steps from one validation to the next; 0 if validation is off or the run is the log of another program.
 std::int64_t validation_every(const History& history) {
   return history.settings_at_start()->value(&TelemetryConfig::validation_every).value_or(0);
 }
 
-// Returns the steps until each batch of the judged steps has a loss, at the interval of the settings or at the mean
-// interval so far.
+// Returns the steps until each batch of the judged steps has a loss, if losses follow each other at the interval of the
+// settings or, where the settings have none, at the mean interval of the present losses.
 std::int64_t lacking_losses(const GapTrack& run) {
   const std::int64_t taken = run.count(), set = validation_every(*run.a());
   if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - taken);
@@ -367,8 +368,9 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
     c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
-// True if the run measures its validation loss from the start and chooses experts there as in training. True for the
-// log of another program if it holds such losses; a trained text must have a held-out part.
+// True if the run measures its validation loss from the start and chooses experts there as in training. It must then
+// have such losses as soon as it has steps, because a text without a held-out part gives none. The log of another
+// program must contain such losses.
 bool validates(const History& history) {
   const bool has_settings = !history.info().config_toml.empty();
   if (has_settings && (validation_every(history) <= 0 || history.settings_at_start()->holds(&RouterConfig::replay)))
@@ -384,7 +386,8 @@ bool validates(const History& history) {
 bool on_the_same_texts(const History& a, const History& b) {
   if (run_origin(a.info()) != RunOrigin::checkpoint || run_origin(b.info()) != RunOrigin::checkpoint) return false;
   LogSettings of_a = a.settings_at_start()->log(), of_b = b.settings_at_start()->log();
-  for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");  // the model's, all else the texts'
+  // score_func describes the model, all other settings describe the texts.
+  for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");
   return of_a == of_b && a.info().domains == b.info().domains;
 }
 
@@ -429,7 +432,7 @@ Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const P
     paired.track.update();
     return paired;
   };
-  // A diverged run is NaN or infinite in its training loss first.
+  // The training loss of a diverged run is the first to be NaN or infinite.
   if (!loss && judged != Metric::ce_loss) {
     GapTrack training(a, run.run);
     training.update();

@@ -14,9 +14,10 @@
 // Interval: gap +-t s sqrt(1 + 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
 // of the gap's own four batch means, since a run may fluctuate more than run A.
 //
-// Four batches of two runs are few to estimate rho from, and luck lasts in every real training. Of 120 pairs of equal
-// runs (small, 600 steps, one twin), rho from 0 on called 13 different by the validation loss and 10 by the training
-// loss, kLeastLasting 9 and 6, and the median interval is as wide (tests/data/equal_runs_small.csv).
+// Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
+// equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
+// by the training loss; the lower limit kLeastLasting called 9 and 6 different, with an equally wide median interval
+// (tests/data/equal_runs_small.csv).
 //
 // The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
 // call more equal runs different.
@@ -30,17 +31,18 @@
 // there is no verdict yet.
 //
 // Each of several candidates beside run A is a chance to call an equal run different. t is then the quantile of the
-// largest of so many |t| that share one s (studentized maximum modulus: Dunnett's test, conservative because it ignores
-// that the candidates also share run A): about 1 in 20 such comparisons calls any of its equal runs different.
+// largest |t| of as many as there are candidates, which share one s (studentized maximum modulus: Dunnett's test,
+// conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
+// its equal runs different.
 //
 // Simulated (equal runs, deviations white or correlated over 5 to 100 of 75 to 400 steps, alone or with a lasting
 // offset): 0 to 4 of 100 equal runs are called different beside one twin, 0 to 8 beside two. The median interval is 1.9
-// to 2.7 times as wide as with a known variance for one twin, 1.4 to 2.1 times for two. The t test of whole means,
-// which is exact, needs 4.4 and 1.8 times. Real equal runs: tests/bench verdicts. Batch means: Law, Simulation Modeling
-// and Analysis, section 9.5.
+// to 2.7 times as wide as with a known variance for one twin, 1.4 to 2.1 times for two. Student's t test
+// of the whole means, which is exact, has intervals 4.4 and 1.8 times as wide. Real equal runs: tests/bench verdicts.
+// Batch means: Law, Simulation Modeling and Analysis, section 9.5.
 //
-// Two checkpoints that were run on the same texts need no twins: nothing of them is random but the texts. The gap is
-// the mean over their batches, and the interval Student's over the batches.
+// Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
+// gap is the mean over their batches of text, and the interval is Student's over these batches.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +54,7 @@
 
 namespace moescope {
 
-// Least share of a deviation from the mean of equal runs that is taken to last from batch to batch.
+// Lower limit of rho, the share of an equal run's deviation that lasts from batch to batch.
 inline constexpr double kLeastLasting = 0.25;
 // Comparisons of fewer steps have no verdict.
 inline constexpr std::int64_t kLeastSteps = 50;
@@ -81,7 +83,7 @@ enum class Verdict {
   lost,        // only one of the losses is NaN or infinite at the end
   identical,   // the losses are equal to the bit
   no_twin,     // no noise twin: the effect of chance is not known
-  twins_near,  // not known either: the run has drifted from run A, its twins have not
+  twins_near,  // the effect of chance is not known: the run has drifted from run A, its twins have not
   equal,       // the whole interval is within what matters
   unclear,     // the interval holds 0 and gaps that matter
   worse,       // the whole interval is above 0
@@ -93,8 +95,8 @@ struct Conclusion {
   Metric loss = Metric::ce_loss;  // loss that is judged
   StepRange steps;                // judged steps; lost: first to last step with one finite loss
   float gap = kNoValue;           // nats/token: mean loss minus the mean of run A and of its twins with the same start
-  // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. no_twin: from the run's
-  // own batches alone; twins_near: not known.
+  // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdict no_twin
+  // it follows from the run's own batches alone; with twins_near it is not known.
   float half = kNoValue;
   float matters = kNoValue;  // nats/token
   // Value of `half` with one more twin that fluctuates like the others; kNoValue if there are no twins or if the run's
@@ -127,19 +129,20 @@ struct Judging {
   bool operator==(const Judging&) const = default;
 };
 
-// Ignores twins that have not reached the judged steps, and the run itself.
+// Judges a run by `twins`. Ignores twins that have not reached the judged steps, and the run itself if it is among
+// them.
 Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging = {});
-// Judges by `loss`, by default by deciding_loss(). The validation loss is known at some steps only; every batch of
-// steps needs one.
+// Judges by `loss`. Its default is deciding_loss(), or the training loss if one run's training loss is NaN or infinite
+// at the end. The validation loss is known at some steps only; each of the four batches of steps needs one value.
 Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                     const Judging& judging = {}, std::optional<Metric> loss = {});
 
-// Whether both are checkpoints that were run on the same texts.
+// True if both are checkpoints that were run on the same texts.
 bool on_the_same_texts(const History& a, const History& b);
 
-// Returns the validation loss if both runs measure it from the start on according to their settings, or, for a log of
-// another program, if the log has any; else the training loss. The training loss also for a run that replays run A's
-// routing, because on the validation text such a run chooses its experts itself.
+// Returns the validation loss if both runs have one, else the training loss. A run has one if its settings measure it
+// from the start on; a log of another program, if it contains any. A run that replays run A's routing is judged by the
+// training loss, because on the validation text it chooses its experts itself.
 Metric deciding_loss(const History& a, const History& run);
 const char* loss_words(Metric loss);  // "validation loss", "training loss"
 

@@ -51,7 +51,7 @@ double steps_to_decide(const Conclusion& c) {
   return times * times * static_cast<double>(c.steps.last + 1);
 }
 
-// Rounds up to two digits.
+// Rounds up to two significant digits.
 std::int64_t round_step(double steps) {
   const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
   return static_cast<std::int64_t>(std::ceil(steps / unit) * unit);

@@ -15,10 +15,11 @@ enum class VerdictWord { good_enough, worse, better, not_told_apart, too_early }
 VerdictWord verdict_word(const Conclusion& c);
 const char* to_text(VerdictWord word);  // "Good enough"
 
-// Returns reasons, from long to short: "nine times what matters", "chance hides gaps below 0.0031".
+// Returns the reason in one or several lengths, the longest first: "nine times what matters", "chance hides gaps below
+// 0.0031".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
-// Selects what would settle open verdicts.
+// What would settle the open verdicts: another noise twin, or more steps.
 struct Settlement {
   enum class How {
     nothing,       // all are settled, or nothing known would settle them
@@ -27,7 +28,7 @@ struct Settlement {
     more_steps     // up to `step`
   };
   How how = How::nothing;
-  std::vector<std::size_t> settled;  // indices of candidates; empty: the twin only narrows an interval
+  std::vector<std::size_t> settled;  // indices of candidates that are settled; empty: the twin only narrows an interval
   std::size_t widest = 0;            // another_twin: candidate with the widest remaining interval
   float half = kNoValue;             // another_twin: half of that interval
   std::int64_t step = 0;             // more_steps
