@@ -37,9 +37,9 @@
 //
 // Simulated (equal runs, deviations white or correlated over 5 to 100 of 75 to 400 steps, alone or with a lasting
 // offset): 0 to 4 of 100 equal runs are called different beside one twin, 0 to 8 beside two. The median interval is 1.9
-// to 2.7 times as wide as with a known variance for one twin, 1.4 to 2.1 times for two. Student's t test
-// of the whole means, which is exact, has intervals 4.4 and 1.8 times as wide. Real equal runs: tests/bench verdicts.
-// Batch means: Law, Simulation Modeling and Analysis, section 9.5.
+// to 2.7 times as wide as with a known variance for one twin, 1.4 to 2.1 times for two. Student's t test of the whole
+// means, which is exact, has intervals 4.4 and 1.8 times as wide. tests/bench verdicts judges real equal runs. For
+// batch means see Law, Simulation Modeling and Analysis, section 9.5.
 //
 // Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
 // gap is the mean over their batches of text, and the interval is Student's over these batches.

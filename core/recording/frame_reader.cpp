@@ -61,7 +61,7 @@ bool is_sought_by_id(Connection& connection, const char* table) {
   return key.bind(table).next() && key.get_integer() != 0;
 }
 
-// A row of a table, read as a visitor of describe().
+// Visitor of describe() that reads a row of a table.
 class RowReader {
  public:
   RowReader(Statement& row, const RunInfo& info) : row_(row), info_(info) {}
@@ -143,7 +143,7 @@ void read_wire(Statement& row, WireFrame& wire) {
   wire.all_to_all_ms_R = array_of<float>(row.get_blob(), ranks, "all_to_all_ms");
 }
 
-// Adds the flips to the list of the frame that their reference selects.
+// Reads the reference of `flip` and adds `flip` to the frame's list for this reference.
 void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
   const std::string reference = row.get_text();
   if (reference != kRun0Reference && reference != kFp32Reference)

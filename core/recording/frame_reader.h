@@ -9,7 +9,8 @@
 
 namespace moescope {
 
-// A table that is read together with `frame`: rows in the order of their id; a row belongs to frame id >> 16.
+// Rows of a table that is read together with the table `frame`, in the order of their ids. A row belongs to the frame
+// with the id (id of the row) >> 16.
 class FrameRows {
  public:
   FrameRows(Connection& connection, const char* table, int run);
@@ -17,7 +18,8 @@ class FrameRows {
   // the whole table.
   bool seeks() const { return seeks_; }
   void seek(std::int64_t first_frame, std::int64_t last_frame);  // ids of frames
-  // Calls `read` with each row of that frame, at its fourth column, and with the id of the row.
+  // Calls read(row, id of the row) for each row of the frame; the row is at its fourth column. Frame ids must rise from
+  // call to call.
   template <class Read>
   void of_frame(std::int64_t frame_id, Read read) {
     while (id_ >= 0 && id_ >> 16 < frame_id) advance();
@@ -49,7 +51,7 @@ class FrameReader {
  public:
   FrameReader(Connection& connection, const RunInfo& info, std::int64_t every);
   bool seeks();  // true if seek() takes no time
-  // Goes to the frames with ids from `first` to `last`, by default to the end.
+  // Makes next() return the frames with ids from `first` to `last`, by default to the end.
   void seek(std::int64_t first, std::int64_t last = INT64_MAX);
   // Returns the next frame and sets `id`; nullptr after the last frame. Throws std::runtime_error "damaged: table
   // TABLE, id ID: WHY".

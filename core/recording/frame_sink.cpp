@@ -91,7 +91,7 @@ void FrameSink::State::take(FramePtr frame) {
 }
 
 void FrameSink::State::take(const Marker& marker) {
-  write_batch();  // a rewind forgets later markers, so the order must be kept
+  write_batch();  // first, because a frame that rewinds the run deletes later markers
   if (const auto history = history_of(marker.run)) history->append(marker);
   record([&] { writer->write(marker); });
 }

@@ -25,10 +25,10 @@ class FrameSink {
   void remove_run(int run);  // no more frames of the run may follow; recorded frames stay
   void publish(TelemetryFrame frame);
   void publish(Marker marker);
-  // Rewinds the run to before `step`: its history drops `step` and later steps at once; the recording drops them with
-  // the next frame.
+  // Rewinds the run to before `step`: its history drops `step` and later steps. The recording drops them when the
+  // next frame is written.
   void rewind(int run, std::int64_t step);
-  void flush();               // returns when everything published so far is appended and written
+  void flush();               // waits until everything published before is appended and written
   std::string error() const;  // why the recording failed (a full disk) while training continues; else empty
 
  private:

@@ -68,7 +68,7 @@ std::vector<Mark> marks_of(const History& history) {
   std::erase_if(markers, [](const Marker& marker) { return is_data_marker(marker.kind); });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
-  std::map<Setting, std::string> now;  // values of the changed settings so far
+  std::map<Setting, std::string> now;  // values of settings that earlier markers changed
   std::vector<Mark> marks;
   for (const Marker& marker : markers) {
     std::string title = marker.text;

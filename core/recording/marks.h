@@ -16,7 +16,7 @@ struct Mark {
   std::string text;   // complete text of the marker
 };
 
-// Returns the marks in the order of the markers, without the settings of an imported run, which belong to no step.
+// Returns the marks in the order of their steps, without data of the run (is_data_marker()), which belong to no step.
 std::vector<Mark> marks_of(const History& history);
 
 }  // namespace moescope

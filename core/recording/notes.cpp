@@ -7,7 +7,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPatienceMs = 1000;  // wait for another program that is writing
+constexpr int kPatienceMs = 1000;  // longest wait for another program that is writing
 
 }  // namespace
 
@@ -28,8 +28,8 @@ void replace_marker(Connection& connection, const Marker& marker) {
 }
 
 void write_marker(const std::string& recording, const Marker& marker) {
-  // Closing moves the log of a killed program into the file, so that nothing is missing any more. A program that still
-  // writes sets its state again.
+  // Closing the connection moves the log of a killed program into the file, which is then complete. A program that is
+  // still writing sets meta.state back to kBeingWritten.
   const bool takes_in_log = RecordingFile(recording).has_log_of_unclosed();
   Connection connection(recording, SQLITE_OPEN_READWRITE);
   sqlite3_busy_timeout(connection.handle(), kPatienceMs);

@@ -24,7 +24,7 @@ std::string hex(std::int64_t value) {
   return text;
 }
 
-// URI of an immutable file, for which SQLite creates no files beside it and takes no locks.
+// Returns a URI that opens the file as immutable: SQLite creates no files beside it and takes no locks.
 std::string immutable_uri(const std::string& path) {
   std::string uri = "file:";
   for (const unsigned char c : path) {
@@ -43,8 +43,8 @@ std::unique_ptr<Connection> open_immutable(const std::string& path) {
   return std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path);
 }
 
-// Only ordinary tables are read: a view runs its query, which may never end, a virtual table runs code, and a computed
-// column runs its expression.
+// Throws std::runtime_error unless `name` is an ordinary table. A view would run its query, which may never end, a
+// virtual table would run code, and a computed column would run its expression.
 void require_table(Connection& connection, const char* name) {
   const std::string where = connection.path() + ": damaged: ";
   Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
@@ -67,7 +67,7 @@ std::string state_of(Connection& connection) {
   return row.next() ? row.get_text("meta.state", 64) : std::string();
 }
 
-// The first frame of a complete log repeats the salts of the log's header.
+// True if the log is empty or complete. The first frame of a complete log repeats the salts of the log's header.
 bool is_complete_log_now(const std::string& path) {
   InputFile file(path);
   std::array<unsigned char, 56> bytes{};
@@ -76,7 +76,7 @@ bool is_complete_log_now(const std::string& path) {
   return magic && std::memcmp(bytes.data() + 16, bytes.data() + 32 + 8, 8) == 0;
 }
 
-// A program that writes changes header and frame one after the other, so a mismatch is checked again.
+// A program that is writing changes the header and the frame one after the other, so a mismatch is checked again.
 bool is_complete_log(const std::string& path) {
   for (int look = 0; look < 3; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -27,7 +27,8 @@
 namespace moescope {
 namespace {
 
-// Small, since a frame may have megabytes; not too small, since each chunk starts a thread.
+// Limits of a chunk of frames. A chunk is small, because a frame may have megabytes, but not too small, because each
+// chunk starts a thread.
 constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
 
 // Reads and packs frames with several threads and returns them in order. No program may be writing to the recording.
@@ -116,11 +117,11 @@ constexpr std::size_t kMaxThreads = 4;
 constexpr std::chrono::milliseconds kAskAfter{20};
 constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // maximum bytes of a text
 
-// That this process may use.
+// Returns the number of processors that this process may use.
 std::size_t usable_processors() {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1u, std::thread::hardware_concurrency());  // more processors than the set holds
+  return std::max(1u, std::thread::hardware_concurrency());  // the machine has more processors than the set holds
 }
 
 nlohmann::json parse_array(const std::string& text) {
@@ -136,7 +137,7 @@ RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
-  info.name = printable(row.get_text((where + "name").c_str()));  // becomes one line
+  info.name = printable(row.get_text((where + "name").c_str()));  // printable() makes it one line
   info.source = row.get_text((where + "source").c_str());
   info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
@@ -240,10 +241,10 @@ struct RecordingReader::Database {
     return *info;
   }
   std::int64_t rows_of(const RunInfo& info) const;
-  // Reads one state of the file; returns nullptr if cancelled.
+  // Loads a run from one state of the file; returns nullptr if cancelled.
   std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
                                      std::size_t array_budget_bytes, int as_run);
-  // Appends the rows that follow those read so far, with arrays of every `every`th frame; returns false if cancelled.
+  // Appends the rows after those that `loaded` holds, with arrays of every `every`th frame; returns false if cancelled.
   bool read_on(Loaded& loaded, std::int64_t every, const ReaderProgress& progress) const;
   bool read_frames(Loaded& loaded, std::int64_t every, const std::function<bool()>& go_on) const;
   bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;
@@ -256,7 +257,8 @@ struct RecordingReader::Database {
   std::int64_t version_seen = -1;  // SQLite's number of the data version, which changes when another connection writes
 };
 
-// Returns nullptr if one thread is enough, or if only one thread can read the file.
+// Starts several threads that read the frames. Returns nullptr if one thread is enough, or if only one can read the
+// file.
 std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
   const auto threads = std::min(usable_processors(), kMaxThreads);
   if (threads < 2 || of.last_frame > 0 || rows_of(of.info) < kFewRows || !reader.seeks()) return nullptr;
@@ -302,7 +304,7 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
   const auto last_id =
       static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
   const int run = of.info.run, as_run = of.history->info().run;
-  // Called within a statement as well, because a statement may skip many rows before it finds the next of this run.
+  // Statements call go_on as well, because a statement may skip many rows before it finds the next one of this run.
   bool cancelled = false;
   const auto go_on = [&] {
     cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(of.last_frame) / last_id)));

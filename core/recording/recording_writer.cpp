@@ -40,7 +40,7 @@ std::string insert_sql(Connection& connection, const std::string& table) {
   return sql + ")";
 }
 
-// Binds the columns of a row as a visitor of describe(). The row must live until the statement has run.
+// Visitor of describe() that binds the columns of a row. The row must live until the statement has run.
 class RowBinder {
  public:
   // Narrow counts are stored in `narrow`, which must live until the statement has run.
@@ -113,7 +113,7 @@ void remove_old_recording(const std::string& path) {
     Connection old(path, SQLITE_OPEN_READWRITE);
     sqlite3_busy_timeout(old.handle(), 0);
     // Leaving WAL mode needs exclusive access, which shows that no other program uses the file. For a damaged file this
-    // fails in another way; such a file may be replaced.
+    // fails with another error; such a file may be replaced.
     sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
     if ((old.last_code() & 0xff) == SQLITE_BUSY) {
       throw std::runtime_error(path + ": another program has this recording open");
@@ -275,7 +275,7 @@ struct RecordingWriter::Database {
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection,
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
-  std::vector<std::uint16_t> narrow_counts;  // for the next insertion
+  std::vector<std::uint16_t> narrow_counts;  // values of the next insertion
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
   // Run and step of each note; filled when the first note is written.
@@ -359,7 +359,8 @@ void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, 
   }
 }
 
-// A rewind deletes the steps that are trained again. Their rows are at the end of each table.
+// Deletes the run's steps from `step` on, which are trained again after a rewind, and its markers after `step`. The
+// rows of these steps are at the end of each table.
 void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
   find.bind_all(run, step);
@@ -402,7 +403,8 @@ void RecordingWriter::finish() {
   db_->finish();
 }
 
-// If the file was removed or moved, SQLite would delete a log by name that may belong to another recording by now.
+// If the file was removed or moved, SQLite would delete the log of that name, which may belong to another recording by
+// now.
 RecordingWriter::~RecordingWriter() {
   sqlite3* file = db_->connection.handle();
   if (db_->has_moved()) {
@@ -425,7 +427,7 @@ bool RecordingWriter::Database::has_moved() const {
   return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
 }
 
-// SQLite would continue to write to a deleted file.
+// Throws std::runtime_error if the file was removed or moved. SQLite would continue to write to a deleted file.
 void RecordingWriter::Database::require_place() const {
   const std::string& path = connection.path();
   if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");

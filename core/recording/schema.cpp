@@ -8,13 +8,13 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTypeAt = 18, kNoteAt = 33;  // columns in a line of text
+constexpr std::size_t kTypeAt = 18, kNoteAt = 33;  // positions within a line of the schema
 
 void fill_up(std::string& line, std::size_t length, std::size_t at_least) {
   line.append(std::max(length - std::min(length, line.size()), at_least), ' ');
 }
 
-// Lines of the columns of a table, collected as a visitor of describe().
+// Visitor of describe() that collects a line of the schema for each column of a table.
 class ColumnLines {
  public:
   void add(const char* name, const char* type, std::string note = {}) {

@@ -33,11 +33,11 @@ inline bool has_application_id(std::string_view file) {
 inline constexpr const char* kFrameTables[] = {"router",          "volume",         "quant", "flip",       "gradient",
                                                "router_rounding", "specialisation", "text",  "text_layer", "wire"};
 
-// Value of flip.reference.
+// Values of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";
 inline constexpr const char* kFp32Reference = "fp32";
 
-// SQL that creates the tables.
+// Returns the SQL that creates the tables.
 std::string schema();
 
 }  // namespace moescope
