@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestFileName = 255;
 
-// Returns -1 if it is not the name of a step's folder.
+// Returns the step of a folder with this name; -1 if it is not the name of a step's folder.
 std::int64_t step_of(const std::string& name) {
   std::int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);

@@ -21,17 +21,18 @@ struct RunToSave {
 // std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs);
 
-// Returns the steps that have a checkpoint, rising; empty if there are none or there is no such folder.
+// Returns the steps that have a checkpoint, in rising order; empty if there are none or there is no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
 // Returns the files of the runs in a step's folder, by name.
 std::vector<std::string> checkpoint_files(const std::string& step_folder);
 
 // Returns the files of the newest checkpoint at or before `step`, else of the oldest checkpoint. The order is that of
-// runs.txt, or by name if there is no runs.txt. Throws std::runtime_error if the folder has no checkpoint, or not the
-// files in runs.txt: with a wrong order of runs the training would be another one.
+// runs.txt, or by name if there is no runs.txt. Throws std::runtime_error if the folder has no checkpoint, or if
+// its files are not those in runs.txt, because a wrong order of the runs would change the training.
 std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step = INT64_MAX);
-// Returns the step of that checkpoint; `steps` must be the result of checkpoint_steps() and not empty.
+// Returns the step whose checkpoint newest_checkpoint() chooses; `steps` must be the result of checkpoint_steps() and
+// not empty.
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step);
 
 }  // namespace moescope

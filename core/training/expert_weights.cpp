@@ -44,7 +44,7 @@ bool is_of_experts(const ParameterTensor& tensor) {
   return tensor.shape.size() == 3;
 }
 
-// "layers.3.moe.experts.w1": 3
+// Returns 3 for "layers.3.moe.experts.w1".
 int layer_of(const ParameterTensor& tensor) {
   return std::stoi(tensor.name.substr(tensor.name.find('.') + 1));
 }

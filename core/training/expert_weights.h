@@ -1,4 +1,5 @@
-// Statistics of each expert's weights: their norm, their SQNR in the run's number format, and what a step does to them.
+// Statistics of each expert's weights: their norm, their SQNR in the run's number format, and the norms of their
+// gradient and of their change in a step.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +14,20 @@ namespace moescope {
 // forward pass.
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers);
 
-// Sum of the squares of `values` minus `less` (nullptr: of `values`).
+// Returns the sum of the squares of values[i] - less[i], or of values[i] if `less` is nullptr.
 double squares_of(const float* values, const float* less, std::size_t count);
 
-// What one update does to the experts' weights. Made before it; with `wanted` it keeps a copy of them. Over ranks, of
-// which each has its own experts' alone, there is nothing.
+// Measures the gradients of the experts' weights and the change of the weights by one update. Construct it before the
+// update; if `wanted`, it copies the weights. With ranks it does nothing, because each rank has the weights of its own
+// experts only.
 class ExpertSteps {
  public:
   ExpertSteps(const Learner<float>& learner, bool wanted);
-  // After the update: fills gradient_norm_E and update_norm_E of every layer.
+  // Call after the update. Sets gradient_norm_E and update_norm_E of every layer.
   void add(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) const;
 
  private:
-  std::vector<std::vector<float>> before_;  // by tensor of experts, as Parameters::tensors() has them
+  std::vector<std::vector<float>> before_;  // tensors of experts in the order of Parameters::tensors()
 };
 
 }  // namespace moescope

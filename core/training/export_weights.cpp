@@ -28,7 +28,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
   for (const char* key : {"config", "steps_taken", "tokens_seen"})
     if (const auto found = file.metadata().find(key); found != file.metadata().end()) metadata.insert(*found);
   SafetensorsStream out(path, specs, metadata);
-  std::vector<std::byte> bytes;  // copied first, because the file may become shorter meanwhile
+  std::vector<std::byte> bytes;  // copy of a tensor, because the mapped file may become shorter meanwhile
   for (const TensorView* tensor : kept) {
     bytes.resize(tensor->bytes.size());
     tensor->copy_bytes(bytes.data());

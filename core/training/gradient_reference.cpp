@@ -49,7 +49,7 @@ struct Place {
   GradientGroup group;
 };
 
-// Parses a name of parameter_layout().
+// Returns the layer and the group of a tensor by its name in parameter_layout().
 Place place_of(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   if (!name.starts_with(kLayers))
@@ -96,7 +96,7 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
   return frames;
 }
 
-// Adds the figures of the pass with the run's experts.
+// Adds the figures of the FP32 pass with the run's experts.
 void add_pinned(const std::vector<GradientFrame>& pinned, std::vector<GradientFrame>& frames) {
   for (GradientFrame& frame : frames)
     for (const GradientFrame& each : pinned) {
@@ -160,7 +160,7 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
 
 void GradientReference::run(Learner<float>& learner, const Batch& batch,
                             const std::vector<std::vector<std::int32_t>>* experts) {
-  PhaseClock clock;  // the caller counts all of it as telemetry
+  PhaseClock clock;  // not read: the caller counts these passes as telemetry
   clock.start(Phase::other);
   model_->set_replayed(experts);
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);

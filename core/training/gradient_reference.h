@@ -1,4 +1,4 @@
-// Compares a run's gradients, routing and predictions with those in FP32 with the same weights and batch.
+// Compares a run's gradients, routing and predictions with those of an FP32 pass with the same weights and batch.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ class GradientReference {
  public:
   // Call after forward and backward of `learner` on `batch`; leaves the learner unchanged to the bit. Sets gradients,
   // rounding_flips, router_roundings and the figures fp32_* of the frame. Runs another forward and backward pass in a
-  // second set of activations, which stays allocated for the lifetime of this object; and once more with the learner's
-  // experts if any token has others in FP32.
+  // second set of activations, which stays allocated for the lifetime of this object. Runs both passes once more with
+  // the learner's experts if FP32 chooses other experts for any token.
   void compare(Learner<float>& learner, const Batch& batch, TelemetryFrame& frame);
 
  private:

@@ -32,7 +32,7 @@ bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
   return moe && gemm_class != GemmClass::head;
 }
 
-// Returns the recipe in the entries of precision.operands, else that of the class.
+// Returns the recipe of an operand: that of the last matching entry of precision.operands, else that of its class.
 OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class,
                         const GemmOperand& at) {
   OperandRecipe recipe{of_class.gemm_class, at.operand, of_class.recipe};
@@ -43,7 +43,7 @@ OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, Cl
   return recipe;
 }
 
-// Returns the config with everything in FP32 except these operands.
+// Returns the config with everything in FP32 except the operands `rounded`.
 RunConfig rounding_only(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
   RunConfig out = in_fp32(config);
   out.precision.override_x = out.precision.override_w = out.precision.override_dy = std::nullopt;
@@ -51,7 +51,7 @@ RunConfig rounding_only(const RunConfig& config, const std::vector<OperandRecipe
   return out;
 }
 
-// A second set of activations for the learner's weights.
+// Runs passes over one batch with the learner's weights and a second set of activations.
 class Passes {
  public:
   Passes(Learner<float>& learner, const Batch& batch)

@@ -1,6 +1,6 @@
-// Measures the effect of rounding one operand alone on a training step: with the same weights and batch, everything is
-// in FP32 except one operand of one GEMM of one class in one layer; one operand after the other. Deterministic, so no
-// effect is due to chance.
+// Measures the effect of rounding one operand alone on a training step, for one operand after the other. Weights and
+// batch are always the same, and everything is in FP32 except one operand of one GEMM of one class in one layer. The
+// passes are deterministic, so no effect is due to chance.
 #pragma once
 
 #include <functional>

@@ -20,7 +20,8 @@ LiveChange recorded_change(const Marker& marker);
 // Returns the settings at the first step. Throws std::runtime_error if they are not known or this version cannot read
 // them.
 RunConfig recorded_config(const RunInfo& info);
-// Changes by the step before which each took effect, without telemetry.*, which does not affect training.
+// Live changes with the step before which each took effect; without changes of telemetry.*, which do not affect
+// training.
 using StepChanges = std::vector<std::pair<std::int64_t, LiveChange>>;
 StepChanges recorded_changes(const History& history);
 

@@ -49,7 +49,7 @@ std::span<const float> logits_row(const Transformer<float>& model, std::size_t r
   return {model.logits() + row * vocabulary, vocabulary};
 }
 
-// The routing of tokens [first, first + count) of a model's last pass.
+// Returns the routing of tokens [first, first + count) of a model's last pass.
 RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivations<float>& router, std::size_t first,
                            std::size_t count) {
   RoutedTokens out;
@@ -58,7 +58,7 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
   const auto rows = [&](const float* values, std::size_t width) {
     return std::vector<float>(values + first * width, values + (first + count) * width);
   };
-  out.logits = rows(router.judged(model.config().router), size(out.experts));  // by which they were chosen
+  out.logits = rows(router.judged(model.config().router), size(out.experts));  // those that decide the choice
   out.scores = rows(router.scores, size(out.experts));
   out.margin = rows(router.margin, 1);
   const auto ids = router.ids.begin() + static_cast<std::ptrdiff_t>(first) * out.top_k;
@@ -66,7 +66,8 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
   return out;
 }
 
-// Token first + t of the model's pass is ids[t], in sequences of `length`.
+// Adds losses and routing of the model's last pass to the passage. ids[t] is token first + t of that pass, whose
+// sequences have `length` tokens.
 void add_routing(RoutedPassage& passage, const Learner<float>& learner, const Transformer<float>& model,
                  std::span<const std::int32_t> ids, std::size_t first, std::size_t length) {
   for (std::size_t t = 0; t < passage.tokens(); ++t)
@@ -101,7 +102,8 @@ TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int 
 
 }  // namespace
 
-// Reads the tokens in sequences of `length`; the last one may be shorter.
+// Runs a forward pass over the tokens in sequences of `length`, of which the last one may be shorter, and returns its
+// model.
 const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>& learner,
                                             std::span<const std::int32_t> ids, int length) {
   const int sequences = static_cast<int>((ids.size() + size(length) - 1) / size(length));
@@ -117,7 +119,7 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
   }
   Batch batch = empty_batch(sequences, length);
   std::ranges::copy(ids, batch.input.begin());
-  PhaseClock clock;  // the caller counts all of it as telemetry
+  PhaseClock clock;  // not read: the caller counts this pass as telemetry
   clock.start(Phase::other);
   reader.model->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   return *reader.model;
@@ -140,7 +142,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
   const TelemetryConfig& config = learner.config.telemetry;
   const auto longest = size(learner.config.data.seq);
   Ids ids = ids_of(tokenizer, prompt.empty() ? "\n" : prompt.substr(0, kPromptBytes));
-  if (ids.empty()) ids.push_back(0);  // a tokenizer that drops white space
+  if (ids.empty()) ids.push_back(0);  // the tokenizer may drop white space
   ids.resize(std::min(ids.size(), std::max<std::size_t>(1, longest / 2)));
   const std::size_t prompted = ids.size();
   const Ids guess = ids_of(tokenizer, " ");

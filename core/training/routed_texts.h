@@ -22,9 +22,9 @@ class RoutedTexts {
  public:
   // True if the settings ask for a text after `step`.
   static bool due(const TelemetryConfig& config, std::int64_t step);
-  // Returns the texts that are due after `step`; its forward pass must have been on `batch`, and its update must be
-  // done. With ranks, call it on one of them, after Learner::gather_experts() on all. After a change of the probe or
-  // the temperature texts are due at once.
+  // Returns the texts that are due after `step`. The learner's last forward pass must have been that of `step` on
+  // `batch`, and the update must be done. With ranks, call it on one of them, after all have called
+  // Learner::gather_experts(). After a change of the probe or the temperature, texts are due immediately.
   std::vector<TokenFrame> collect(const Learner<float>& learner, const Batch& batch, std::int64_t step);
 
  private:

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-// A router whose choice depends on scores and biases alone.
+// Returns the config of a router whose choice depends on scores and biases alone.
 RouterConfig choice_alone(RouterConfig config) {
   config.aux_mode = AuxMode::none;
   config.z_coeff = config.gate_noise = 0;
@@ -21,7 +21,7 @@ RouterConfig choice_alone(RouterConfig config) {
   return config;
 }
 
-// The choice of a router with one rounding.
+// The experts that a router chooses if one of its numbers is rounded.
 struct RoundedChoice {
   std::vector<float> bias;
   Arena<float> arena;
@@ -65,7 +65,7 @@ bool counts_decide(const RouterConfig& config) {
          !config.fault_stale_bias;
 }
 
-// The row for counts: those of the learner's last forward pass, in its MoE layer `moe`.
+// Returns the row for the rounding of the counts of MoE layer `moe` in the learner's last forward pass.
 RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t moe) {
   const Transformer<float>& model = learner.model();
   const RouterActivations<float>& routed = model.moe()[moe].router;
@@ -109,7 +109,7 @@ std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner,
     const RouterAlone router{config,
                              layer,
                              reference.part(),
-                             reference.rows_of(layer).back().first,  // what the router reads
+                             reference.rows_of(layer).back().first,  // input of the router
                              learner.parameters.weight_view.layers[size(layer)].gate,
                              learner.expert_bias[moe],
                              {.killed = reference.killed(moe), .padding = reference.moe()[moe].router.padding}};

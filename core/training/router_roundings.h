@@ -1,5 +1,5 @@
-// Where BF16 enters the router: what the router of a layer chooses if one of its numbers alone is rounded, with the
-// same inputs, weights and biases.
+// Effects of BF16 in the router: compares the experts that the router of a layer chooses if one of its numbers alone is
+// rounded with those that it chooses without rounding, for the same inputs, weights and biases.
 //
 // Legend: T tokens, E experts, D dim.
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace moescope {
 
-// The router of one layer by itself.
+// The router of one layer, apart from its model.
 struct RouterAlone {
-  const RunConfig& config;  // of which [precision] does not count
+  const RunConfig& config;  // its [precision] is ignored
   int layer = 0;
   BatchPart part;
   Matrix<const float> h;     // [T, D]
@@ -24,12 +24,12 @@ struct RouterAlone {
   RoutingLimits limits = {};
 };
 
-// Rows for none, operands, gate_output and bias.
+// Returns the rows for none, operands, gate_output and bias.
 std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router);
 
-// All rows of all MoE layers in which a router chooses, with the inputs of `reference`, an FP32 pass of the learner's
-// weights over the same batch. Layers that choose by a table, forced balance and replayed routing have none; counts
-// only where expert_bias follows them.
+// Returns all rows of the MoE layers whose router chooses the experts. The inputs are those of `reference`, an FP32
+// pass with the learner's weights over the same batch. Layers that choose by a table have no rows, and with forced
+// balance or replayed routing no layer has any. A row for counts exists only if expert_bias follows the counts.
 std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner, const Transformer<float>& reference);
 
 }  // namespace moescope

@@ -28,7 +28,7 @@ class RoutingArchive {
   std::size_t budget_;
   std::size_t bytes_ = 0;
   std::uint64_t next_ordinal_ = 0;
-  std::vector<Entry> entries_;  // steps must rise
+  std::vector<Entry> entries_;  // in the order of their steps
 };
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ std::size_t count_of_domains(const Batch& batch) {
   return static_cast<std::size_t>(*std::ranges::max_element(batch.domain)) + 1;
 }
 
-// `ids_TK`: experts of the tokens on this rank.
+// Adds the tokens on this rank to the counts of a layer. `ids_TK`: experts of these tokens.
 void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
                SpecialisationFrame& counts) {
   const std::size_t experts = counts.n_experts();
@@ -88,7 +88,7 @@ std::vector<SpecialisationFrame> SpecialisationCounter::snapshot(Ranks* ranks) c
   return counts;
 }
 
-// All ranks must hold tables of one size, so that they can be summed; other ranks than 0 begin with zeros.
+// All ranks must hold tables of the same size, so that the tables can be summed; ranks other than 0 begin with zeros.
 void SpecialisationCounter::restore(std::vector<SpecialisationFrame> counts, Ranks* ranks) {
   counts_ = std::move(counts);
   if (!ranks || ranks->rank() == 0) return;

@@ -1,5 +1,5 @@
-// Counts the experts chosen by domain, by byte and by pairs of experts, batch by batch. Legend: T tokens, E experts, K
-// top_k, D domains of the data.
+// Counts over several batches how often each expert is chosen, by domain and by byte, and how often two experts are
+// chosen for the same token. Legend: T tokens, E experts, K top_k, D domains of the data.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,8 @@ class SpecialisationCounter {
   // Returns the counts since the last call, per MoE layer, summed over `ranks`.
   std::vector<SpecialisationFrame> take(Ranks* ranks);
 
-  // For checkpoints: snapshot() returns the counts so far, summed over `ranks`, without resetting them; empty if
-  // nothing was counted. restore() gives all of them to rank 0.
+  // For checkpoints: snapshot() returns the present counts, summed over `ranks`, without resetting them; empty if
+  // nothing was counted. restore() gives all counts to rank 0.
   std::vector<SpecialisationFrame> snapshot(Ranks* ranks) const;
   void restore(std::vector<SpecialisationFrame> counts, Ranks* ranks);
 

@@ -39,7 +39,8 @@ VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivation
   return count_volumes(router.sent(), config.router.top_k, placement, p.ranks_per_node);
 }
 
-// Where copies are dropped, those of each microbatch beyond its own capacity; otherwise what the batch's would be.
+// Returns the share of copies that are dropped, which are those of each microbatch beyond its own capacity. If no
+// copies are dropped, returns the share of copies beyond the capacity of the batch.
 float dropped_share(const RouterConfig& config, const RouterActivations<float>& router) {
   if (config.token_drop == TokenDrop::none) return dropped_fraction(router.tokens_per_expert, config.capacity_factor);
   const auto sum = [](const std::vector<std::uint32_t>& counts) {
@@ -63,7 +64,7 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   return frame;
 }
 
-// Collective, because shares are taken over all tokens.
+// Sets bias_for_share_EQ of every layer. Collective, because the shares are taken over all tokens.
 void add_biases_for_shares(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const Transformer<float>& model = learner.model();
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -82,7 +83,7 @@ QuantFrame quant_frame(const OperandPlace& place, const OperandFormat& format, c
   frame.cosine = static_cast<float>(sums.cosine());
   frame.underflow = static_cast<float>(sums.underflow_share());
   frame.clipped = static_cast<float>(sums.clipped_share());
-  if (sums.blocks > 0) {  // not for formats without scales
+  if (sums.blocks > 0) {  // formats without scales have no blocks
     frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
     frame.crest = static_cast<float>(sums.mean_crest());
   }
@@ -105,7 +106,8 @@ OperandFormat format_of(const RunConfig& config, const StepPrecision& precision,
   return precision.of(gemm_class).format(of.at.direction, of.at.operand);
 }
 
-// Leaves out operands that the layer does not have: they have counted no elements.
+// Returns the statistics of all quantized operands. Operands that a layer does not have are left out, because they have
+// counted no elements.
 std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
   static const std::vector<ModelOperand> operands = model_operands();
   std::vector<QuantFrame> frames;
@@ -225,7 +227,8 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
       config.precision.payload != TokenPayload::fp32 || !std::ranges::all_of(model.precision(), &StepPrecision::plain);
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
-  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
+  // The statistics of experts and the texts use the experts of all ranks.
+  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);
     add_biases_for_shares(s.learner, frame.specialisation);
@@ -252,7 +255,7 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
 float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   Learner<float>& learner = state_->learner;
   const double noise = std::exchange(learner.config.router.gate_noise, 0.0);
-  PhaseClock clock;  // the caller counts all of it as telemetry
+  PhaseClock clock;  // not read: the caller counts these passes as telemetry
   clock.start(Phase::other);
   double sum = 0;
   with_team([&] {

@@ -1,8 +1,9 @@
 // One model in training: batch -> forward -> loss -> backward -> clip -> expert_bias update -> AdamW -> frame.
 //
-// Semantics: TorchTitan's DeepSeek-V3 (torchtitan/models/deepseek_v3, components/optimizer); differences are options.
-// Bit-identical for any number of threads and ranks, because the config alone determines tiles and reduction orders. As
-// one of several ranks a trainer takes steps together with the others; only on rank 0 its frame has arrays.
+// The semantics are those of TorchTitan's DeepSeek-V3 (torchtitan/models/deepseek_v3, components/optimizer); deviations
+// are options. Results are bit-identical for any number of threads and ranks, because the config alone determines tiles
+// and reduction orders. A trainer that is one of several ranks takes steps together with the others; only the frame of
+// rank 0 has arrays.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@
 
 namespace moescope {
 
-// Tests an interval setting such as telemetry.quant_every; 0: never.
+// True if `step` is a multiple of an interval setting such as telemetry.quant_every; always false if that is 0.
 inline bool is_due(std::int64_t step, int every) {
   return every > 0 && step % every == 0;
 }
@@ -48,12 +49,12 @@ class Trainer {
   // returns them after that step. They must outlive the step and are forgotten after it; step() throws
   // std::runtime_error without them.
   void replay(const std::vector<std::vector<std::int32_t>>& experts);
-  // Captures an operand of the next step on `batch` without taking the step: a forward and a backward pass that change
-  // only routing(), which then is that of `batch`.
+  // Captures an operand of the next step on `batch` without taking the step. Runs a forward and a backward pass, which
+  // affect only routing(): it then returns the routing of `batch`.
   void compute_ahead(const Batch& batch, OperandTap& tap);
 
   // Returns the mean cross-entropy of `held_out` (batches like those of the steps) with the present weights and without
-  // gate noise. Does not affect training; routing() then is that of the last of these batches. Collective.
+  // gate noise. Does not affect training; routing() then returns the routing of the last of these batches. Collective.
   float held_out_loss(const std::vector<Batch>& held_out);
 
   // Returns the effect of rounding one operand alone on a step on `batch` (operand_scan.h). Does not affect training.
@@ -65,12 +66,13 @@ class Trainer {
   // Changes a live field. Throws std::invalid_argument if validate() refuses the value.
   void apply(const LiveChange& change);
 
-  // Where the last step's first NaN or infinity arose (core/model/non_finite.h).
+  // Returns the place at which the first NaN or infinity of the last step arose (core/model/non_finite.h); nullopt if
+  // all values are finite.
   std::optional<NonFinitePlace> first_non_finite() const;
-  std::vector<LayerRouting> routing() const;  // of the last step, until the next one
+  std::vector<LayerRouting> routing() const;  // of the last step; valid until the next pass
 
   // Writes a checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
-  // Collective, as snapshot(), and rank 0 writes.
+  // Collective like snapshot(); rank 0 writes the file.
   void save(const std::string& path) const;
   // Throws std::runtime_error if the file is not a checkpoint, is truncated, has a wrong checksum or another version,
   // or does not fit the number of ranks.
@@ -79,7 +81,7 @@ class Trainer {
   // Returns a checkpoint in memory: a copy of 12 bytes per parameter. Collective: ranks gather their experts; nullptr
   // on ranks other than 0.
   std::shared_ptr<const TrainerSnapshot> snapshot() const;
-  void restore(const TrainerSnapshot& snapshot);  // from this trainer, or from one with the same model
+  void restore(const TrainerSnapshot& snapshot);  // of this trainer, or of one with the same model
   // Returns a trainer that continues from the snapshot with another config, which may differ in live keys and the name
   // only.
   static Trainer resume(const TrainerSnapshot& snapshot, const RunConfig& config);

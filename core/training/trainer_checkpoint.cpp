@@ -1,8 +1,8 @@
 // Checkpoint file: safetensors.
 //
 //   metadata  moescope_checkpoint  version of this layout: 1
-//             crc32                of all bytes of the file (checkpoint_checksum.h)
-//             kernels              that computed it (core/numerics/processor.h)
+//             crc32                checksum of all bytes of the file (checkpoint_checksum.h)
+//             kernels              kernels that computed the state (core/numerics/processor.h)
 //             config               the run config with live changes, TOML
 //             steps_taken, tokens_seen
 //   tensors   NAME, moment1.NAME, moment2.NAME  F32, every weight with AdamW's moments
@@ -14,7 +14,7 @@
 //             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E] (absent where
 //                                               tokens are not bytes); counts since the last frame with
 //                                               specialisation; absent if there are none
-// The file is complete: initial weights and batches are pure functions of the config and the step.
+// The file needs no further state, because initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
 #include <charconv>
@@ -82,7 +82,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   return value;
 }
 
-// Checks the version and the checksum.
+// Throws std::runtime_error if the version or the checksum is wrong.
 void check_file(const SafetensorsFile& file) {
   const std::string& version = meta(file, kVersionKey);
   if (version != kVersion)
@@ -158,7 +158,7 @@ std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
 }
 
-// Returns an empty list if the file has no counts.
+// Returns the counts of each MoE layer; empty if the file has no counts.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   std::vector<SpecialisationFrame> counts(
@@ -291,7 +291,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   RunConfig config = saved_config(file);
   if (ranks) {
     check_ranks(config, ranks->size());
-    // Differs from the saved ranks without an effect on training.
+    // The ranks may differ from the saved ones, which has no effect on training.
     config.parallel = {ranks->size(), ranks->ranks_per_node()};
   }
   check_tensors(file, config.model);
