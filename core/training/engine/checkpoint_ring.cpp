@@ -33,8 +33,8 @@ std::size_t bytes_of(const Entries& entries) {
   return sum;
 }
 
-// Returns the checkpoint whose removal leaves the smallest gap for its age. Not the first or the newest if there are
-// others; those made by hand only after all others.
+// Returns the checkpoint whose removal leaves the smallest gap relative to its age. Chooses the first or the newest
+// only if there are no others, and one made by hand only if all others between these two were made by hand.
 Entries::iterator least_missed(Entries& entries) {
   const double newest = static_cast<double>(entries.rbegin()->first);
   auto least = entries.end();
@@ -88,7 +88,8 @@ void CheckpointRing::State::sync_until_stopped() {
   }
 }
 
-// Writes missing checkpoints, then throws if checkpoints had been removed.
+// Deletes checkpoints that are no longer wanted and writes missing ones. Then throws std::runtime_error if checkpoints
+// had been removed from the folder.
 void CheckpointRing::State::sync(const Entries& wanted) {
   const std::size_t removed = std::erase_if(
       written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });
@@ -137,7 +138,7 @@ CheckpointRing::~CheckpointRing() {
     Entries left;
     for (const auto& [step, entry] : state_->entries)
       if (entry.by_hand) left.emplace(step, entry);
-    // A single one means that nothing was trained.
+    // If there is only one checkpoint, nothing was trained.
     if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());
     state_->sync(left);
     fs::remove(state_->folder);  // if empty

@@ -32,11 +32,12 @@ class CheckpointRing {
   explicit CheckpointRing(std::string folder);  // empty: memory only. Deletes checkpoints of an earlier ring.
   ~CheckpointRing();                            // keeps the newest and those made by hand in the folder
 
-  // Adds a run's snapshot to the checkpoint of its step, which is created if necessary. Keeps `at_most` checkpoints.
+  // Adds a run's snapshot to the checkpoint of its step, which is created if necessary. Keeps at most `at_most`
+  // checkpoints.
   void keep(int run, Snapshot snapshot, bool by_hand, int at_most);
   bool holds(std::int64_t step) const;
   Snapshot find(std::int64_t step, int run) const;  // nullptr: not kept
-  std::vector<KeptCheckpoint> list() const;         // steps rise
+  std::vector<KeptCheckpoint> list() const;         // in the order of their steps
   void forget_after(std::int64_t step);
   void forget_run(int run);
   std::string error() const;  // error of the folder: disk full, folder removed; empty: no error

@@ -141,7 +141,7 @@ void Engine::take_step(EngineObserver& observer) {
   }
 }
 
-// The gradient may hold the first such value, a step before the loss.
+// Records where the first NaN or infinity of a run arose. The gradient may have one a step before the loss.
 void Engine::note_first_non_finite(Run& run, std::int64_t step) {
   const auto place = run.trainer.first_non_finite();
   if (place && !run.non_finite)
@@ -245,7 +245,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   const bool replay = due.front() == &first() &&
                       std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {
-    // The first run goes alone if other runs replay its routing.
+    // The first run takes the step before the others if one of them replays its routing.
     count = replay && begin == 0 ? 1 : std::min(together, due.size() - begin);
     for (Taken& taken : train_side_by_side(std::span(due).subspan(begin, count), batch)) {
       in_step_ = taken.run->number;
@@ -258,7 +258,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   }
 }
 
-// Must follow add_flips(), because it overwrites the routing.
+// Must be called after add_flips(), because held_out_loss() overwrites the routing.
 void Engine::add_validation(Run& run, TelemetryFrame& frame) {
   if (!compares_runs_ || !is_due(frame.step, run.trainer.config().telemetry.validation_every)) return;
   const auto begin = Clock::now();

@@ -68,7 +68,7 @@ class Engine {
     int number;  // RunInfo::run
     Trainer trainer;
     std::optional<std::chrono::steady_clock::time_point> start = {};  // begin of the first step in this engine
-    OperandTap* tap = nullptr;                                        // for the next step
+    OperandTap* tap = nullptr;                                        // captures an operand of the next step
     bool non_finite = false;                                          // the last step had a NaN or infinity
   };
 
@@ -79,7 +79,7 @@ class Engine {
   // Takes a step whenever `wants_step` returns true. Returns when it returns false or after stop(). Trouble of a run
   // does not end train(): `wants_step` decides.
   void train(const std::function<bool()>& wants_step, EngineObserver& observer);
-  void train_until(std::int64_t step);  // or until trouble
+  void train_until(std::int64_t step);  // ends before `step`, or at trouble
   // Ends train() after the current training calls; some runs may have taken the step and others not.
   void stop() { stopping_ = true; }
 
@@ -96,13 +96,14 @@ class Engine {
   const Dataset& data() const { return *data_; }
   Batch batch(std::int64_t step) const;  // with the mixture of that step
   std::int64_t next_step() const;        // lowest next step of all runs
+  // True if no run is behind the first run.
   bool level() const { return next_step() == first().trainer.steps_taken(); }
 
   // Adds a run that the sink already has. `trainer` must fit the first run by lock_step_problem() and must not have
   // taken more steps. Throws std::runtime_error if it would replay the routing of steps that the first run has already
   // taken.
   void add(int number, Trainer trainer);
-  void remove(int number);  // not for the first run
+  void remove(int number);  // must not be the first run
   // Sets data.mixture for the batches of `step` and later. Throws std::invalid_argument like Dataset::mixture().
   void set_mixture(std::int64_t step, const std::string& text);
   void tap_next_step(int number, OperandTap* tap);
@@ -117,9 +118,9 @@ class Engine {
   void lose(int run, std::int64_t step, EngineObserver& observer);
   void write_checkpoint_of_runs(const std::string& folder);
 
-  // One step of all runs whose next step it is: batch, routing to replay, flips, validation.
+  // Takes `step` with all runs whose next step it is, and adds flips and validation loss to their frames.
   void step_runs(std::int64_t step, const std::function<void(TelemetryFrame)>& publish);
-  void hand_routing_on();  // after the step of the first run, to the runs that replay its routing
+  void hand_routing_on();  // gives the first run's routing to the runs that replay it
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
 
@@ -132,7 +133,7 @@ class Engine {
   std::optional<Trouble> trouble_;
   std::atomic<bool> stopping_ = false;
 
-  std::map<std::int64_t, Mixture> mixtures_;         // indexed by the first step of each
+  std::map<std::int64_t, Mixture> mixtures_;         // by the first step of each mixture
   std::vector<Batch> held_out_;                      // loaded when first needed
   RoutingArchive routing_;                           // routing of the first run
   std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K], routing of the first run in the current step

@@ -69,7 +69,7 @@ void require_routing_to_come(const LiveState& live, const RunConfig& config, std
         std::to_string(live.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
 }
 
-// A change of A, or of a run that replays A, must leave both with one shape of routing.
+// Refuses a change after which a run could not replay run A's routing, because their routings differ in shape.
 void require_replayable(const LiveState& live, int run, const RunConfig& changed) {
   const auto now = [&](const LiveState::OpenRun& open) { return open.number == run ? changed : open.config; };
   const RunConfig first = now(live.runs.front());

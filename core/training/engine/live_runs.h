@@ -1,7 +1,7 @@
 // The open runs (A to E), which one thread trains in lock-step on the same batches.
 //
-// Every method may be called from any thread. All except flush() return at once: requests are checked here, and the
-// training thread serves them between two steps (live_thread.h). Batches are those of run A's [data] section and seed:
+// Every method may be called from any thread. All except flush() return immediately: they check the request, which the
+// training thread serves between two steps (live_thread.h). Batches are those of run A's [data] section and seed:
 // a run that differs from A only in `seed` starts from other weights and reads the same text. Runs are numbered 0, 1,
 // ... in the order of opening (RunInfo::run). A number is never reused, so that a recording keeps runs that were
 // removed. Letters are positions among the open runs: the first is A.
@@ -36,13 +36,13 @@ class LiveRuns {
   LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
   ~LiveRuns();  // finishes the current step and joins the thread
 
-  // Adds a run that begins with step 0 and returns its number. While training continues (to catch up only:
-  // run_until(status().step)), runs that are behind train alone until all runs have the same step. The new run has run
-  // A's settings at the start, except for the keys in which `config` differs from run A's present settings: those keys
-  // are the comparison. Changes of A during its training are repeated at the same steps, except for these keys. A
-  // duplicate name gets a number. Beside resumed runs the new run begins where they did, from run A's checkpoint, and
-  // may differ in live keys only. Throws std::invalid_argument without any change if kMaxRuns runs are open, the [data]
-  // section is another one, or the config is not valid (with those changes).
+  // Adds a run that begins with step 0 and returns its number. When training continues, runs that are behind train
+  // alone until all runs have the same step; run_until(status().step) only lets them catch up. The new run has the
+  // settings that run A had at the start, except for the compared keys, in which `config` differs from run A's present
+  // settings. Changes of run A during its training are repeated at the same steps, except for the compared keys. A
+  // duplicate name gets a number. If the open runs were resumed, the new run begins at the same step from run A's
+  // checkpoint and may differ in live keys only. Throws std::invalid_argument without any change if kMaxRuns runs are
+  // open, the [data] section differs, or the config is not valid at the start or after one of these changes.
   int add_run(RunConfig config);
   // Ends the history of a run; its recording stays. Throws std::invalid_argument if there is no such run, or if it is
   // run A, whose batches all runs read.
@@ -51,13 +51,13 @@ class LiveRuns {
   std::vector<std::shared_ptr<const History>> histories() const;  // open runs, A first
   LiveStatus status() const;
 
-  void run();                              // also continues after a NaN loss; does nothing after any other error
+  void run();                              // also continues after a NaN loss; does nothing after a failed step
   void pause();                            // after the current step
   void step_once();                        // pauses first if running
   void run_until(std::int64_t step);       // pauses before any run reaches `step`
   void set_max_steps_per_s(double limit);  // 0: no limit
-  // Takes effect before run A's next step (for a run that is catching up, when it reaches that step) and is recorded as
-  // a marker "key old -> new". A change of data.mixture applies to all runs, whichever run it names, because all read
+  // Changes a setting before run A's next step (of a run that is catching up, when it reaches that step) and records a
+  // marker "key old -> new". A change of data.mixture applies to all runs, whichever run it names, because all read
   // the same batches. Throws std::invalid_argument without any change if there is no such run, key or domain, if the
   // key is not live, or if the config would not pass validate().
   void change(const LiveChange& change);
@@ -66,9 +66,9 @@ class LiveRuns {
   std::vector<KeptCheckpoint> checkpoints() const;
   void keep_checkpoint();  // keeps the present step; fails with status().warning while a run catches up
   // Pauses, and returns all runs to a kept checkpoint: weights, settings, mixture. Runs that have not reached its step
-  // are unchanged. Later steps are deleted from the histories at once, and from the recording when the next step is
-  // recorded. Training again without a change gives the same bits. Throws std::invalid_argument without any change if
-  // there is no such checkpoint, or if it does not have all open runs.
+  // are unchanged. Later steps are deleted from the histories, and from the recording when the next step is recorded.
+  // Training again without a change gives the same bits. Throws std::invalid_argument without any change if there is no
+  // such checkpoint, or if it does not have all open runs.
   void rewind(std::int64_t step);
   // Adds a twin that continues from a kept checkpoint of `run` with `changes` of live keys, and catches up on run A's
   // batches; returns its number. Later changes of `run` are repeated at the same steps, except for these keys. Throws
@@ -90,7 +90,7 @@ class LiveRuns {
   std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
   // Returns the newest kept checkpoint of the run at or before `step`; nullptr if there is none.
   std::shared_ptr<const TrainerSnapshot> checkpoint_before(int run, std::int64_t step) const;
-  // Waits until all earlier requests are served and all frames so far are in the histories and in the recording. Does
+  // Waits until all earlier requests are served and all earlier frames are in the histories and in the recording. Does
   // not wait for the end of run(), run_until(), step_once() or captures.
   void flush();
 

@@ -42,20 +42,20 @@ struct Inheritance {
 };
 
 // The accepted live changes in their order, each with the step before which it took effect. A run that joins later
-// inherits those of another run; going back to a checkpoint undoes later ones.
+// inherits the changes of another run. A rewind to a checkpoint undoes the changes after it.
 class ChangeLog {
  public:
   const PinnedChange& add(LiveChange change, Marker marker);
   void set_step(std::uint64_t id, std::int64_t step);  // does nothing if the change was undone
   std::vector<PinnedChange> inherited(const Inheritance& inheritance) const;
 
-  // The checkpoint of `step` contains the changes up to the id `last`; 0: no changes.
+  // Notes that the checkpoint of `step` contains the changes up to the id `last`; 0: no changes.
   void note_checkpoint(std::int64_t step, std::uint64_t last) { last_before_[step] = last; }
   void forget_checkpoints_after(std::int64_t step) {
     last_before_.erase(last_before_.upper_bound(step), last_before_.end());
   }
   std::uint64_t last_before(std::int64_t step) const;
-  void undo_after(std::int64_t step);  // undoes changes after that checkpoint, and forgets later checkpoints
+  void undo_after(std::int64_t step);  // undoes changes after the checkpoint of `step`, and forgets later checkpoints
 
  private:
   std::vector<PinnedChange> changes_;
@@ -72,7 +72,7 @@ struct AddRunRequest {
   int number = 0;
   RunConfig config;  // at the first step of the run
   Inheritance inheritance;
-  CheckpointRing::Snapshot from;  // nullptr: step 0
+  CheckpointRing::Snapshot from;  // state from which the run starts; nullptr: step 0
   std::string text;               // text of a marker; empty: no marker
 };
 struct RemoveRunRequest {
@@ -130,7 +130,7 @@ struct LiveState {
   RunConfig first_config_at_start;
   ChangeLog changes;
   std::deque<LiveRequest> requests;
-  std::uint64_t asked = 0, done = 0;  // counters of rounds of work between steps
+  std::uint64_t asked = 0, done = 0;  // numbers of requested, of finished rounds of work between steps
   LiveStatus status;
 };
 

@@ -96,7 +96,7 @@ LiveThread::~LiveThread() {
     if (const auto* asked_for = std::get_if<CaptureRequest>(&request)) asked_for->capture->fail("the run was closed");
 }
 
-// --- schedule: holds the lock except while it works ---
+// --- schedule: these functions hold the lock, except while they work ---
 
 bool LiveThread::wait_for_step() {
   std::unique_lock lock(shared_.mutex);
@@ -111,7 +111,8 @@ bool LiveThread::wait_for_step() {
   return false;
 }
 
-// Serves requests first, so that a change made before a step was requested applies to that step.
+// True if the next step may be taken now. Requests are served first, so that a change made before a step was requested
+// applies to that step.
 bool LiveThread::may_step() {
   if (shared_.stop || !shared_.requests.empty() || !shared_.wants_step()) return false;
   const bool limited = is_limited();
@@ -123,7 +124,7 @@ bool LiveThread::may_step() {
   return true;
 }
 
-// A NaN or infinite loss pauses training; after a failed step only going back to a checkpoint helps.
+// A NaN or infinite loss pauses training. After a failed step, training can continue only from a checkpoint.
 void LiveThread::note_trouble() {
   if (!engine_.trouble() || shared_.broken) return;
   shared_.broken = engine_.trouble()->within_step;
@@ -169,7 +170,7 @@ void LiveThread::do_requests(std::unique_lock<std::mutex>& lock) {
   shared_.idle.notify_all();
 }
 
-// Requires the lock. A run whose request is not served yet is at its first step.
+// Requires the lock. A run that is not in the engine yet, because its request is not served, is at its first step.
 void LiveThread::show_progress() {
   LiveStatus& status = shared_.status;
   status.step = shared_.lowest_step = step_of_first();
@@ -227,7 +228,7 @@ void LiveThread::serve(PinnedChange& request) {
   if (request.change.setting == &DataConfig::mixture && request.change.run == engine_.first().number)
     engine_.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
-    apply_pending(request.step);  // earlier changes of the first run at this step
+    apply_pending(request.step);  // earlier changes that take effect at this step
     apply(request.change.run, request);
   } else {
     pending_[request.change.run].push_back(request);
@@ -305,7 +306,7 @@ void LiveThread::serve(const KeepCheckpointRequest&) {
   }
 }
 
-// Keeps checkpoints that are due before `step`. A run that is catching up is kept at the same steps as the others.
+// Keeps the checkpoint that is due before `step`. A run that is catching up is added to the checkpoints of the others.
 void LiveThread::keep_due(std::int64_t step) {
   const int every = engine_.first().trainer.config().telemetry.checkpoint_every;
   const bool level_now = engine_.level();
@@ -328,13 +329,13 @@ void LiveThread::note_changes_before(std::int64_t step) {
 
 void LiveThread::serve(const RewindRequest& request) {
   const std::int64_t from = step_of_first();
-  shared_.ring.forget_after(request.step);  // again, because the current step may have kept one
+  shared_.ring.forget_after(request.step);  // again, because the step that was in progress may have kept one
   for (auto [number, snapshot] : request.runs) {
     Trainer* trainer = engine_.find(number);
     if (!trainer) continue;  // removed in the meantime
     if (!snapshot && trainer->steps_taken() > request.step) snapshot = shared_.ring.find(request.step, number);
     std::erase_if(pending_[number], [&](const PinnedChange& change) { return change.step > request.step; });
-    if (!snapshot) continue;  // has not reached the step
+    if (!snapshot) continue;  // the run has not reached the step
     pending_[number].clear();
     trainer->restore(*snapshot);
     shared_.sink.rewind(number, request.step);

@@ -31,7 +31,8 @@ class PendingCaptures {
   void fail_run(int run, const std::string& why);
   void fail_all(const std::string& why);
 
-  // Attaches the first waiting capture of each run that takes the next step to that step. Call finish_step() after it.
+  // Attaches the first waiting capture of each run that takes the next step to that step. Call finish_step() after that
+  // step.
   void join_step(Engine& runs);
   void finish_step(Engine& runs);
   // Computes in advance the captures of runs that do not take the next step (of all runs while training is paused),
@@ -43,7 +44,7 @@ class PendingCaptures {
     int run;
     std::shared_ptr<Capture> capture;
     std::unique_ptr<OperandTap> tap;
-    std::int64_t step = -1;  // step of the capture
+    std::int64_t step = -1;  // step that the capture is attached to; -1: none
   };
   void deliver(Pending& pending, const Trainer& trainer, std::int64_t step, bool ahead);
   std::deque<Pending> pending_;
@@ -86,10 +87,10 @@ class LiveThread : public EngineObserver {
   Engine& engine_;
   LiveState& shared_;
   std::map<int, std::vector<PinnedChange>> pending_;  // changes at steps that the run has not reached, by run
-  Clock::time_point next_due_{}, step_begin_{};       // next_due_: by the speed limit
-  int taken_ = 0;                                     // runs that have taken the step
+  Clock::time_point next_due_{}, step_begin_{};       // next_due_: earliest time of the next step under the speed limit
+  int taken_ = 0;                                     // number of runs that have taken the current step
   PendingCaptures captures_;
-  std::uint64_t last_served_ = 0;  // id of a change
+  std::uint64_t last_served_ = 0;  // id of the change that was served last
   std::thread thread_;             // last member: starts when all others are ready
 };
 

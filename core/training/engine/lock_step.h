@@ -10,7 +10,8 @@ namespace moescope {
 
 inline constexpr int kMaxRuns = 5;
 
-// Returns why `other` cannot use the experts that `first` chooses (router.replay); empty if it can, or chooses itself.
+// Returns why `other` cannot use the experts that `first` chooses (router.replay); empty if it can, or if it
+// chooses its experts itself.
 std::string replay_problem(const RunConfig& first, const RunConfig& other);
 // Returns why two runs cannot train in lock-step ([data] differs, or replay_problem()); empty if they can.
 std::string lock_step_problem(const RunConfig& first, const RunConfig& other);

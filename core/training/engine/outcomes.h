@@ -1,4 +1,4 @@
-// The outcome of a comparison: run A and its candidates, in all groups; as a table with the same columns in the window
+// The outcome of a comparison of run A with its candidates in all groups: a table with the same columns in the window
 // and on the command line.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Outcome {
   std::string differs;  // from run A: "router.top_k = 4, seed = 2"; empty for run A
   int group = 1;
   bool waits = false;       // the members below are not known yet
-  bool noise_twin = false;  // noise twin of run A, by which others are judged
+  bool noise_twin = false;  // true for a noise twin of run A, by which other runs are judged
   RunFigures figures;       // over the last kOutcomeSteps steps that it and run A have
   Conclusion conclusion;    // against run A; for run A: too_short, without a gap
   FormatCosts costs;        // at the last of these steps
@@ -36,7 +36,7 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 // order.
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs);
 
-// "worse", "better", "good enough", "not told apart", "too early to tell"; "run A", "noise twin", "waiting".
+// Returns "worse", "better", "good enough", "not told apart", "too early to tell"; "run A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
 
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".
@@ -49,8 +49,8 @@ struct OutcomeFigure {
 };
 std::span<const OutcomeFigure> outcome_figures();
 
-std::string underflow_place(const Outcome& outcome);  // operand of the underflow; empty: not measured
-std::string sqnr_place(const Outcome& outcome);       // operand of the worst SQNR; empty: nothing is quantized
+std::string underflow_place(const Outcome& outcome);  // operand with the largest underflow; empty: not measured
+std::string sqnr_place(const Outcome& outcome);       // operand with the worst SQNR; empty: not measured
 std::string judged_loss(const Outcome& outcome);      // "validation loss", "training loss"; empty: not judged yet
 
 // Returns CSV (RFC 4180) with a header; cells of unknown figures are empty.

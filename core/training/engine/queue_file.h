@@ -1,8 +1,8 @@
 // The state of a queue of candidates beside its recordings, so that it can be continued after a restart of the program.
 //
 // JSON: {"moescope_queue": 1, "steps": 400, "finished_groups": 1, "runs": [TOML of run A, TOML of a candidate, ...]}.
-// The recordings determine what was trained (finished_group()); the number of groups in the file is only for lists of
-// queues, which do not read the recordings.
+// The recordings determine what was trained (finished_group()); the number of finished groups in the file is only for
+// lists of queues, which do not read the recordings.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-// Returns the error for another loss, with possible causes.
+// Returns the error message for a loss that differs from the recorded one, with possible causes.
 std::string otherwise(const RecomputePlan& plan, float loss) {
   const KernelCheck kernels = check_kernels(plan.kernels);
   return formatted("step %lld gave another loss: loss %.9g against %.9g then. ", static_cast<long long>(plan.step),
@@ -24,8 +24,8 @@ std::string otherwise(const RecomputePlan& plan, float loss) {
               : kernels.text);
 }
 
-// Takes the steps of the copy up to that of the plan. Calls `progress` with every step, and then `at_step` before the
-// last. Throws std::runtime_error if the last step gives another loss than the recorded one.
+// Trains the copy up to and including the plan's step. Calls `progress` before every step, and `at_step` before the
+// last one. Throws std::runtime_error if the last step gives another loss than the recorded one.
 void train_copy(const RecomputePlan& plan, const std::stop_token& stop,
                 const std::function<void(std::int64_t next)>& progress, const std::function<void(Engine&)>& at_step) {
   float loss = kNoValue;
@@ -111,7 +111,7 @@ RecomputedScan::RecomputedScan(RecomputePlan plan)
 
 void RecomputedScan::work(const std::stop_token& stop) {
   try {
-    OperandScan found;  // until the loss of the step is checked
+    OperandScan found;  // not in scan_ before the loss of the step is checked
     train_copy(
         plan_, stop, [&](std::int64_t next) { next_step_ = next; },
         [&](Engine& engine) { found = scan_operands_of(engine, stop); });

@@ -41,13 +41,14 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
 
 class Recomputation {
  public:
-  explicit Recomputation(RecomputePlan plan);  // starts at once; the destructor stops it after the current step
+  explicit Recomputation(RecomputePlan plan);  // starts the thread; the destructor stops it after the current step
 
   std::int64_t first_step() const { return first_step_; }  // valid when ready
   std::int64_t next_step() const { return next_step_; }
   std::int64_t step() const { return plan_.step; }
   const OperandPlace& place() const { return plan_.place; }
-  // Ready: the operand, from a step with the recorded loss. Failed: the reason, for example another loss.
+  // If ready, it holds the operand, and the step gave the recorded loss. If failed, it holds the reason, for example
+  // another loss.
   const Capture& capture() const { return capture_; }
 
  private:
@@ -62,7 +63,7 @@ class Recomputation {
 // A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken.
 class RecomputedScan {
  public:
-  // Starts at once; ignores plan.place. The destructor stops it after the current step or pass.
+  // Starts the thread; ignores plan.place. The destructor stops it after the current step or pass.
   explicit RecomputedScan(RecomputePlan plan);
 
   const RecomputePlan& plan() const { return plan_; }

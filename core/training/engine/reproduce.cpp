@@ -46,7 +46,7 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   retrain(
       training, [&](Engine& engine) { return engine.next_step() < all && progress(engine.next_step(), all); },
       [&](const TelemetryFrame& frame) {
-        // One by one, because a damaged recording may claim any number of steps.
+        // Reads one value at a time, because a damaged recording may claim any number of steps.
         const std::int64_t at[] = {frame.step};
         const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
         ++result.compared;

@@ -14,19 +14,20 @@
 namespace moescope {
 
 struct Reproduction {
-  std::int64_t compared = 0;         // steps
+  std::int64_t compared = 0;         // number of compared steps
   std::int64_t differs_at = -1;      // first step with a different loss; -1: none
-  float recorded = 0, computed = 0;  // at that step, nats/token
+  float recorded = 0, computed = 0;  // losses at that step, nats/token
   std::string kernels;               // check_kernels().text; empty: same kernels
-  std::string text() const;          // what was compared and the result; if losses differ, also the kernels
+  std::string text() const;          // number of steps and the result; if losses differ, also the kernels
 };
 
-// Returns why this run cannot be trained again (a log of another program has no config; the training text may be
-// missing); empty if it can.
+// Returns why this run cannot be trained again (the log of another program has no config; a run may have no steps, or
+// not begin with step 0); empty if nothing is known to prevent it.
 std::string reproduce_problem(const RunInfo& first, const History& history);
 
 // Trains at most `steps` steps (-1: all). `progress` is called with the steps done and to do, and returns false to stop
-// early. Throws std::runtime_error with reproduce_problem(), or with a change that cannot be repeated.
+// early. Throws std::runtime_error with reproduce_problem(), with a change that cannot be repeated, or like
+// retrain().
 Reproduction reproduce(const RunInfo& first, const History& history, std::int64_t steps,
                        const std::function<bool(std::int64_t done, std::int64_t all)>& progress);
 

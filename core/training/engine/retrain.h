@@ -14,22 +14,23 @@ namespace moescope {
 
 struct RecordedTraining {
   RunConfig config;                             // config at the first step
-  std::shared_ptr<const TrainerSnapshot> from;  // nullptr: use `from_file`
+  std::shared_ptr<const TrainerSnapshot> from;  // state to start from; nullptr: use `from_file`
   std::string from_file;                        // checkpoint file; empty: begin with step 0
   StepChanges changes;                          // changes of the run; those before its first step are not applied
   RunConfig batches_of;                         // first run, whose [data] and seed give the batches
   StepChanges mixtures;                         // changes of data.mixture of the first run
 };
 
-// True if the losses have the same bits or are both NaN, of which a recording keeps no bits.
+// True if the losses have the same bits, or if both are NaN, because a recording does not keep the bits of a NaN.
 bool same_loss(float a, float b);
 
 // Returns the changes of data.mixture, which all runs share.
 StepChanges mixture_changes(const StepChanges& changes);
 
-// Takes the steps again as run 0 of an engine, with the changes before each step, without flips and validation.
-// `before_step` and `frame` (frame of the step just taken) return false to stop. Passes on their exceptions; throws
-// std::runtime_error if data or a checkpoint cannot be read, or if a step fails.
+// Trains the run again as run 0 of an engine and applies the recorded changes before each step; computes no flips and
+// no validation loss. `before_step` is called before every step and `frame` with the frame of the step just taken; each
+// returns false to stop. Passes on the exceptions of `before_step`. Throws std::runtime_error if data or a checkpoint
+// cannot be read, or if a step or `frame` fails.
 void retrain(const RecordedTraining& recorded, const std::function<bool(Engine&)>& before_step,
              const std::function<bool(const TelemetryFrame&)>& frame);
 

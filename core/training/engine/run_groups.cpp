@@ -34,7 +34,7 @@ void require_same_runs(const std::string& path, const std::vector<RunInfo>& reco
   }
 }
 
-// A run with a NaN or infinite loss ended there.
+// True if the run has taken all steps, or ended with a NaN or infinite loss.
 bool has_ended(const History& run, std::int64_t steps) {
   const StepRange taken = run.steps();
   if (taken.empty()) return steps == 0;

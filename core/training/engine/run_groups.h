@@ -1,4 +1,4 @@
-// Many runs in groups: the runs of a group train in lock-step, and the groups one after the other.
+// Many runs in groups. The runs of a group train in lock-step, and the groups train one after the other.
 //
 // Candidates that cannot all train side by side form groups of run A and up to three candidates. Every such group
 // trains run A again, with the same settings and seed on the same batches, which gives the same bits. Losses of
@@ -44,11 +44,11 @@ std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups);
 // the attention), but runs and checkpoints need unique names.
 std::string free_name(const std::string& wanted, std::span<const RunConfig> taken);
 
-// Losses of run A in the first group.
+// Losses and gradient norms of run A in the first group, with which run A of the other groups is compared.
 class Baseline {
  public:
-  // Must be called for the steps of every group in order, beginning with its first. Throws std::runtime_error if loss
-  // or gradient norm differ from those of the first group in any bit.
+  // Must be called for the steps of every group in order, beginning with the group's first step. Throws
+  // std::runtime_error if loss or gradient norm differ from those of the first group in any bit.
   void check(const TelemetryFrame& frame_of_a);
 
  private:
@@ -59,7 +59,7 @@ class Baseline {
   std::vector<Step> steps_;
 };
 
-bool has_lost_its_loss(const History& run);  // the last loss is NaN or infinite
+bool has_lost_its_loss(const History& run);  // true if the last loss is NaN or infinite
 
 // Returns the histories of a group whose recording has all of its `steps`, or ends with a NaN or infinite loss; empty
 // if it has not finished. `baseline` checks its run A. Throws std::runtime_error if the recording has other runs,

@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// Observer of a group in training, for the queue and for a caller's observer.
+// Observer of a group in training, which updates the queue and passes the calls on to the caller's observer.
 class RunQueue::Observer : public EngineObserver {
  public:
   Observer(RunQueue& queue, std::size_t place, const GoOn& go_on, std::unique_ptr<EngineObserver> watcher)
@@ -144,7 +144,8 @@ void RunQueue::train_group(std::size_t place, const GoOn& go_on, const ObserverO
   tell(go_on);
 }
 
-// A single run may end with a NaN or infinite loss, which is a valid outcome.
+// Throws std::runtime_error if the group has failed. A single run may end with a NaN or infinite loss, which is a valid
+// outcome.
 void RunQueue::require_success(std::size_t place, Engine& engine) const {
   const bool single = groups_[place].runs.size() == 1;
   if (const std::string problem = engine.sink().error(); single && !problem.empty()) throw std::runtime_error(problem);
@@ -154,7 +155,8 @@ void RunQueue::require_success(std::size_t place, Engine& engine) const {
       trouble->within_step ? trouble->why : trouble->text() + ", and with it what the candidates are compared with");
 }
 
-// Discards an unfinished group, because its losses must not stand beside those of finished groups.
+// Ends the training of a group. Discards the histories of an unfinished group, because its losses must not be compared
+// with those of finished groups.
 void RunQueue::leave(std::size_t place, bool finished) {
   const std::lock_guard lock(mutex_);
   groups_[place].finished = finished;

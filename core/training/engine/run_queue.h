@@ -1,8 +1,8 @@
 // Many runs in training, in groups that train one after the other (run_groups.h), each with its own engine and
 // recording. If there are enough threads, groups of a single run train side by side (threads.h), which changes no bit.
 //
-// Every method may be called from any thread. All return at once except train(), start() after cancel() and the
-// destructor, which wait for the current step.
+// Every method may be called from any thread. All return immediately except read_finished(), train(), start()
+// after cancel(), and the destructor; the last two wait for the current step.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ struct QueueStatus {
   int finished = 0;                // number of finished groups
   int group = 0;                   // index of the group that trains or, if stopped, of the first that has not finished
   std::int64_t step = 0;           // next step of that group
-  double share = 0;                // share of the steps of all runs in all groups
-  double seconds_left = kNoValue;  // at the speed since start(); kNoValue: not measured yet
+  double share = 0;                // share of the steps of all runs in all groups that are done
+  double seconds_left = kNoValue;  // estimate from the speed since start(); kNoValue: not measured yet
   std::string error;               // why the queue ended early; empty: it did not
   std::string warning;             // last problem that did not end it: a candidate's NaN loss, a recording that ended
 };
@@ -40,18 +40,18 @@ class RunQueue {
   // Returns an observer of the group with this index; nullptr: no observer.
   using ObserverOf = std::function<std::unique_ptr<EngineObserver>(Engine&, std::size_t group)>;
 
-  // `groups`: their runs must have passed validate(). `steps`: of every group. `recording`: path from which
-  // path_of_group() makes those of the groups; the state of a queue of candidates (queue_file.h) is written beside it;
-  // empty: no such file.
+  // `groups`: their runs must have passed validate(). `steps`: number of steps of every group. `recording`: path from
+  // which path_of_group() makes the paths of the groups' recordings; the state of a queue of candidates (queue_file.h)
+  // is written beside it. If it is empty, no state is written.
   RunQueue(std::vector<RunGroup> groups, std::int64_t steps, std::string recording = {});
-  // Returns the queue of queue_file_of(recording) with the finished groups in its recordings, which it reads. `go_on`
-  // is called with the share of groups read and returns false to cancel; take_up() then returns nullptr. Throws
+  // Reads queue_file_of(recording) and the recordings of the finished groups, and returns the queue. `go_on` is called
+  // with the share of groups that have been read and returns false to cancel; take_up() then returns nullptr. Throws
   // std::runtime_error if there is no such queue, or like finished_group() if recordings do not belong to it.
   static std::unique_ptr<RunQueue> take_up(const std::string& recording, const std::function<bool(double)>& go_on = {});
   ~RunQueue();  // cancels
 
-  // Reads a group from its recording if that has all steps. Not to be called during training. Throws like
-  // finished_group().
+  // Reads a group from its recording; returns false if the group has not finished. Must not be called during training.
+  // Throws like finished_group().
   bool read_finished(std::size_t group);
   // Trains the groups that have not finished, from their first steps, and replaces their recordings. Returns true if
   // all groups have finished. If one fails, the others end and status().error gives the reason.
@@ -70,7 +70,7 @@ class RunQueue {
   bool is_of_single_runs() const;
   void begin();
   void work(const GoOn& go_on, const ObserverOf& observer_of);
-  std::optional<std::size_t> take();  // index of the next group to train
+  std::optional<std::size_t> take();  // index of the next group to train; nullopt if there is none or after cancel()
   void train_group(std::size_t place, const GoOn& go_on, const ObserverOf& observer_of);
   void require_success(std::size_t place, Engine& engine) const;
   void leave(std::size_t place, bool finished);
@@ -89,12 +89,12 @@ class RunQueue {
   mutable std::mutex mutex_;  // protects the members below, except the thread; locked briefly
   std::vector<RunGroup> groups_;
   std::vector<std::int64_t> taken_;  // steps taken by each group
-  std::size_t next_ = 0;             // first group that has not begun
+  std::size_t next_ = 0;             // index of the first group that has not begun
   bool running_ = false;
   std::string error_, warning_;
   // End of the first step, which is slow because it loads memory and code.
   std::optional<std::chrono::steady_clock::time_point> after_first_;
-  double run_steps_ = 0, seconds_ = 0;  // steps of all runs after it, and their time
+  double run_steps_ = 0, seconds_ = 0;  // steps of all runs after that step, and their time
   std::thread thread_;
 };
 

@@ -44,7 +44,7 @@ struct Measured {
   double worst_sqnr = kNoValue, mean_sqnr = kNoValue;
 };
 
-// Returns nullptr if the run has not ended.
+// Returns the history of a run; nullptr if the run has not ended.
 HistoryPtr history_of(const RunGroup& run) {
   return run.finished ? run.histories.front() : nullptr;
 }
@@ -71,7 +71,8 @@ void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Meas
     of[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db), of[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
 }
 
-// Uses the settings of all runs, so that every gap is of the same loss.
+// True if the settings of all runs measure the validation loss. All runs decide together, so that all gaps are gaps of
+// the same loss.
 bool all_validate(std::span<const RunGroup> runs, std::int64_t steps) {
   return std::ranges::all_of(runs, [=](const RunGroup& run) {
     const int every = run.runs.front().telemetry.validation_every;

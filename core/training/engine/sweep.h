@@ -1,10 +1,10 @@
 // A grid of trainings: every combination of the values of some keys, each with every seed. Unlike twins the runs are
-// not in lock-step: each trains as if it had been started alone, so that every key may be an axis, and has its own
+// not in lock-step. Each trains as if it had been started alone, so that every key may be an axis. Each has its own
 // recording, which can be reproduced.
 //
 // Runs of one seed read the same batches if no axis changes data or batches, and start from the same weights if no axis
-// changes the shape of the model. Points of the grid are therefore compared by pairs of equal seed, whose difference is
-// free of what batch and start add to both.
+// changes the shape of the model. Points of the grid are therefore compared by pairs of equal seed, because batches and
+// initial weights have the same effect on both runs of a pair.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +33,24 @@ inline constexpr std::size_t kMostSweepRuns = 1000;
 std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
                                    const std::string& recording);
 
-// Mean over the seeds with a value, and half of its interval by Student's t, of 95 % unless said; kNoValue if no seed,
-// or a single one, has a value.
+// Mean over the seeds that have a value, and half of its interval by Student's t. `mean` is kNoValue if no seed has a
+// value, `half` if fewer than two seeds have one.
 struct SeedMean {
   double mean = kNoValue, half = kNoValue;
 };
-// `inside`: probability of the interval. NaN values are left out.
+// Returns the mean of the values that are not NaN. `inside`: probability of the interval.
 SeedMean mean_over_seeds(std::vector<double> values, double inside = 0.95);
 
 struct SweepPoint {
   std::vector<std::string> values;  // one for each axis
-  int ended = 0, lost = 0;          // numbers of runs; lost: ended by a NaN or infinite loss, not included in means
-  // Means over each run's last kOutcomeSteps steps (outcomes.h); the validation loss as measured last.
+  int ended = 0, lost = 0;          // numbers of runs; lost: ended with a NaN or infinite loss, left out of means
+  // Means over each run's last kOutcomeSteps steps (outcomes.h); val_loss: the last value.
   SeedMean loss, val_loss, max_vio, tokens_per_s;
   SeedMean worst_sqnr, mean_sqnr;  // dB, of the operands whose formats differ (operand_sqnr.h)
-  // nats/token: loss minus that of the first point, by pairs of equal seed. The interval allows for all points by
-  // Bonferroni: in about 1 of 20 sweeps without any difference, some interval does not contain 0.
+  // nats/token: mean over pairs of equal seed of the loss minus the loss of the first point. The interval allows for
+  // all points by Bonferroni: in about 1 of 20 sweeps without any difference, some interval does not contain 0.
   SeedMean gap;
-  bool by_validation = false;  // the gap is that of the validation loss (deciding_loss)
+  bool by_validation = false;  // `gap` is the gap of the validation loss
   std::vector<double> losses;  // by seed; kNoValue: no loss
 };
 std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<const SweepAxis> axes,
