@@ -64,8 +64,9 @@ double own_half(const BatchMeans& gap) {
   return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
 }
 
-// Returns the variance of the gap, in units of the variance of one run's mean. A run is compared with run A and its
-// twins; beside twins of another start it is compared with run A alone, because it shares the luck of run A's start.
+// Returns the variance of the gap, in units of the variance of one run's mean. A run is compared with the mean of run
+// A and its twins. If the twins start from other weights, it is compared with run A alone, because it may share the
+// luck of run A's start.
 double variances(double equal_runs, bool same_start) {
   return same_start ? 1 + 1 / equal_runs : 2;
 }

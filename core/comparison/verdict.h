@@ -2,8 +2,8 @@
 // interval.
 //
 // Runs in lock-step take the same batches, so the difference of their losses at a step is free of the batch's own
-// effect. The mean of these differences over the last half of the common steps is the gap. Noise twins (runs with run
-// A's settings that train beside it) show how far chance alone moves such a mean.
+// effect. The mean of these differences over the last half of the common steps is the gap. Noise twins, below called
+// twins (runs with run A's settings that train beside it), show how far chance alone moves such a mean.
 //
 // Losses of neighbouring steps are correlated, and luck at the start of a run lasts. The steps are therefore cut into
 // four batches. The deviations r of the batch means of the equal runs (run A and its twins) from the mean over these
@@ -125,7 +125,7 @@ struct PairedTrack {
 
 struct Judging {
   double matters = kMatters;  // share of run A's loss
-  int candidates = 1;         // runs beside run A that are not its noise twins: each is a chance to be called different
+  int candidates = 1;         // number of runs beside run A and its noise twins
   bool operator==(const Judging&) const = default;
 };
 

@@ -17,7 +17,7 @@ class FrameSink {
  public:
   // An empty path keeps frames in memory only. Throws std::runtime_error if the recording cannot be created.
   explicit FrameSink(std::string recording_path, std::size_t array_budget_bytes = std::size_t{512} << 20);
-  ~FrameSink();  // writes what was published, then closes the recording
+  ~FrameSink();  // writes all published frames and markers, then closes the recording
 
   // Callable from any thread; the order within a thread is kept. A frame is appended to the history of its run, which
   // must be added first.

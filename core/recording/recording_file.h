@@ -28,8 +28,8 @@ class RecordingFile {
   // Returns a connection to the same file for another thread; nullptr if a program may be writing to the file, since
   // each connection would then see another state.
   std::unique_ptr<Connection> another_connection() const;
-  // Returns text for the user with the file and what to do, if the recording of a killed program was copied without the
-  // log beside it; empty if no part is known to be missing.
+  // Returns a text for the user that names the file and a remedy, if the recording was not closed and the log beside it
+  // is missing or damaged; empty if no part is known to be missing.
   std::string missing() const;
   // True if the recording was not closed and its log exists.
   bool has_log_of_unclosed() const;

@@ -163,7 +163,7 @@ std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable 
   meta.bind_all("created", now).run();
   meta.bind_all("state", kBeingWritten).run();
   file->execute("COMMIT");
-  // Writes the new tables into the file at once, so that a killed process leaves a recording even if its WAL is not
+  // Writes the new tables into the file immediately, so that a killed process leaves a recording even if its WAL is not
   // copied.
   if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
   return file;

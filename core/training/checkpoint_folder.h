@@ -9,7 +9,8 @@
 
 namespace moescope {
 
-// Returns the folder beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty path.
+// Returns the folder of the checkpoints beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty
+// path.
 std::string checkpoints_of(const std::string& recording_path);
 
 struct RunToSave {

@@ -27,7 +27,7 @@ struct QueueStatus {
   int finished = 0;                // number of finished groups
   int group = 0;                   // index of the group that trains or, if stopped, of the first that has not finished
   std::int64_t step = 0;           // next step of that group
-  double share = 0;                // share of the steps of all runs in all groups that are done
+  double share = 0;                // share of all steps of all runs that are done
   double seconds_left = kNoValue;  // estimate from the speed since start(); kNoValue: not measured yet
   std::string error;               // why the queue ended early; empty: it did not
   std::string warning;             // last problem that did not end it: a candidate's NaN loss, a recording that ended
