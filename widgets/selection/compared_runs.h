@@ -1,4 +1,4 @@
-// The open runs in a comparison: letters, names, and known settings.
+// The open runs in a comparison: their letters, names and known settings.
 #pragma once
 
 #include <QObject>
@@ -14,7 +14,7 @@ struct SettingDifference {
   QString key, of_a, of_this;
 };
 
-// Settings in which an open run differs from run A; run A has none.
+// The settings in which an open run differs from run A; empty for run A itself.
 struct ComparedRun {
   bool noise_twin = false;  // differs from run A by chance alone
   bool same_start = true;   // whether it starts like run A: equal seed and model
@@ -22,7 +22,8 @@ struct ComparedRun {
   std::vector<SettingDifference> settings;
 };
 
-// Set by the owner of the settings, in the order of Selection::histories(). Empty for logs without settings.
+// The compared runs, in the order of Selection::histories(). The owner of the settings sets them; empty for logs
+// without settings.
 class ComparedRuns : public QObject {
   Q_OBJECT
 
@@ -43,16 +44,17 @@ class ComparedRuns : public QObject {
   QString about_;
 };
 
-// Candidates are A, B, C, ... in their order, noise twins N, N2, ...
+// Letter of the run at `place`: A, B, C, ... for run A and the candidates in their order; N, N2, ... for noise twins.
 QString runLetter(const Selection& selection, int place);
 int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
-QString runName(const Selection& selection, int place);   // "nano"; of twins the difference to A: "mxfp8_rceil"
+QString runName(const Selection& selection, int place);   // "nano"; for a twin the difference from A: "mxfp8_rceil"
 QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
-// The run that panels show beside run A if only one fits: the active run, or B if that is A; -1: there is none.
+// The run that panels show beside run A if only one fits: the active run, or run B if run A is active; -1 if only one
+// run is open.
 int comparedRun(const Selection& selection);
-bool onTheSameTexts(const Selection& selection);  // whether checkpoints on the same texts are compared: nothing trains
+bool onTheSameTexts(const Selection& selection);  // true if checkpoints on the same texts are compared: nothing trains
 QString nothingToCompareNotice();
 QString listed(QStringList names);      // "B", "B and C", "B, C and N"
-QString csvField(const QString& text);  // quoted
+QString csvField(const QString& text);  // quoted for a CSV file
 
 }  // namespace moescope

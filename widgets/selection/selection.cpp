@@ -15,7 +15,7 @@ StepRange clampInto(StepRange range, StepRange all) {
   return range;
 }
 
-// A range of equal width that ends at `last`, within `all`.
+// Returns a range as wide as `range` that ends at `last`, within `all`.
 StepRange endingAt(StepRange range, std::int64_t last, StepRange all) {
   return clampInto({last - range.size() + 1, last}, all);
 }

@@ -25,7 +25,7 @@ class Selection : public QObject {
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
   int run() const { return run_; }
   void setRun(int run);
-  // Sets which runs are noise twins of run A; the others are not.
+  // Sets which runs are noise twins of run A.
   void setNoiseTwins(std::vector<bool> twins) {
     if (std::exchange(noise_twins_, twins) != twins) emit dataChanged();
   }
@@ -34,11 +34,11 @@ class Selection : public QObject {
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
   std::int64_t step() const { return step_; }  // the cursor's step
-  void setStep(std::int64_t step);             // stops following unless it is the newest
+  void setStep(std::int64_t step);             // follows new steps if `step` is the newest, else stops following
   bool following() const { return following_; }
   void setFollowing(bool follow);
-  QString stepWord() const;                  // "step"; of a checkpoint, whose steps are batches of text, "batch"
-  QString stepCount(int steps) const;        // "50 steps"; of a checkpoint "50 batches"
+  QString stepWord() const;                  // "step"; "batch" for a checkpoint, whose steps are batches of text
+  QString stepCount(int steps) const;        // "50 steps"; "50 batches" for a checkpoint
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing) {
     if (std::exchange(growing_, growing) != growing) emit timeChanged();
@@ -49,8 +49,8 @@ class Selection : public QObject {
 
   // Layer, expert and tensor
   int layer() const { return layer_; }  // index among all layers; a MoE layer
-  void setLayer(int layer);   // selects a layer as the user does: panels of the worst layer then show this one
-  void showLayer(int layer);  // selects a layer by default
+  void setLayer(int layer);             // selects a layer for the user: panels of the worst layer then show this layer
+  void showLayer(int layer);            // selects a layer without layerChosen()
   int expert() const { return expert_; }  // -1: none
   void setExpert(int expert);
   // The selected operand. Its layer follows layer() if the operand exists there; selecting an operand of a MoE layer
@@ -58,18 +58,18 @@ class Selection : public QObject {
   const OperandPlace& tensor() const { return tensor_; }
   void setTensor(OperandPlace tensor);
 
-  // The newest frame with arrays, and with quantization statistics, at or before step(). Unpacked once for all panels;
-  // nullptr: none.
+  // The newest frames at or before step() with arrays and with quantization statistics; nullptr if there is none. They
+  // are unpacked once for all panels.
   std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
   std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
 
-  // Crosshair shared by the time axes; -1: nowhere.
+  // Step of the crosshair that the time axes share; -1 if there is no crosshair.
   std::int64_t hoverStep() const { return hover_step_; }
   void setHoverStep(std::int64_t step) {
     if (std::exchange(hover_step_, step) != step) emit hoverStepChanged();
   }
 
-  // Estimated time of the first step of the open runs, for panels that wait for it; nullopt: not known.
+  // Estimated time of the first step of the open runs, for panels that wait for that step; nullopt if it is not known.
   std::optional<double> firstStepSeconds() const { return first_step_seconds_; }
   void setFirstStepSeconds(std::optional<double> seconds) { first_step_seconds_ = seconds; }
 
@@ -86,7 +86,7 @@ class Selection : public QObject {
 
  private:
   void takeTensorAlong();
-  // Moves cursor and range, clamped to the existing steps. True: they changed and timeChanged was emitted.
+  // Moves cursor and range, clamped to the existing steps. Returns true if they changed and timeChanged was emitted.
   bool moveTime(std::int64_t step, StepRange range);
 
   std::vector<std::shared_ptr<const History>> histories_;

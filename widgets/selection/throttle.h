@@ -1,5 +1,5 @@
-// Limits the rate of changes: passes the first after a rest at once, then one in `interval_ms` at most, and always the
-// last.
+// Limits the rate of changes. The first change after a rest passes immediately, later changes pass at most once in
+// `interval_ms`, and the last change always passes.
 #pragma once
 
 #include <QTimer>
