@@ -12,15 +12,15 @@ namespace {
 
 constexpr int kAnnounceMs = 1000;
 
-// Name of a plot; without its own name that of its panel.
+// Accessible name of the widget, or of its nearest parent that has one, for example its panel.
 QString nameOf(const QWidget* widget) {
   for (; widget; widget = widget->parentWidget())
     if (!widget->accessibleName().isEmpty()) return widget->accessibleName();
   return {};
 }
 
-// The value is a text, while QAccessibleValueInterface is for a single number. Platforms that ignore texts of values
-// get it as the description.
+// QAccessibleValueInterface is for a single number, but the value of a plot is a text. Platforms that ignore values
+// which are texts get it as the description.
 class AccessiblePlot : public QAccessibleWidget {
  public:
   explicit AccessiblePlot(PlotFrame* plot) : QAccessibleWidget(plot, QAccessible::Chart) {}
@@ -41,7 +41,7 @@ QAccessibleInterface* makeAccessible(const QString&, QObject* object) {
 }  // namespace
 
 void installAccessiblePlots() {
-  QAccessible::installFactory(makeAccessible);  // once: Qt looks for it first
+  QAccessible::installFactory(makeAccessible);  // Qt ignores a factory that is installed already
 }
 
 void announceValueOf(PlotFrame* plot) {

@@ -1,4 +1,4 @@
-// Plots for screen readers: role, name, and the readout under the mouse or the keyboard cursor as value and
+// Plots for screen readers: role, name, and the readout under the mouse or the keyboard cursor as their value and
 // description.
 #pragma once
 
@@ -8,7 +8,7 @@ class PlotFrame;
 
 void installAccessiblePlots();  // call at least once; later calls do nothing
 
-// Announces a change of a plot's value text, at most once a second for each plot, so that a live run does not talk
+// Announces a change of a plot's value text at most once a second for each plot, so that a live run does not talk
 // without end.
 void announceValueOf(PlotFrame* plot);
 

@@ -124,7 +124,7 @@ ValueRange niceRange(double low, double high, bool log) {
   if (log) {
     if (high <= 0) return {0.1, 1.0};
     low = std::max(low, high * 1e-9);
-    const auto down = [](double v) {  // the next 1, 2 or 5 x 10^n at or below
+    const auto down = [](double v) {  // rounds down to 1, 2 or 5 x 10^n
       const double decade = std::pow(10.0, std::floor(std::log10(v) + 1e-9));
       return v >= 5 * decade ? 5 * decade : v >= 2 * decade ? 2 * decade : decade;
     };
@@ -193,7 +193,7 @@ QString aboutDuration(double seconds) {
 
 namespace {
 
-// The exponent in superscripts, without spaces; empty: a character has no superscript in Unicode.
+// Returns the exponent in superscripts, without spaces; empty if a character has no superscript in Unicode.
 QString superscript(QStringView exponent) {
   static const QString kPlain = QStringLiteral("0123456789+-abcdefghijklmnoprstuvwxyzMT");
   static const QString kRaised = QStringLiteral("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴹᵀ");
@@ -220,7 +220,7 @@ QString withMinus(QString number) {
 QString inPrint(const QString& text) {
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
-  // A minus sign, not a hyphen in a range.
+  // Matches a hyphen that is a minus sign, not one in a range.
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
   QString printed;
   qsizetype done = 0;

@@ -12,7 +12,8 @@ struct Tick {
   bool operator==(const Tick&) const = default;
 };
 
-// Data to pixels along one line. `log` maps log10; values at or below 0 then map to the low end.
+// Maps data to pixels along one line. With `log`, log10 of the value is mapped, and values at or below `low` map to
+// at_low.
 struct Axis {
   double low = 0, high = 1;        // data
   double at_low = 0, at_high = 1;  // pixels; at_high < at_low on a y axis
@@ -22,21 +23,21 @@ struct Axis {
 };
 inline constexpr Axis kPixels{};  // for ticks whose values are pixels
 
-// Steps of 1, 2 or 5 times a power of ten, at most `most` of them inside [low, high].
+// Ticks at multiples of 1, 2 or 5 times a power of ten, at most `most` steps inside [low, high].
 std::vector<Tick> linearTicks(double low, double high, int most);
 // Ticks of linearTicks() at whole numbers only: for steps, layers and experts.
 std::vector<Tick> integerTicks(double low, double high, int most);
-// Powers of ten; 2 and 5 between them while there is room; linear ticks when the range is within one decade.
+// Ticks at powers of ten; at 2 and 5 times them too if there is room; linearTicks() if the range is within one decade.
 std::vector<Tick> logTicks(double low, double high, int most);
-// Labels of powers of two, by formatPowerOfTwo(), for whole k in [low, high].
+// Ticks at whole k in [low, high], with the labels of formatPowerOfTwo().
 std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
-// At 0, 1, 2, ...
+// Ticks at 0, 1, 2, ... with these labels.
 std::vector<Tick> ticksOf(const QStringList& labels);
 std::vector<Tick> ticksOf(const std::vector<int>& numbers);
-// From 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
+// Ticks from 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
 std::vector<Tick> octaveTicks(int octaves);
 
-// A range for the y axis that contains [low, high] and ends on round numbers, so that it rarely moves.
+// Range of a y axis that contains [low, high] and ends on round numbers, so that it rarely changes.
 struct ValueRange {
   double low = 0, high = 1;
   bool operator==(const ValueRange&) const = default;
@@ -45,21 +46,21 @@ ValueRange niceRange(double low, double high, bool log);
 
 // Numbers are written as in print: with a minus sign (U+2212), and powers with superscripts.
 //
-// 1234 -> "1,234"; from 100,000 on in SI: "123k", "1.23M".
+// 1234 -> "1,234"; from 100,000 on with SI prefixes: "123k", "1.23M".
 QString formatCount(double value);
-// At most `digits` significant digits, exponent only where plain digits would be long; "NaN", "+Inf", and with a minus
-// "Inf".
+// At most `digits` significant digits, with an exponent only if plain digits would be long; "NaN", "+Inf", and "Inf"
+// with a minus sign.
 QString formatValue(double value, int digits = 4);
-// 0.0123 -> "1.23 %"; tiny non-zero shares never read as 0.
+// 0.0123 -> "1.23 %"; a tiny share that is not zero never reads as 0.
 QString formatPercent(double share);
-// SI bytes: "12.3 MB".
+// Bytes with SI prefixes: "12.3 MB".
 QString formatBytes(double bytes);
 QString aboutDuration(double seconds);   // "about 40 s", "about 12 min", "about 3.5 h"
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
-// The text of a number with minus signs in place of hyphens, also in the exponent.
+// Returns the text of a number with minus signs in place of hyphens, also in the exponent.
 QString withMinus(QString number);
-// Texts of core/, written for any terminal, with print signs: plus-minus and minus signs, and superscripts as far as
-// Unicode has them: 2^-6, 2^k, 2^(k + 1).
+// Returns a text of core/, which is written for any terminal, with the signs of print: plus-minus and minus signs, and
+// superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1).
 QString inPrint(const QString& text);
 
 }  // namespace moescope

@@ -1,6 +1,6 @@
 // Horizontal bars of one quantity, each row with its name and figures. A bar may have parts and a band; the fill
-// (solid, hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours. What is
-// drawn and the key stand on one line above.
+// (solid, hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours. Caption and
+// key are above the bars.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class BandBars : public PlotFrame {
 
  public:
   enum class Fill { solid, hatched, outlined, dotted };
-  static constexpr int kPlain = -1, kStrong = -2;  // colours of bars that are no series
+  static constexpr int kPlain = -1, kStrong = -2;  // colours of bars that are not a series
   struct Part {
     double value = 0;
     int color = 0;  // index of seriesColor, kPlain or kStrong
@@ -57,7 +57,8 @@ class BandBars : public PlotFrame {
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
-  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // ends of 2 * half
+  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // height of the ends: 2 *
+                                                                                              // half
   void paintKey(QPainter& painter) const;
 
   std::vector<Row> rows_;

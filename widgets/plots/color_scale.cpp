@@ -59,7 +59,8 @@ int loadLimit(LoadScale scale) {
   return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
 }
 
-// Takes the root: the load on a wider scale is where its root is on the scale to 4.
+// The scale to 16 shows a load where the scale to 4 shows its square root, the scale to 64 where it shows its cube
+// root.
 std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
   if (scale == LoadScale::to_16) utilisation = std::sqrt(utilisation);
   if (scale == LoadScale::to_64) utilisation = std::cbrt(utilisation);
@@ -141,7 +142,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
 
 LegendScale utilisationLegend(bool dark, LoadScale scale) {
   const Lut lut = utilisationLut(dark);
-  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // octaves from label to label
+  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // octaves between two labels
   const double range = 2 * std::log2(limit);
   std::vector<Tick> ticks{{0.5, QStringLiteral("1")}};
   for (int octave = octaves; octave <= std::log2(limit); octave += octaves) {

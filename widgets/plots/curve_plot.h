@@ -1,5 +1,5 @@
-// Curves over a plain number, or grouped bars over whole ones. One place can be marked; a click or the arrow keys move
-// the mark.
+// Curves over a number, or grouped bars over whole numbers. One place can be marked; a click or the arrow keys move the
+// mark.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class CurvePlot : public PlotFrame {
   struct Curve {
     QString label;
     int color = 0;                // index of seriesColor
-    std::vector<QPointF> points;  // x rising
+    std::vector<QPointF> points;  // x ascending
   };
 
   using PlotFrame::PlotFrame;

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// A short number: values counted by powers of two span many powers of ten.
+// Formats a value in two digits, since values that are counted by powers of two span many powers of ten.
 QString shortNumber(double value) {
   return withMinus(QString::number(value, 'g', 2));
 }
@@ -92,7 +92,7 @@ void HalfOctavePlot::paintData(QPainter& painter) {
   QColor faint = all;
   faint.setAlpha(110);
   QColor strong = seriesColor(color_, dark());
-  if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // the bars behind may be lower
+  if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // shows lower bars behind it
   for (int bin = first_; bin <= last_; ++bin) {
     const auto bar = [&](double value, const QColor& color) {
       if (value <= 0) return;

@@ -1,5 +1,6 @@
-// Counts by magnitude, two bins to a factor of two: bars in front of fainter ones, for example flipped tokens among all
-// tokens, by margin. The last bin also holds all that is larger, and says so.
+// Histogram of counts by magnitude, two bins for each factor of two. Bars of one histogram are in front of fainter bars
+// of another, for example flipped tokens in front of all tokens, by margin. The last bin also holds all larger values,
+// and its label says so.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace moescope {
 
-// The median as text: "0.31"; "-": nothing was counted; ">= 0.71": it is in the last bin.
+// Median as text: "0.31"; "-" if nothing was counted; ">= 0.71" if it is in the last bin.
 QString half_octave_median(std::span<const std::uint32_t> counts);
 
 class HalfOctavePlot : public PlotFrame {
@@ -23,11 +24,12 @@ class HalfOctavePlot : public PlotFrame {
     QString value;              // name of the binned value: "margin"
     QString counted;            // "tokens", along the axis of counts
     QString caption, in_short;  // captions of the axis; the short one for little room
-    QString back, front;        // names of the two in the legend; no front: only one is drawn
-    bool shares = false;        // bars are shares of their own totals, since they count different things
+    QString back, front;        // names of the histograms in the legend; no front: only `back` is drawn
+    bool shares = false;        // bars are shares of their histogram's total, since the histograms count different
+                                // things
   };
   void setTexts(const Texts& texts) { texts_ = texts; }
-  // [kHalfOctaves] or [kWideHalfOctaves], `front` as many as `back` or none; color: index of seriesColor.
+  // Counts [kHalfOctaves] or [kWideHalfOctaves]; `front` is as long as `back`, or empty. `color`: index of seriesColor.
   void setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front, int color);
 
  protected:

@@ -1,4 +1,4 @@
-// Horizontal bars over whole-numbered categories that run upward, so that a heat map beside it can share the axis.
+// Horizontal bars over whole-numbered categories that run upward, so that a heat map beside them can share the axis.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class Histogram : public PlotFrame {
   using PlotFrame::PlotFrame;
 
   void setBars(int first_category, std::vector<double> shares);  // 0..1 each
-  void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; the neighbour carries the labels
+  void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; only the plot beside it has labels
   void setShareCaption(const QString& caption) { share_caption_ = caption; }
   std::function<QStringList(int category)> describe;
   int categoryAt(int y) const;

@@ -70,8 +70,8 @@ void LaneChart::paintKey(QPainter& painter) const {
 void LaneChart::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const double each = laneHeight();
-  // Intervals narrower than a pixel are painted last, one pixel wide and fainter the shorter they are, so that none is
-  // lost.
+  // Intervals narrower than a pixel are painted last, one pixel wide, and fainter the shorter they are, so that all of
+  // them are visible.
   for (const bool narrow : {false, true}) {
     for (const Interval& interval : intervals_) {
       if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;

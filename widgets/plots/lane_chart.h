@@ -29,7 +29,7 @@ class LaneChart : public PlotFrame {
   void setActivities(std::vector<Activity> activities) { activities_ = std::move(activities); }
   void setLanes(QStringList names, std::vector<Interval> intervals, double end);
   void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marks above the lanes
-  void setCaption(const QString& caption) { caption_ = caption; }        // of the time axis, with unit
+  void setCaption(const QString& caption) { caption_ = caption; }        // caption of the time axis, with unit
   const std::vector<Interval>& intervals() const { return intervals_; }
 
  protected:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kEndSwatch = 8;
 
-// Parts of the range in which a logarithmic axis may treat steps as evenly spaced.
+// Splits the range into parts in which a logarithmic axis may treat steps as evenly spaced.
 std::vector<StepRange> octaves(StepRange range) {
   std::vector<StepRange> parts;
   for (std::int64_t first = range.first; first <= range.last;) {
@@ -100,7 +100,7 @@ void LinePlot::chooseValueRange() {
   take(least_low_);
   take(least_high_);
   const ValueRange next = niceRange(low, high, log_values_);
-  // Keeps the old range while it contains the data and they fill most of it, so that labels do not jump.
+  // Keeps the old range while it contains the data and the data fill most of it, so that labels do not jump.
   const bool holds = values_.low <= next.low && values_.high >= next.high && (!log_values_ || values_.low > 0);
   if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
 }
@@ -204,7 +204,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
   flush(smooth, strong, true);
 }
 
-// Paints crosses along the bottom; where infinity means no error, the curve continues along the upper edge.
+// Paints crosses along the bottom. If infinity means no error, the curve continues along the upper edge instead.
 void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
   const int top = plotRect().top(), bottom = plotRect().bottom();
   bool first = true;
@@ -243,7 +243,7 @@ bool LinePlot::isActive(std::size_t series) const {
   return only ? series == 0 : of_active(series_[series]);
 }
 
-// The names of the curves with values at the crosshair, or at the cursor if there is none.
+// Returns the names of the curves with their values at the crosshair, or at the cursor if there is no crosshair.
 std::vector<LinePlot::Named> LinePlot::named() const {
   std::vector<Named> curves;
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
@@ -279,7 +279,7 @@ int LinePlot::Named::swatch() const {
   return isReference() || name.isEmpty() || !letter().isEmpty() ? 0 : kEndSwatch + kSpace4;
 }
 
-// Forms of the text at an end: "A mxfp8 2.31", "A 2.31", or only the name, which identifies the curve.
+// Forms of the text at the end of a curve: "A mxfp8 2.31", "A 2.31", or only the name, which identifies the curve.
 QStringList LinePlot::endForms(const Named& curve) const {
   if (curve.isReference()) return {curve.value, curve.value.section(QLatin1Char(' '), 0, 0)};
   if (curve.name.isEmpty()) return {curve.value};
@@ -289,8 +289,8 @@ QStringList LinePlot::endForms(const Named& curve) const {
   return {with_value(curve.name), with_value(letter), letter};
 }
 
-// Chooses a margin for the names and values of usual length, in steps, so that the plot keeps its width while values
-// change.
+// Chooses whether names are at the ends of the curves, and the margin for names and values of usual length. The margin
+// changes in steps, so that the plot keeps its width while values change.
 void LinePlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   const int most = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
@@ -307,7 +307,7 @@ void LinePlot::chooseEnds() {
   if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
 }
 
-// Paints names and values at the ends of the curves, moved apart where the ends are close.
+// Paints names and values at the ends of the curves, moved apart if the ends are close to each other.
 void LinePlot::paintEnds(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont usual = painter.font(), strong = semibold(usual);
@@ -347,9 +347,10 @@ void LinePlot::paintEnds(QPainter& painter) const {
   painter.setFont(usual);
 }
 
-// Paints a legend in the row of the caption, from the right: swatches, names and values, or fewer of them.
+// Paints a legend from the right in the row of the caption: swatches, names and values, or fewer of these if there is
+// no room.
 void LinePlot::paintSeriesLegend(QPainter& painter) const {
-  if (isLow()) return;  // no room is kept for it in a low plot
+  if (isLow()) return;  // a low plot has no room for the legend
   constexpr int kSwatch = 14;
   const QFontMetrics metrics(painter.font());
   const QRect room = freeInCaptionRow();

@@ -1,6 +1,7 @@
-// Curves of scalars over steps, named at their ends with the values at the crosshair or the cursor; where the ends have
-// no room, in a legend above. Where many steps share a pixel each column shows their whole range as a vertical span;
-// a smoothed curve lies over the faint raw one. NaN and Inf break the line and are marked at the bottom.
+// Curves of scalars over steps. Their names, and their values at the crosshair or the cursor, are at the ends of the
+// curves, or in a legend above the plot if there is no room at the ends. Where many steps share a pixel, each column
+// shows their whole range as a vertical span. A smoothed curve lies over the faint raw curve. NaN and Inf break the
+// line and are marked at the bottom.
 #pragma once
 
 #include <memory>
@@ -17,11 +18,11 @@ struct LineSeries {
   QString label;
   int color = 0;         // index of seriesColor
   double smoothing = 0;  // factor of the exponential moving average; 0: none
-  // Replaces a metric of the history: returns `bins` equal slices of the range.
+  // Returns the values in `bins` equal slices of the range, in place of a metric of the history.
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
   bool points = false;                                      // drawn as open circles, for values at a few steps
-  // Values at these steps, a slice for each.
+  // Returns the values at these steps, one bin for each step.
   std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;
   float valueAt(std::int64_t step) const;
 };
@@ -43,7 +44,7 @@ class LinePlot : public TimeAxisPlot {
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }
-  void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // infinity means no error, as of an SNR
+  void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // infinity means no error, as for an SNR
   // The range that the value axis always contains.
   void setAtLeastShown(double low, double high) {
     least_low_ = low;
@@ -51,7 +52,8 @@ class LinePlot : public TimeAxisPlot {
   }
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // figure of the nearest curve
-  QString csv() const;                                                   // values at the steps of the visible range
+  QString csv() const;                                                   // CSV of the values at the steps of the
+                                                                         // visible range
 
  protected:
   void paintStatic(QPainter& painter) override;
@@ -72,7 +74,7 @@ class LinePlot : public TimeAxisPlot {
   std::vector<std::int64_t> stepsOfAll() const;
   void chooseValueRange();
   Axis valueAxis() const { return axisUp(values_.low, values_.high, log_values_); }
-  QString formatted(float value) const;  // a value as text; a dash: none
+  QString formatted(float value) const;  // a value as text; a dash if there is none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintPoint(QPainter& painter, QPointF place, const QColor& color) const;
   void paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
@@ -84,12 +86,12 @@ class LinePlot : public TimeAxisPlot {
     bool active = false;  // whether the curve is of the active run
     double y = 0;         // y of the end of the curve
     bool isReference() const { return series < 0; }
-    QString letter() const;  // of the run whose name it is; empty if it is another name
-    int swatch() const;      // width of the piece of the curve before a name that is not a run's
+    QString letter() const;  // letter of the run if `name` is the name of a run, else empty
+    int swatch() const;      // width of the piece of the curve before a name that is not the name of a run
   };
   std::vector<Named> named() const;
   bool isActive(std::size_t series) const;
-  // The name and the value at the end of a curve, long to short.
+  // Forms of name and value at the end of a curve, from long to short.
   QStringList endForms(const Named& curve) const;
   void chooseEnds();
   void paintNames(QPainter& painter) const { ends_ ? paintEnds(painter) : paintSeriesLegend(painter); }

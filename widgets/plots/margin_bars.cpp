@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastSpacedRow = 3;  // pixels; thinner rows touch
+constexpr double kLeastSpacedRow = 3;  // pixels; no gap between lower rows
 constexpr int kMostScaleTicks = 3;
 
 // Paints strong bars last, so that they stay visible where rows are thinner than a pixel.
@@ -25,7 +25,7 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
     }
 }
 
-// Paints the figures that do not overlap one above.
+// Paints the values of the strong bars, except those that would overlap a value above.
 void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   painter.setFont(semibold(painter.font()));
   painter.setPen(QColor(c.ink));

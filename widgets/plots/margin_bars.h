@@ -1,4 +1,4 @@
-// Bars beside the rows of a plot with a value for each row; strong bars have their value beside them.
+// Bars beside the rows of a plot, one value for each row. Strong bars have their value beside them.
 #pragma once
 
 #include <QPainter>
@@ -15,12 +15,12 @@ struct MarginBar {
 
 struct MarginBars {
   std::vector<MarginBar> bars = {};
-  QString caption = {};   // above: "last 50 steps"
-  double least_high = 0;  // the scale reaches at least so far
+  QString caption = {};   // text above the bars: "last 50 steps"
+  double least_high = 0;  // smallest upper end of the scale
   double reference = -1;  // a dashed line; negative: none
 };
 
-// Paints the bars in `area`, which is as high as the rows; the caption is above, the scale below it.
+// Paints the bars in `area`, which has the height of the rows. The caption is above it, the scale below.
 void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bars, const QPalette& palette);
 
 }  // namespace moescope

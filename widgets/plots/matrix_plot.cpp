@@ -22,7 +22,7 @@ bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
   });
 }
 
-// Every n-th label, so that neighbours keep apart.
+// Returns n such that neighbours do not touch if only every n-th label is painted.
 std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   if (ticks.size() < 2) return 1;
   int widest = 0;
@@ -33,7 +33,7 @@ std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metr
   return ticks.size();
 }
 
-// Pixel i shows the cells from edge i to before edge i + 1.
+// Returns the edges of the pixels in cells: pixel i shows the cells from edges[i] up to edges[i + 1], exclusive.
 std::vector<int> edgesOfPixels(int cells, int most_pixels) {
   const int pixels = std::min(cells, most_pixels);
   std::vector<int> edges;

@@ -1,5 +1,5 @@
-// A table of coloured cells: layer x expert, rank x rank, layer x operand. Hover describes a cell, a click or the
-// arrow keys choose one.
+// A table of coloured cells: layer x expert, rank x rank, layer x operand. The readout describes the cell under the
+// mouse; a click or the arrow keys choose a cell.
 #pragma once
 
 #include <vector>
@@ -18,18 +18,21 @@ class MatrixPlot : public PlotFrame {
   // `codes`: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
   void setLegend(const LegendScale& scale) { legend_ = scale; }
-  // The legend stands on the panel's answer line. In pictures it is in the caption's row, if that is free.
+  // Leaves the legend to the panel's answer line. Pictures have it in the row of the caption if `in_pictures`.
   void setLegendElsewhere(bool in_pictures = true) {
     legend_elsewhere_ = true;
     legend_in_pictures_ = in_pictures;
   }
-  void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
+  void setWeights(const std::array<std::uint8_t, 256>& weights) {
+    weights_ = weights;
+  }  // see
+     // TimeHeatMap::setWeights()
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
     column_ticks_ = std::move(ticks);
     column_caption_ = caption;
   }
-  // The selected cell; -1: none. Without a column the row is framed.
+  // Sets the selected cell; row -1: none; column -1: the whole row is framed.
   void setCurrent(int row, int column) {
     row_ = row;
     column_ = column;
@@ -48,10 +51,10 @@ class MatrixPlot : public PlotFrame {
   bool cellAt(QPoint position, int* row, int* column) const;
   QRect cellsRect() const;  // area of the cells
   QRgb cellColor(int row, int column) const;
-  // For `decorate`: a text in each cell, if cells are at least that large.
+  // Paints a text in each cell if the cells have at least the size `least`. For `decorate`.
   void paintTexts(QPainter& painter, const QSizeF& least,
                   const std::function<QString(int row, int column)>& text) const;
-  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // size of a cell for this text
+  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // size of a cell that has room for this text
 
  signals:
   void cellChosen(int row, int column);
@@ -71,7 +74,7 @@ class MatrixPlot : public PlotFrame {
 
  private:
   QImage image(const QSize& most) const;
-  // The code with the largest weight among some cells; the first of equals.
+  // Returns the code with the largest weight in a rectangle of cells; of equal weights, the first.
   std::uint8_t heaviest(int first_row, int end_row, int first_column, int end_column) const;
   void paintHatch(QPainter& painter) const;
 
@@ -86,8 +89,8 @@ class MatrixPlot : public PlotFrame {
   bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
-// Weights for setWeights(): on a diverging scale the value farthest from neutral has the largest weight, and "no token"
-// outweighs all but the highest load, in which it would vanish; on a sequential scale the largest value.
+// Weights for setWeights(). On a diverging scale the value farthest from neutral has the largest weight, and "no token"
+// outweighs all but the highest load, so that it does not vanish; on a sequential scale the largest value does.
 std::array<std::uint8_t, 256> utilisationWeights();
 std::array<std::uint8_t, 256> sequentialWeights();
 

@@ -1,5 +1,6 @@
-// The distribution of values in each group, side by side: a thin line from the smallest to the largest, a bar from the
-// 10th to the 90th percentile, a notch at the median. For load by layer: a logarithmic axis around 1.
+// The distribution of values in each group, side by side: a thin line from the smallest to the largest value, a bar
+// from the 10th to the 90th percentile, a notch at the median. The axis is logarithmic around 1, for the loads of
+// layers.
 #pragma once
 
 #include <array>
@@ -39,9 +40,9 @@ class PercentilePlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  static constexpr double kHighest = 16;  // largest value of the axis at most
+  static constexpr double kHighest = 16;  // upper limit of the end of the axis
   Axis valueAxis() const { return axisUp(std::exp2(-octaves_), std::exp2(octaves_), true); }
-  double xOf(std::size_t place) const;  // left edge of the place's column
+  double xOf(std::size_t place) const;  // left edge of the column at `place`
   int placeAt(QPoint position) const;   // -1: none
   int placeOf(int id) const;
 

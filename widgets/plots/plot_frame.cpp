@@ -21,18 +21,18 @@
 namespace moescope {
 namespace {
 
-constexpr int kWaitingLines = 4;  // lines of the grid without data
+constexpr int kWaitingLines = 4;  // lines of the grid behind a notice
 constexpr int kPointerSize = 5;
 constexpr int kHoverMs = 16;
 
-// "Cross-entropy loss, nats/token", or "nats/token".
+// Returns the longest form of a caption that fits: "Cross-entropy loss, nats/token", or "nats/token".
 QString fittingCaption(const QString& caption, const QFontMetrics& metrics, int width) {
   const QString unit = caption.section(QLatin1String(", "), -1);
   if (const QString shown = fittingText({caption, unit}, metrics, width); !shown.isEmpty()) return shown;
   return elidedWords(caption, metrics, width);
 }
 
-// Breaks lines that are too long between words.
+// Breaks lines that are too long at spaces.
 QStringList brokenLines(const QStringList& lines, const QFontMetrics& metrics, int width) {
   QStringList broken;
   for (const QString& line : lines) {
@@ -72,7 +72,7 @@ QString PlotFrame::readoutText(QPoint position) const {
   return notice_.isEmpty() ? readoutAt(position).join(QStringLiteral("   ")) : QString();
 }
 
-// Searches the plot for the first readout if there is none at the keyboard cursor.
+// Without a readout at the keyboard cursor, searches a grid of positions for the first readout.
 QString PlotFrame::valueText() const {
   if (!notice_.isEmpty()) return notice_;
   if (!read_out_.isEmpty()) return read_out_;
@@ -117,7 +117,7 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
-  for (const QRect& part : event->region()) {  // Qt copies slowly under a clip of several rectangles
+  for (const QRect& part : event->region()) {  // Qt copies slowly if the clip has several rectangles
     painter.setClipRect(part);
     painter.drawPixmap(0, 0, picture_);
   }
@@ -131,7 +131,7 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
 }
 
-// Refills the data and paints them, twice if the labels turn out wider than their margin.
+// Refills the data and paints them, a second time if labels or caption need another margin than assumed.
 void PlotFrame::paintPicture() {
   const QSize device_size = size() * devicePixelRatioF();
   if (picture_.size() != device_size) picture_ = QPixmap(device_size);
@@ -162,7 +162,7 @@ void PlotFrame::paintContent(QPainter& painter) {
 }
 
 void PlotFrame::paintPrinted() {
-  dirty_ = true;   // the data filled in now are for this picture
+  dirty_ = true;   // the data are filled in for the printed picture only
   paintPicture();  // finds the width of the labels
   QPainter painter(this);
   painter.fillRect(rect(), palette().base());
@@ -170,7 +170,7 @@ void PlotFrame::paintPrinted() {
   if (notice_.isEmpty()) paintPrintedOverlay(painter);
 }
 
-// Paints a notice on the grid, so that a panel keeps its form while it waits.
+// Paints a notice on the grid, so that a panel keeps its look while it waits.
 void PlotFrame::paintNotice(QPainter& painter) const {
   if (notice_.trimmed().isEmpty()) return;
   const QRect area = rect().adjusted(kSpace12, kSpace4, -kSpace12, -kSpace4);
@@ -190,7 +190,7 @@ void PlotFrame::paintOverlay(QPainter& painter) {
   if (mouse_.x() >= 0) paintReadout(painter, readoutBeside(mouse_, readoutAt(mouse_)));
 }
 
-// With new data or a notice all is repainted: the data that a readout needs may be gone.
+// Repaints everything if there are new data or a notice, since the data that a readout needs may be gone.
 void PlotFrame::updateHover() {
   if (dirty_ || !notice_.isEmpty()) return update();
   takeHover();
@@ -242,13 +242,13 @@ int PlotFrame::axisLabelHeight() const {
   return fontMetrics().height() + kSpace4 + 2;
 }
 
-// Draws single lines: Qt's raster engine draws wide polylines some fifty times slower.
+// Draws single lines, because Qt's raster engine draws wide polylines some fifty times slower.
 void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
   const QColor color = painter.pen().color();
   const Qt::PenStyle style = painter.pen().style();
   const double width = (bold ? kCurveWidth : kRawCurveWidth) * typeScale(fontMetrics());
   painter.setRenderHint(QPainter::Antialiasing);
-  if (style != Qt::SolidLine) {  // dashes continue from one segment to the next
+  if (style != Qt::SolidLine) {  // the pattern of dashes continues from one segment to the next
     painter.setPen(QPen(color, kRawCurveWidth * typeScale(fontMetrics()), style));
     painter.drawPolyline(points.data(), static_cast<int>(points.size()));
   } else if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
@@ -288,7 +288,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   paintLeftCaption(painter, widest, caption);
 }
 
-// Widens the margin in steps, so that plots above one another have the same one.
+// Widens the margin in steps, so that plots above one another have margins of the same width.
 void PlotFrame::paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const {
   const QFontMetrics metrics(painter.font());
   wanted_excess_ = roundedUp(widest_label + kSpace8, kSpace8) - margins().left();
@@ -316,7 +316,7 @@ QRect PlotFrame::freeInCaptionRow() const {
 
 void PlotFrame::paintLegendInRow(QPainter& painter, const LegendScale& scale) const {
   QRect row = captionRow().adjusted(caption_end_ + kSpace12, 0, 0, 0);
-  row.setRight(plotRect().right());  // other content beside the plot has its caption there
+  row.setRight(plotRect().right());  // what is beside the plot has its own caption there
   legend_start_ = row.right() + 1 - paintFlatLegend(painter, row, scale, palette());
 }
 
@@ -422,7 +422,7 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
   const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
-    const int left = std::max(0, place.left() - kSpace16);  // keeps names farther left
+    const int left = std::max(0, place.left() - kSpace16);  // does not cover names farther left
     const QRect beside(left, top, plot.left() - 3 - left, line);
     painter.fillRect(beside, palette().base());
     for (const int other : row_labels_)
@@ -468,7 +468,8 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
 PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
   if (all.isEmpty()) return {};
   const QFontMetrics metrics = fontMetrics();
-  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows all lines
+  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows the lines that do
+                                                                             // not fit
   const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));

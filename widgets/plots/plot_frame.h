@@ -1,12 +1,12 @@
 // The base of every painted plot: margins, a cached picture, a notice in place of missing data.
 //
-// A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
-// plot is really on screen; axes, grid and labels and then the data are painted into a picture, which is kept; the
-// overlay (crosshair, cursor, hover, focus) is painted over that picture, sixty times a second at most. While the mouse
-// moves, only the parts of the overlay that follow it are repainted.
+// A plot paints in three steps. refill() copies what the plot needs out of the History, only if something changed and
+// the plot is visible. Axes, grid and labels, and then the data, are painted into a picture, which is kept. The overlay
+// (crosshair, cursor, hover, focus) is painted over that picture, at most sixty times a second. While the mouse moves,
+// only the parts of the overlay that follow it are repainted.
 //
-// All plots look alike: the title of the value axis lies above it, the title of the other axis at the right end of its
-// labels; the selected item has a frame in ink with a halo, which shows on every map.
+// All plots look alike. The title of the value axis is above that axis, the title of the other axis at the right end of
+// its labels. The selected item has a frame in ink with a halo, which is visible on every map.
 #pragma once
 
 #include <QMargins>
@@ -35,14 +35,15 @@ class PlotFrame : public QWidget {
   // Called in paintEvent, once per change. The owner sets data, ranges and notice there.
   std::function<void()> refill;
   void markDirty();
-  // Why there is nothing to show; empty: there is something.
+  // Sets the reason why there is nothing to show; empty if there is something.
   void setNotice(const QString& notice) { notice_ = notice; }
   const QString& notice() const { return notice_; }
 
-  // For exported pictures: paints at the painter's resolution, without what depends on the mouse.
+  // For exported pictures: paints at the painter's resolution, without the parts that depend on the mouse.
   void setPrinted(bool printed) { printed_ = printed; }
 
-  // The figure drawn at a position, for its explain card; nullopt: none. Plots of a single figure ask their owner.
+  // The figure drawn at a position, for its explain card; nullopt if there is none. Plots of a single figure ask their
+  // owner.
   std::function<std::optional<FigureTarget>(QPoint)> figureOf;
   virtual std::optional<FigureTarget> figureAt(QPoint position) const {
     return figureOf && notice_.isEmpty() ? figureOf(position) : std::nullopt;
@@ -57,51 +58,53 @@ class PlotFrame : public QWidget {
 
  protected:
   virtual QMargins margins() const { return {axisLabelWidth(), 8, 10, axisLabelHeight()}; }
-  virtual void paintStatic(QPainter&) {}  // paints what is behind the data: axes, grid, labels
+  virtual void paintStatic(QPainter&) {}  // paints axes, grid and labels, which are behind the data
   virtual void paintData(QPainter& painter) = 0;
   // The readout for a position under the mouse, shown beside it by the default overlay, and in the status bar.
   virtual QStringList readoutAt(QPoint) const { return {}; }
-  // The position of the keyboard cursor, whose readout stands for the plot while the mouse is elsewhere.
+  // The position of the keyboard cursor, whose readout represents the plot while the mouse is elsewhere.
   virtual QPoint cursorPosition() const { return plotRect().center(); }
   QString readoutText(QPoint position) const;  // readout in one line
   // Called when the picture under a resting mouse has changed.
   virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
-  // Takes the position of the mouse for the overlay to show. The mouse may move on before that is painted: what is
-  // painted must lie in the region that was asked for.
+  // Stores the position of the mouse for the overlay. The mouse may move on before the overlay is painted, but the
+  // overlay must stay within the region whose repaint was requested.
   virtual void takeHover() {}
-  // The parts of the overlay that follow the mouse, in this plot or a linked one, where takeHover() found it.
+  // The region of the overlay that follows the mouse, here or in a linked plot, for the position that takeHover()
+  // stored.
   virtual QRegion hoverRegion() const { return rect(); }
-  virtual void paintPrintedOverlay(QPainter&) {}  // paints what exported pictures have of the overlay
-  virtual void paintMarks(QPainter&) {}           // paints over the data, without their clip
+  virtual void paintPrintedOverlay(QPainter&) {}  // paints the part of the overlay that exported pictures show
+  virtual void paintMarks(QPainter&) {}           // paints over the data, without the clip of paintData()
 
   QRect plotRect() const { return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0); }
-  // Axes over the plot, from its left edge to its right one, and from its lower edge to its upper one.
+  // Axes from the left edge of the plot to its right edge, and from its lower edge to its upper edge.
   Axis axisAcross(double low, double high, bool log = false) const;
   Axis axisUp(double low, double high, bool log = false) const;
   bool dark() const;
-  // Paints labels right-aligned in the margin, which grows with them, and grid lines; above them the caption, or its
-  // unit alone if it does not fit.
+  // Paints grid lines, and right-aligned labels in the margin, which grows with them. Above them is the caption, or its
+  // unit alone if the caption does not fit.
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
-  // Paints the caption for plots that paint labels of rows themselves. `widest_label`: their greatest width.
+  // Paints the caption of a plot that paints the labels of its rows itself; `widest_label`: their greatest width.
   void paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const;
-  // Paints a row under the plot: labels, and at its right end the longest of the captions (long to short) that fits.
+  // Paints a row under the plot: labels, and at the right end the longest of the captions (long to short) that fits.
   // Labels overlap neither the caption nor each other.
   void paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QStringList& captions,
                        int below = 0) const;
   void paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const;
   virtual QRect captionRow() const;  // row above the plot, as wide as the widget
-  // Paints a colour scale at the right of the caption's row; for pictures, or if no answer line has it.
+  // Paints a colour scale at the right of the caption's row, for pictures and for plots without a legend on an answer
+  // line.
   void paintLegendInRow(QPainter& painter, const LegendScale& scale) const;
-  // Room that caption and legend leave for other text in their row.
+  // The area that caption and legend leave free in their row.
   QRect freeInCaptionRow() const;
 
   void paintCursorLine(QPainter& painter, int x) const;              // vertical line through the plot
   void paintFrame(QPainter& painter, const QRectF& cell) const;      // frame around a selected cell or row
   void paintPointer(QPainter& painter, QPointF tip, bool up) const;  // a triangle that points up, or right
-  // Paints as many labels of rows as fit; ticks are in pixels. Returns the width of the widest.
+  // Paints as many labels of rows as fit; ticks are in pixels. Returns the width of the widest label.
   int paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const;
-  // Paints the label of the selected row, bold, with a triangle, in place of those that it covers.
+  // Paints the label of the selected row, bold and with a triangle, in place of the labels that it covers.
   void paintRowLabel(QPainter& painter, double y, const QString& label) const;
   // The key of a plot: at the right of the caption if both fit on one line, else above it in as many lines as needed.
   struct KeyEntry {
@@ -118,7 +121,7 @@ class PlotFrame : public QWidget {
     for (const Item& item : items) labels << item.*label;
     return labels;
   }
-  // A box of lines beside `near`, inside the widget; without lines there is none.
+  // A box with lines beside `near`, inside the widget; empty if there are no lines.
   struct Readout {
     QStringList lines;
     QRect box;
@@ -126,7 +129,7 @@ class PlotFrame : public QWidget {
   Readout readoutBeside(QPoint near, const QStringList& lines) const;
   void paintReadout(QPainter& painter, const Readout& readout) const;
 
-  // The direction of an arrow key: x -1 left, 1 right; y -1 up, 1 down. Null for other keys.
+  // The direction of an arrow key: x is -1 for left, 1 for right; y is -1 for up, 1 for down. Null for other keys.
   static QPoint arrowOf(const QKeyEvent* event);
 
   void mouseMoveEvent(QMouseEvent* event) override;
@@ -142,7 +145,7 @@ class PlotFrame : public QWidget {
   int axisLabelWidth() const { return withType(58); }
   int axisLabelHeight() const;        // one row of labels
   int withType(double pixels) const;  // pixels scaled by the font size
-  // Draws a curve antialiased in the pen's colour, bold, or thin as raw values behind a bold one.
+  // Draws an antialiased curve in the pen's colour: bold, or thin for raw values behind a bold curve.
   void drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const;
   QColor rawColor(QColor color) const;  // colour of raw values behind a smoothed curve
   bool printed() const { return printed_; }
@@ -158,9 +161,9 @@ class PlotFrame : public QWidget {
   bool dirty_ = true, printed_ = false;
   QString notice_, read_out_;
   QPixmap picture_;
-  QRegion hover_region_;  // of the overlay on the screen
-  // Width by which the labels of the left axis exceed its margin, and height that its caption needs above the plot; the
-  // second pair is found while painting.
+  QRegion hover_region_;  // region of the overlay that is on the screen
+  // Width by which the labels of the left axis exceed the margin, and height that the caption needs above the plot.
+  // Painting finds the wanted values.
   int label_excess_ = 0, room_above_ = 0;
   mutable int wanted_excess_ = 0, wanted_room_above_ = 0;
   mutable std::vector<int> row_labels_;             // y of the painted labels of rows

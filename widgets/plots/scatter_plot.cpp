@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxOctaves = 6;
 constexpr double kNearPoint = 14;        // pixels
-constexpr double kMarginInPlane = 1.12;  // of the farthest coordinate
+constexpr double kMarginInPlane = 1.12;  // half of the axis divided by the farthest coordinate
 
 }  // namespace
 
@@ -42,7 +42,7 @@ double ScatterPlot::reach(bool vertical) const {
     y = std::max(y, std::abs(point.y));
   }
   const double width = std::max(1, plotRect().width()), height = std::max(1, plotRect().height());
-  const double unit = std::max(x / width, y / height) * kMarginInPlane;  // half a unit of the axes in a pixel
+  const double unit = std::max(x / width, y / height) * kMarginInPlane;  // half of the axes' units per pixel
   return unit > 0 ? unit * (vertical ? height : width) : 1;
 }
 
@@ -87,7 +87,9 @@ void ScatterPlot::paintStatic(QPainter& painter) {
     painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
     painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
   }
-  if (axes_ == Axes::octaves || printed()) paintLegendInRow(painter, legend_);  // the plane's is in the answer's line
+  if (axes_ == Axes::octaves || printed())
+    paintLegendInRow(painter, legend_);  // the legend of a plane is on the
+                                         // answer line
 }
 
 void ScatterPlot::paintData(QPainter& painter) {
@@ -107,7 +109,7 @@ void ScatterPlot::paintData(QPainter& painter) {
   if (axes_ == Axes::plane) paintIds(painter);
 }
 
-// Paints the id beside each point where it covers no other id.
+// Paints the id beside each point unless it would cover another id.
 void ScatterPlot::paintIds(QPainter& painter) const {
   painter.setPen(palette().text().color());
   std::vector<QRectF> painted;
@@ -152,7 +154,7 @@ void ScatterPlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x() + arrowOf(event).y();
   if (points_.empty() || way == 0) return QWidget::keyPressEvent(event);
   const int point = std::clamp(current_ + way, 0, static_cast<int>(points_.size()) - 1);
-  current_ = point;  // set at once: keys may come faster than paints
+  current_ = point;  // set before the owner does: keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));
 }

@@ -1,6 +1,6 @@
-// Points on two logarithmic axes of the same range, with the diagonal x = y; or in a plane, whose two axes have the
-// same unit, each point with its id if it has room. Hover names the nearest point, a click or the arrow keys choose
-// one.
+// Points on two logarithmic axes of the same range, with the diagonal x = y; or points in a plane, whose axes have the
+// same unit, each point with its id if there is room. The readout names the point nearest to the mouse; a click or the
+// arrow keys choose a point.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ class ScatterPlot : public PlotFrame {
   };
 
   explicit ScatterPlot(QWidget* parent = nullptr, Axes axes = Axes::octaves);
-  void setPoints(std::vector<Point> points);  // their index is their id
+  void setPoints(std::vector<Point> points);  // the index of a point is its id
   void setAxes(const QString& x_caption, const QString& y_caption) {
     x_caption_ = x_caption;
     y_caption_ = y_caption;
@@ -30,7 +30,7 @@ class ScatterPlot : public PlotFrame {
   void setCurrent(int point) { current_ = point; }
   std::function<QStringList(int point)> describe;
   QPointF placeOf(int point) const;    // widget pixels
-  int nearest(QPoint position) const;  // -1: none near
+  int nearest(QPoint position) const;  // -1: no point is near
 
  signals:
   void pointChosen(int point);
@@ -46,7 +46,7 @@ class ScatterPlot : public PlotFrame {
 
  private:
   Axis axis(bool vertical) const;
-  double reach(bool vertical) const;  // in the plane: the axis goes from -reach to reach
+  double reach(bool vertical) const;  // in a plane, the axis spans -reach to reach
   bool isDrawn(int point) const;
   std::vector<Tick> ticks(bool vertical) const;
   void paintIds(QPainter& painter) const;

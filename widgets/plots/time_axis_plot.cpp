@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 constexpr int kDragThreshold = 4;
-constexpr int kLowPlot = 96;              // height below which the curves need the room of legend and caption
-constexpr std::int64_t kFewestSteps = 4;  // least range of zooming
+constexpr int kLowPlot = 96;              // below this height the curves need the room of legend and caption
+constexpr std::int64_t kFewestSteps = 4;  // smallest range of zooming
 
 }  // namespace
 
@@ -160,7 +160,7 @@ QRegion TimeAxisPlot::hoverRegion() const {
   return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 
-// All marks at a pixel.
+// Returns the titles of all marks near a pixel, one on each line.
 QString TimeAxisPlot::markerTextAt(int x) const {
   const History* history = selection_->history();
   if (!history) return {};
@@ -183,7 +183,7 @@ bool TimeAxisPlot::event(QEvent* event) {
       return true;
     }
   }
-  // Space is the key for run and pause, but during a drag it turns the drag into a pan.
+  // Space is the key for run and pause, but during a drag it starts to pan.
   if (event->type() == QEvent::ShortcutOverride && drag_ != Drag::none &&
       static_cast<QKeyEvent*>(event)->key() == Qt::Key_Space) {
     event->accept();
@@ -195,7 +195,7 @@ bool TimeAxisPlot::event(QEvent* event) {
 void TimeAxisPlot::zoomAbout(double x, double factor) {
   if (range().empty()) return;
   const QRect plot = plotRect();
-  // Near the newest step the zoom keeps that step, so that following continues.
+  // A zoom near the right edge keeps the newest step in place, so that following continues.
   const bool at_end = selection_->following() && x > plot.right() - plot.width() / 12.0;
   const double anchor =
       at_end ? high() : low() + std::clamp((x - plot.left()) / plot.width(), 0.0, 1.0) * (high() - low());

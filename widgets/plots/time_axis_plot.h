@@ -1,6 +1,7 @@
-// The base of all plots over training steps, linked through the Selection: one visible range, one crosshair, one
-// cursor, the markers. Wheel zooms about the mouse, drag zooms to a box, middle drag, Shift+drag or Space during a drag
-// pans, double click fits, click moves the cursor. Keys: Left and Right move the cursor, + and - zoom, Home fits.
+// The base of all plots over training steps, which share one visible range, one crosshair, one cursor and the markers
+// through the Selection. The wheel zooms about the mouse; a drag zooms to a box; a middle drag, Shift+drag, or Space
+// during a drag pans; a double click fits; a click moves the cursor. Keys: Left and Right move the cursor, + and -
+// zoom, Home fits.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +22,11 @@ class TimeAxisPlot : public PlotFrame {
   explicit TimeAxisPlot(Selection* selection, QWidget* parent = nullptr);
   void setLogSteps(bool log);
   bool logSteps() const { return log_steps_; }
-  // Hides the labels if another plot with the same axis is right below.
+  // Hides the labels, if another plot with the same axis is right below.
   void setStepLabelsShown(bool shown) {
     if (std::exchange(labels_shown_, shown) != shown) markDirty();
   }
-  // Notes beside the caption of the axis, set in refill, from long to short: "mean of 12 per column".
+  // Notes beside the caption of the axis, from long to short: "mean of 12 per column". Set in refill().
   void setStepNotes(const QStringList& notes) { step_notes_ = notes; }
 
  protected:
@@ -41,7 +42,7 @@ class TimeAxisPlot : public PlotFrame {
     return {plot.left(), 0, plot.width(), plot.top()};
   }
   int legendRow() const { return fontMetrics().height(); }
-  bool isLow() const;  // whether the curves need all of the height
+  bool isLow() const;  // true if the curves need the whole height
   void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
   void followPicture() override;
@@ -60,15 +61,15 @@ class TimeAxisPlot : public PlotFrame {
   Selection* selection_;
   int right_margin_ = 12;
   int legend_rows_ = 0;        // rows of text above the data; the last one has the caption
-  bool marks_inside_ = false;  // markers stand in the plot, not above it
+  bool marks_inside_ = false;  // markers are inside the plot, not above it
 
  private:
   enum class Drag { none, pressed, box, pan };
-  // Axis coordinate: the step itself, or log10(step + 1).
+  // The coordinate on the axis is the step itself, or log10(step + 1).
   std::vector<Tick> stepTicks() const;
   double warp(double step) const { return log_steps_ ? std::log10(std::max(0.5, step + 1)) : step; }
   double unwarp(double coordinate) const { return log_steps_ ? std::pow(10.0, coordinate) - 1 : coordinate; }
-  // Adds half a step at both ends, so that each step has an equal cell on the linear axis.
+  // Half a step is added at both ends, so that each step has an equal cell on the linear axis.
   double low() const { return warp(range().first - 0.5); }
   double high() const { return warp(std::max(range().first, range().last) + 0.5); }
   void zoomAbout(double x, double factor);
@@ -83,7 +84,7 @@ class TimeAxisPlot : public PlotFrame {
   QStringList step_notes_;
   std::vector<Mark> marks_;
   std::size_t known_markers_ = 0;
-  const History* marked_ = nullptr;  // run of the marks
+  const History* marked_ = nullptr;  // run to which the marks belong
   StepRange seen_range_;
   struct Hover {
     std::int64_t step = -1;

@@ -65,7 +65,8 @@ void TimeHeatMap::updateColumns() {
   const std::int64_t first = range().first / stride, last = range().last / stride;
   const std::int64_t newest = history->steps().last;
   const std::uint64_t sequence = history->sequence();
-  // More appends than new steps: a step was replaced (a run was reset) or a marker was added. Fetches all.
+  // More appends than new steps mean that a step was replaced (a run was reset) or a marker was added: fetches all
+  // columns.
   const std::int64_t appended = static_cast<std::int64_t>(sequence - known_sequence_);
   const bool rewritten = newest < known_last_step_ || appended > newest - known_last_step_;
   if (stride != stride_ || rewritten) codes_.clear();
@@ -147,7 +148,7 @@ void TimeHeatMap::paintData(QPainter& painter) {
   if (hatched_code_ >= 0) paintHatch(painter, picture, place);
 }
 
-// Paints whole runs of such cells, which are few: an expert without tokens stays so for many steps.
+// Paints each row's runs of hatched cells, which are few: an expert without tokens stays so for many steps.
 void TimeHeatMap::paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const {
   const QRgb hatched = legend_.lut[hatched_code_];
   const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));

@@ -1,5 +1,5 @@
-// Rows over steps in colour, such as experts or exponents. Columns are slices of steps aligned to multiples of their
-// width, so that a growing run only adds columns; each is fetched once.
+// Coloured rows over steps, such as experts or exponents. Columns are slices of steps aligned to multiples of their
+// width, so that a growing run only adds columns; each column is fetched once.
 #pragma once
 
 #include <vector>
@@ -21,28 +21,29 @@ class TimeHeatMap : public TimeAxisPlot {
   std::function<std::optional<FigureTarget>(int row, std::int64_t step)> figure;
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
-  // Sets the shown data, in refill. Cells are cached while `source` is equal.
+  // Sets the data that are shown, in refill(). Cells are cached while `source` is equal.
   void setSource(const QString& source, int rows);
   void setVisibleRows(int first, int last);
   void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
   void setLegend(const LegendScale& scale) { legend_ = scale; }
   void setLegendElsewhere() {
     legend_elsewhere_ = true;
-  }  // the legend is on the panel's answer line; pictures have it in the plot
+  }  // the legend is on the panel's answer line, in exported pictures in the plot
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
   void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
-  // Columns without data repeat the one before, for values that are measured only every n-th step.
+  // Columns without data repeat the column before them, for values that are measured only every n-th step.
   void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row, const QString& label = {}) {
     current_row_ = row;
     current_label_ = label;
   }
-  // The row at each position, a permutation; empty: as fetched. Everything else counts rows as fetched.
+  // Sets the row at each place, a permutation; empty: the order of `fetch`. All rows are numbered in the order of
+  // `fetch`.
   void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
 
   int rowAt(int y) const;
-  double yOf(double place) const;  // upper edge of the row at a place; the lower one if rows run upward
+  double yOf(double place) const;  // upper edge of the row at a place; lower edge if rows run upward
   std::int64_t stepsPerColumn() const { return stride_; }
 
  signals:
@@ -61,7 +62,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void updateColumns();
   int rowOf(int place) const { return order_.empty() ? place : order_[place]; }
   int placeOf(int row) const;
-  QImage image(int pixel_rows) const;  // the cells, one pixel for each column, at most `pixel_rows` high
+  QImage image(int pixel_rows) const;  // the cells: one pixel wide for each column, at most `pixel_rows` high
   void paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const;
 
   QString source_;

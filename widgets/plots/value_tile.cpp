@@ -41,7 +41,7 @@ QFontMetrics ValueTile::captionMetrics() const {
   return QFontMetrics(typeFont(font(), Type::caption));
 }
 
-// Leaves out texts that do not fit; none is cut.
+// Leaves out texts that do not fit; no text is cut.
 void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());

@@ -1,5 +1,5 @@
-// A tile with a name above a number, and below it the place of the number if `place` is set. The number is computed
-// while painting, so that hidden tiles compute nothing. Checkable tiles choose what the plot below shows.
+// A tile with a name above a number, and the place of the number below it if `place` is set. The number is computed
+// while painting, so that hidden tiles compute nothing. Checkable tiles choose what the plot below them shows.
 #pragma once
 
 #include <QAbstractButton>
@@ -16,7 +16,8 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
-  std::function<FigureTarget()> figure;    // figure of the number, for the explain card; empty: not a single figure
+  std::function<FigureTarget()> figure;    // figure of the number for the explain card; empty: the number is not a
+                                           // single figure
   void setShortName(const QString& name);  // shown if the name does not fit
   // The place of the number, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);

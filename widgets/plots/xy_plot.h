@@ -1,4 +1,4 @@
-// Points and curves over a plain number. Marks differ in shape and lines in dash, so that kinds can be distinguished
+// Points and curves over a number. Marks differ in shape and lines in dashes, so that kinds can be distinguished
 // without colours; the readout names the point nearest to the mouse.
 #pragma once
 
@@ -32,7 +32,7 @@ class XyPlot : public PlotFrame {
     least_x_ = x;
     least_y_ = y;
   }
-  // A horizontal line.
+  // Sets a horizontal line.
   void setReference(double y, const QString& label) {
     reference_ = y;
     reference_label_ = label;
