@@ -10,13 +10,14 @@
 
 namespace moescope {
 
-QString byteGlyph(std::uint8_t byte);  // one character; white space and control bytes have signs of their own
+QString byteGlyph(std::uint8_t byte);  // one character; white space has its own signs, other unprintable bytes share
+                                       // one
 QString byteName(std::uint8_t byte);   // "'a'", "space", "line feed", "0xff"
-// The character of several bytes (UTF-8) that begins at `at`; empty: none does, or it cannot be seen.
+// Returns the UTF-8 character of several bytes that begins at `at`; empty if none begins there or it is not printable.
 QString longCharacter(std::string_view bytes, std::size_t at);
-// "'the'" of a token of several bytes, otherwise byteName().
+// Name of a token: "'the'" for several bytes, byteName() for one byte.
 QString tokenName(std::string_view token);
-// Glyphs of the text around a token, `reach` bytes on both sides; the token itself in guillemets.
+// Returns the glyphs of the text around a token, `reach` bytes on both sides; the token itself is in guillemets.
 QString contextOf(const TokenFrame& text, TokenSpan token, std::size_t reach);
 
 }  // namespace moescope

@@ -7,12 +7,12 @@
 
 namespace moescope {
 
-// A number with `count` significant digits; other numbers have six.
+// Returns a number with `count` significant digits. csvRow() writes six.
 inline QString digits(double value, int count) {
   return QString::number(value, 'g', count);
 }
 
-// A line of cells separated by commas. Texts are not quoted.
+// Returns a line of cells separated by commas. Texts are not quoted.
 template <class... Cells>
 QString csvRow(const Cells&... cells) {
   const auto text = [](const auto& cell) {

@@ -33,7 +33,7 @@ ExpertColors ExpertColors::byId(int n_experts, bool dark) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   ExpertColors colors;
   for (int e = 0; e < n_experts; ++e) {
-    // Up to seven experts get the anchor colours, every third of the cycle next.
+    // Up to seven experts get the anchor colours, in steps of three on the cycle.
     const double position = n_experts <= 7 ? (e * 3 % 7) / 7.0 : e * kGoldenRatio;
     colors.colors_.push_back(shade(position, n_experts <= 7 ? 0 : e, dark));
   }

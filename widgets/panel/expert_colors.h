@@ -1,10 +1,10 @@
 // A colour for each expert of a layer.
 //
-// A few experts are easy to distinguish by colour; for 64 and more no palette is enough, so the number is always shown
+// A few experts are easy to distinguish by colour. For 64 and more no palette is enough, so the number is always shown
 // as well, in the legend, in the readout and on click. The colours are those of Okabe and Ito, which are safe for
-// colour-blind readers, in three steps of lightness. By id the golden ratio separates neighbours, and an expert keeps
-// its colour over time; in an order (of co-activation), neighbours look alike, so that experts chosen together share a
-// hue.
+// colour-blind readers, in three steps of lightness. byId() separates neighbours by the golden ratio, and an expert
+// keeps its colour over time. inOrder() gives neighbours in an order (of co-activation) similar colours, so that
+// experts chosen together share a hue.
 #pragma once
 
 #include <QColor>

@@ -43,7 +43,7 @@ QString markedLine(const char* kind, const QString& label, const char* words) {
   return QStringLiteral("<p class=\"%1\"><b>%2</b> %3</p>").arg(QLatin1String(kind), label, escaped(words));
 }
 
-// Name, unit, a box with the formula, how to read the figure, and more lines about it.
+// Name, unit, a box with the formula, good and bad values, and more lines about the figure.
 QString cardOf(const MetricInfo& info, const QString& formula, const QString& more) {
   const QString unit = *info.unit ? QStringLiteral(", ") + escaped(info.unit) : QString();
   return QStringLiteral("<p><b>%1</b>%2</p><table class=\"formula\"><tr><td>%3</td></tr></table>")
@@ -104,7 +104,7 @@ QString moreLines(const Explanation& figure) {
                          : QStringLiteral("<p class=\"more\">%1</p>").arg(lines.join(QStringLiteral("<br>")));
 }
 
-// The text with powers written without superscripts.
+// Returns the text with superscripts written as powers: b^(2j/d).
 QString plainPowers(QString html) {
   static const QRegularExpression kOne(QStringLiteral("<sup>(\\w)</sup>")),
       kSeveral(QStringLiteral("<sup>([^<]+)</sup>"));
@@ -300,7 +300,7 @@ void ExplainCard::refresh() {
   if (body_->text() != html) body_->setText(html);
 }
 
-// Places the card beside the explained position, inside the window, as tall as its text.
+// Places the card beside the explained position, inside the window, with the height of its text if there is room.
 void ExplainCard::place(QPoint at) {
   const QWidget* window = parentWidget();
   const int width = std::min(withType(kCardWidth, fontMetrics()), window->width() - kSpace16);

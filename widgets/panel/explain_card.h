@@ -1,6 +1,6 @@
 // An explain card: what a figure is, with the present values filled in, what good and bad values look like, which
-// settings move it, the lesson that teaches it, and its source. It lies over the window beside the figure; Esc or a
-// click elsewhere closes it unless pinned.
+// settings affect it, the lesson that teaches it, and its source. The card covers part of the window beside the figure;
+// Esc or a click elsewhere closes it unless it is pinned.
 #pragma once
 
 #include <QFrame>
@@ -15,15 +15,15 @@
 
 namespace moescope {
 
-// Rich text with print signs: those of inPrint(), and exponents without superscripts in Unicode raised: b^(2j/d).
+// Returns rich text with the signs of inPrint(). Exponents that have no superscripts in Unicode are raised: b^(2j/d).
 QString cardInPrint(const QString& html);
 
 class ExplainCard : public QFrame {
   Q_OBJECT
 
  public:
-  // `html` gives the text of the card, again for each refresh(). The card appears near `at` (global) inside `window`;
-  // an unpinned card replaces the previous unpinned one.
+  // `html` returns the text of the card and is called again by refresh(). The card appears near `at` (global) inside
+  // `window`; an unpinned card replaces the previous unpinned card.
   static ExplainCard* open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html);
 
   void refresh();        // updates the card to the present values
@@ -59,9 +59,9 @@ class ExplainCard : public QFrame {
   QPoint grip_;
 };
 
-// A figure as rich text with links "knob:KEY" to settings and "lesson:NUMBER" to lessons. Classes mark special parts:
-// formula, good, bad, more.
+// Returns a figure as rich text with links "knob:KEY" to settings and "lesson:NUMBER" to lessons. Classes mark special
+// parts: formula, good, bad, more.
 QString figureCard(const Explanation& figure);
-QString metricCard(const MetricInfo& info);  // without a value, with all settings that move the figure
+QString metricCard(const MetricInfo& info);  // without a value, with all settings that affect the figure
 
 }  // namespace moescope

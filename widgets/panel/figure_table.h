@@ -1,4 +1,4 @@
-// A table of figures without a grid: headers and cells right-aligned. Each cell shows the longest of its forms that
+// A table of figures without a grid; headers and cells are right-aligned. Each cell shows the longest of its forms that
 // fits, so that no number is ever cut.
 #pragma once
 

@@ -104,7 +104,8 @@ void FiguresPanel::showFigure(int figure) {
   arrange();
 }
 
-// Hides tiles of figures that the run cannot have. Searches earlier steps once for a figure without a present value.
+// Hides the tiles of figures that the run does not have. A figure without a present value is searched in earlier steps,
+// but not again once its tile is hidden.
 void FiguresPanel::showTilesWithData() {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return;
@@ -121,7 +122,7 @@ Metric FiguresPanel::toldBy(int figure) const {
   return of.curves[of.told].first;
 }
 
-// Shows the first figure that has data: a log may lack some.
+// Shows the first figure that has data, since a log may lack some figures.
 void FiguresPanel::showOneWithData() {
   const History* history = selection_->history();
   if (chosen_ || !history || history->steps().empty() || whyNothing(shown_).isEmpty()) return;
@@ -149,7 +150,8 @@ void FiguresPanel::followWorst() {
     if (plots_[i]->isVisible() && drawn_layers_[i] != layerOf(static_cast<int>(i))) plots_[i]->markDirty();
 }
 
-// Step of the shown value, if it is not the cursor's: a log may have values on some steps only; -1: the cursor's.
+// Returns the step of the shown value; -1 if that is the cursor's step or there is no value. A log may have values at
+// some steps only.
 std::int64_t FiguresPanel::olderStep(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return -1;
@@ -173,7 +175,7 @@ QStringList FiguresPanel::placeText(int figure) const {
   return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
-// Arranges one figure, or as many as keep a readable size, side by side and stacked.
+// Arranges one figure, or as many as keep a readable size in one or two columns.
 void FiguresPanel::arrange() {
   const bool all = shown_ == static_cast<int>(plots_.size());
   std::vector<LinePlot*> shown;
@@ -204,7 +206,7 @@ void FiguresPanel::resizeEvent(QResizeEvent* event) {
         showTilesWithData();
         arrange();
       },
-      Qt::QueuedConnection);  // queued until after the layout
+      Qt::QueuedConnection);  // runs after the layout
 }
 
 void FiguresPanel::refill(int figure) {

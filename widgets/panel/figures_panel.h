@@ -1,4 +1,5 @@
-// Several figures over steps as tiles with their values; a click on one shows its curves, "All" as many as fit.
+// Several figures over steps as tiles with their values. A click on a tile shows its curves; "All" shows as many as
+// fit.
 #pragma once
 
 #include <QComboBox>
@@ -20,8 +21,8 @@ class FiguresPanel : public Panel {
     std::vector<std::pair<Metric, QString>> curves;
     int room = 2;    // width of its tile, relative to the others
     QString hint{};  // tool tip of its tile
-    // Which of its layers is the worst, by its last curve. Where a figure has it, the panel shows the worst layer at
-    // first and names it: a mean hides one bad layer among many.
+    // Which layer is the worst, by the last curve. If a figure has it, the panel first shows the worst layer and names
+    // it, because a mean hides one bad layer among many.
     std::optional<Worst> worst{};
     int told = 0;          // index of the curve whose value the tile shows
     QString short_name{};  // shown if the name does not fit
@@ -34,7 +35,7 @@ class FiguresPanel : public Panel {
  protected:
   // Adds reference lines to a figure and sets the least range of its axis.
   virtual void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const = 0;
-  // Why a figure has no values although there are steps; empty: it has some.
+  // Returns why a figure has no values although there are steps; empty if it has some.
   virtual QString whyNothing(int) const { return {}; }
   int layerOf(int figure) const;  // kWholeRun: mean
   FigureTarget target(const MetricInfo& info) const override;
@@ -42,7 +43,7 @@ class FiguresPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  void showFigure(int figure);  // shows a figure; the number of figures: all that fit
+  void showFigure(int figure);  // shows a figure; with the number of figures, all that fit
   void showTilesWithData();
   void showOneWithData();  // shows a figure with data, unless the user has chosen one
   void refill(int figure);
@@ -60,7 +61,7 @@ class FiguresPanel : public Panel {
   std::vector<ValueTile*> tiles_;  // a tile for each figure, and one for all
   std::vector<LinePlot*> plots_;
   std::vector<int> drawn_layers_;   // layer drawn in each plot
-  const History* known_ = nullptr;  // run of the tiles; only compared
+  const History* known_ = nullptr;  // run whose tiles are shown; only compared
   int shown_ = 0;
   bool chosen_ = false;  // the user has chosen what is shown
 };

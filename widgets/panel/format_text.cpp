@@ -34,7 +34,7 @@ const std::vector<OperandFormat>& blockFormats() {
   return formats;
 }
 
-// MX formats have blocks of 32; other block sizes have the element's name only.
+// Formats with blocks of 32 have a name of MX; other block sizes have the name of the element only.
 QString mxName(const OperandFormat& format) {
   const QString element = elementFormatLabel(format.element);
   if (format.block != 32) return element;

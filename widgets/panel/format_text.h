@@ -16,13 +16,13 @@ QString blockAxisLabel(BlockAxis axis);                   // "along rows"
 QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
 QString shortFormatLabel(const OperandFormat& format);    // "E4M3" in MX, "NVFP4", "FP8 1x128"
 
-// A combo box of the formats with scales: MX by element format, then the others.
+// Fills a combo box with the formats that have scales: MX by element format, then the others.
 void fillBlockFormats(QComboBox* box);
 OperandFormat blockFormatAt(int index);
 int blockFormatIndex(const OperandFormat& format);  // index, regardless of scale rule, block size and element of FP8
 void fillScaleRules(QComboBox* box);                // indices are the enum's values
 
-// The fields of a code, from the left.
+// Fields of a code, from the left.
 enum class BitField { sign, exponent, mantissa };
 struct BitLayout {
   int sign = 0, exponent = 0, mantissa = 0;  // numbers of bits; the sign of INT8 is its top bit
@@ -33,15 +33,15 @@ BitLayout bitLayout(ElementFormat format);
 BitLayout e8m0Layout();
 QColor bitColor(BitField field, bool dark);
 
-// Paints bits as coloured boxes with their digit, with gaps between the fields.
+// Paints the bits of a code as coloured boxes with their digits, with gaps between the fields.
 void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
 // Paints the layout without a code, with S, E and M in the boxes.
 void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
-// Index (from the left) of the bit at `position`; -1: none.
+// Returns the index (from the left) of the bit at `position`; -1 if there is none.
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);
 
-// Shortest text that reads back as the same float32.
+// Returns the shortest text that reads back as the same float32.
 QString exactText(float value);
 
 }  // namespace moescope

@@ -1,7 +1,7 @@
 // A thread that works on the latest request only: a new request stops the running job and replaces it.
 //
-// Make it the last member of a widget, so that it ends before anything that its jobs use. A job delivers its result
-// with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
+// Make it the last member of a widget, so that it is destroyed before the members that its jobs use. A job delivers its
+// result with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
 #pragma once
 
 #include <condition_variable>

@@ -26,7 +26,7 @@ void LayerCombo::synchronise() {
   setEnabled(!layers_.empty());
   const auto place = std::ranges::find(layers_, selection_->layer());
   if (place != layers_.end() && currentIndex() != place - layers_.begin()) setCurrentIndex(place - layers_.begin());
-  updateGeometry();  // its signals are blocked
+  updateGeometry();  // FlatCombo does not call it, since the signals are blocked
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// What a model loses without its experts, and how similar they are, as panels show it.
+// Measurements of experts as panels show them: what a model loses without an expert, and how similar experts are.
 #pragma once
 
 #include <QString>
@@ -19,9 +19,9 @@ template <typename Figures>
 struct Measured {
   using ByStep = std::map<std::int64_t, Figures>;
   QString run;     // letter and name of the run
-  ByStep by_step;  // not empty; of a run of this program with the weights before the step
+  ByStep by_step;  // not empty; for a run of this program, with the weights before the step
 
-  // Returns the newest figures at or before `step`; if there are none, the first.
+  // Returns the newest figures at or before `step`, or the first figures if there are none.
   const typename ByStep::value_type& at(std::int64_t step) const {
     const auto after = by_step.upper_bound(step);
     return after == by_step.begin() ? *after : *std::prev(after);
@@ -30,13 +30,13 @@ struct Measured {
 using MeasuredExperts = Measured<ExpertScan>;
 using MeasuredSimilarity = Measured<ExpertSimilarity>;
 
-// Whether experts of the active run can be measured: a log of another program has no weights.
+// True if experts of the active run can be measured: a log of another program has no weights.
 inline bool hasModel(const Selection& selection) {
   const History* history = selection.history();
   return history && run_origin(history->info()) != RunOrigin::log;
 }
 
-// Returns the step and the figures of the active run at the cursor; nullptr: not measured.
+// Returns the step and the figures of the active run at the cursor; nullptr if it has not been measured.
 template <typename Figures>
 const typename Measured<Figures>::ByStep::value_type* atCursor(const std::shared_ptr<const Measured<Figures>>& measured,
                                                                const Selection& selection) {
@@ -44,12 +44,13 @@ const typename Measured<Figures>::ByStep::value_type* atCursor(const std::shared
   return there ? &measured->at(selection.step()) : nullptr;
 }
 
-// Whether the step of atCursor() is all that can be measured there: a run has weights at every step, a checkpoint once.
+// True if the figures of atCursor() are for the weights at the cursor. The weights of a run change at every step, those
+// of a checkpoint do not.
 inline bool isStepOfCursor(std::int64_t measured, const Selection& selection) {
   return measured == selection.step() || run_origin(selection.history()->info()) == RunOrigin::checkpoint;
 }
 
-// "0.0123 \u00b1 0.0021"; without the interval if there is none.
+// "0.0123 \u00b1 0.0021"; the mean alone if there is no interval.
 inline QString intervalText(const FigureOfPieces& figure) {
   const QString mean = inPrint(QString::number(figure.mean, 'g', 3));
   return std::isnan(figure.interval)
@@ -64,7 +65,8 @@ inline QString lossChangeText(const FigureOfPieces& figure) {
   return (figure.mean > 0 ? QStringLiteral("+") : QString()) + intervalText(figure);
 }
 
-// "95 % intervals over 8 pieces of text, A nano, weights in FP32 before step 20": what was measured of the active run.
+// Describes what was measured of the active run: "95 % intervals over 8 pieces of text, A nano, weights in FP32 before
+// step 20".
 inline QString measuredText(const Selection& selection, int pieces, std::int64_t step) {
   const QString text =
       QString("95 % intervals over %1 pieces of text, %2").arg(pieces).arg(runLabel(selection, selection.run()));

@@ -1,4 +1,4 @@
-// Texts on the figures of core/frame/metrics.h.
+// Texts about the figures of core/frame/metrics.h.
 #pragma once
 
 #include <QString>
@@ -14,7 +14,7 @@ bool metricIsShare(Metric metric);     // whether the metric is shown in percent
 
 // "measured here", or "from the log" for a log of another program.
 QString measuredWhere(const History* run);
-// The unit of biases and margins of a run at a step: " (logits)" if the rule adds biases to the router's outputs in
+// Unit of the biases and margins of a run at a step: " (logits)" if the rule adds biases to the outputs of the gate in
 // place of the scores, else empty.
 QString biasUnit(const History& run, std::int64_t step);
 

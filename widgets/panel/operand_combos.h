@@ -1,5 +1,5 @@
-// Combo boxes for the operand that the number-format panels show: class of GEMMs, operand, layer. They list what the
-// newest statistics hold.
+// Combo boxes that select the operand of the number-format panels: class of GEMMs, operand, layer. They list the
+// operands in the newest statistics.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// Numbers of quantized operands by class, and the selected class, on which the choices depend.
+// Numbers of quantized operands by class, and the selected class. The lists depend on them.
 struct OperandChoices {
   std::array<int, kNumQuantClasses> operands{};
   GemmClass gemm_class{};

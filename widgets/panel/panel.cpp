@@ -38,7 +38,7 @@ class Panel::StatusLine : public QWidget {
   QSize minimumSizeHint() const override {
     // Reserves room for the kind while it is not shown, so that controls stay in place when data come.
     const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
-    const QString brief = briefKind(panel_->provenance_);  // width for the layout; a log has another kind
+    const QString brief = briefKind(panel_->provenance_);  // for the width only, since a log has another kind
     return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
 
@@ -51,7 +51,7 @@ class Panel::StatusLine : public QWidget {
     painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
     if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
-    QStringList forms;  // long to short; the last is one word for the kind
+    QStringList forms;  // long to short; one word for the kind is added as the last form
     while (!parts.isEmpty()) {
       forms << parts.join(QStringLiteral(", "));
       parts.removeLast();
@@ -218,7 +218,7 @@ void Panel::showAnswers(std::function<LegendScale()> legend) {
   column_->insertWidget(1, answer_line_);
 }
 
-// Whether a plot shows data; without data there is no legend.
+// True if a plot shows data; without data there is no legend.
 bool Panel::hasFigures() const {
   return std::ranges::any_of(findChildren<PlotFrame*>(), &QString::isEmpty, &PlotFrame::notice);
 }
@@ -313,7 +313,7 @@ QString Panel::explanation(const QStringList& values) const {
 
 namespace {
 
-// The setting of a control in words; empty: nothing that a reader of a picture needs.
+// Returns the setting of a control in words; empty if a reader of a picture does not need it.
 QString settingOf(const QWidget* control) {
   if (!control->isVisibleTo(control->parentWidget())) return {};
   if (const auto* choice = qobject_cast<const QComboBox*>(control)) return choice->currentText();
@@ -420,7 +420,7 @@ void Panel::addOption(QWidget* control) {
   controls_.push_back({control, nullptr});
 }
 
-// Fills the menu: entries for the controls are made anew, actions of panel and window are kept.
+// Fills the menu. Entries for the controls are created again; actions of panel and window are kept.
 void Panel::fillMenu() {
   for (QAction* action : menu_->actions()) {
     menu_->removeAction(action);
@@ -443,7 +443,7 @@ bool Panel::event(QEvent* event) {
   return QWidget::event(event);
 }
 
-// Without a focus proxy: with one, Tab would skip the header's controls.
+// Sets no focus proxy: with a proxy, Tab would skip the header's controls.
 void Panel::giveFocusTo(QWidget* part) {
   setFocusPolicy(Qt::ClickFocus);
   focused_part_ = part;
@@ -454,7 +454,7 @@ void Panel::focusInEvent(QFocusEvent* event) {
   if (focused_part_) focused_part_->setFocus(event->reason());
 }
 
-// Hides the plot of a low panel, so that the rest keeps its height and is readable.
+// Hides the plot of a low panel, so that the other parts keep their height and are readable.
 void Panel::fold() {
   if (!folds_) return;
   int left = height() - column_->contentsMargins().bottom();
@@ -467,7 +467,7 @@ void Panel::fold() {
 }
 
 void Panel::hideEvent(QHideEvent* event) {
-  if (window()->isVisible()) emit readoutChanged({});  // not while the window is closing
+  if (window()->isVisible()) emit readoutChanged({});  // not while the window closes
   QWidget::hideEvent(event);
 }
 
@@ -497,7 +497,7 @@ void Panel::addBody(QWidget* body, int stretch) {
     giveFocusTo(plot);
     plot->setAccessibleName(title_);
   }
-  // Painted last, since plots determine their texts while painting.
+  // The header is painted last, since plots determine its texts while painting.
   header_->raise();
   if (answer_line_) answer_line_->raise();
 }
@@ -522,7 +522,7 @@ QString noDataYetNotice(const Selection& selection) {
 
 namespace {
 
-// Where a log can have it from; empty: nothing is to be said.
+// Returns where a log can have it from; empty if there is nothing to say.
 QString sourceOf(const QString& what) {
   static const std::pair<const char*, const char*> kSources[] = {
       {"copies between ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},

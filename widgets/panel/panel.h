@@ -1,6 +1,6 @@
 // A panel: a header (name, kind of numbers, state, at most two controls, a menu, "?"), a line with a question and its
 // answer, and one or more plots. Controls that do not fit in the header are entries of the menu. The window docks the
-// panel and asks it for its picture (QWidget::grab), table and explanation.
+// panel and gets its picture (QWidget::grab), table and explanation.
 #pragma once
 
 #include <QComboBox>
@@ -31,11 +31,11 @@ class Panel : public QWidget {
   Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
 
   const QString& title() const { return title_; }
-  virtual QString csv() const = 0;  // the shown values, after a header with units
+  virtual QString csv() const = 0;  // shown values as CSV, after a header with units
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
-  std::optional<FigureTarget> figureUnder(QPoint position) const;  // of plots and tiles; global position
-  // Opens the explain card of the figure there, or of the whole panel if there is no figure (global position).
+  std::optional<FigureTarget> figureUnder(QPoint position) const;  // figure of a plot or tile; global position
+  // Opens the explain card of the figure at a global position, or of the whole panel if there is no figure.
   void explainAt(QPoint position);
   // Settings of this panel that are stored between sessions.
   QVariantMap saveState() const;
@@ -45,7 +45,7 @@ class Panel : public QWidget {
   void setHeading(const QString& heading);
 
   QWidget* header() const { return header_; }  // handle for dragging the dock
-  // Page of the manual that its cards link to; an empty path: none.
+  // Sets the page of the manual to which the panel's cards link; an empty path: none.
   void setManualPage(const QString& path, const QString& title) {
     manual_page_ = path;
     manual_title_ = title;
@@ -56,9 +56,9 @@ class Panel : public QWidget {
   // below the header.
   QString caption() const;
   QRect bodyRect() const;
-  // Question and answer as one text, for exported pictures and screen readers; empty: there is no answer.
+  // Question and answer as one text, for exported pictures and screen readers; empty if there is no answer.
   QString answerText() const;
-  // A scale of colours for exported pictures whose plot has no room for it; empty: none.
+  // Colour scale for exported pictures whose plot has no room for it; empty if there is none.
   const std::function<LegendScale()>& pictureLegend() const { return picture_legend_; }
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
@@ -70,15 +70,15 @@ class Panel : public QWidget {
   void manualRequested(const QString& page);    // from an explain card
 
  protected:
-  // The value of a metric that this panel shows, for the cards of explain(). By default the selected layer, expert and
-  // tensor at the cursor's step; of the whole run for metrics without layers.
+  // The value of a metric that this panel shows, for the cards of explain(). By default it is the value of the selected
+  // layer, expert and tensor at the cursor's step, or of the whole run for metrics without layers.
   virtual FigureTarget target(const MetricInfo& info) const;
   // The text of assets/panels/NAME.html, named after the class (LoadOverTimePanel: load_over_time), with `values` in
   // place of its %1, %2, ... and the cards of these figures in place of "{cards KEY KEY}".
   QString explanation(const QStringList& values = {}) const;
-  // A card with the present values; inside panels it hides the function of explain_card.h of the same name.
+  // A card with the present values. Inside panels it hides the function metricCard() of explain_card.h.
   QString metricCard(const MetricInfo& info) const;
-  // The kind of the shown numbers; for panels of a run it depends on the run. nullopt: there are no numbers yet.
+  // The kind of the shown numbers; for panels of a run it depends on the run. nullopt if there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const { return {}; }
@@ -86,29 +86,29 @@ class Panel : public QWidget {
   void focusInEvent(QFocusEvent* event) override;
   bool event(QEvent* event) override;
   void hideEvent(QHideEvent* event) override;  // clears its text in the status bar
-  // Adds to the controls at the right of the header: flat combo boxes and switches. The accessible name of a control is
-  // its name in the menu.
+  // Adds a control at the right of the header, a flat combo box or a switch. Its accessible name is its name in the
+  // menu.
   void addControl(QWidget* control);
-  // Adds a rarely used control as an entry of the menu only, unless it is hidden.
+  // Adds a rarely used control as an entry of the menu only; the menu leaves it out while it is hidden.
   void addOption(QWidget* control);
   void addOption(QAction* action) { options_ << action; }
 
-  // A list of choices, named for screen readers; not yet in the header.
+  // Makes a list of choices that is named for screen readers; it is not yet in the header.
   QComboBox* makeChoice(const QStringList& items, const QString& name, const QString& tip = {});
   QToolButton* makeToggle(const QString& text, const QString& tip);
-  // saveState() and restoreState() hold the index of the choice, whether the button is checked, or any other value;
-  // `restore` gets an invalid one where the state does not hold it because `save` returned none.
+  // Adds a value to saveState() and restoreState(): the index of the choice, whether the button is checked, or any
+  // other value. `restore` gets an invalid value if `save` returned one.
   void keepState(const QString& key, QComboBox* choice);
   void keepState(const QString& key, QAbstractButton* button);
   void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
-  // Whether the active run has steps; otherwise sets a notice in the plot.
+  // True if the active run has steps; otherwise sets a notice in the plot.
   bool hasSteps(PlotFrame* plot) const;
   // Refills the plot when data, time or focus of the selection change.
   void followSelection(PlotFrame* plot) { connect(selection_, &Selection::changed, plot, &PlotFrame::markDirty); }
 
-  // One sentence under the header, read while painting.
+  // One sentence under the header, asked for while painting.
   struct Answer {
-    QString question;     // hidden first when there is little room
+    QString question;     // hidden first if there is little room
     QStringList answers;  // long to short
     bool failed = false;  // an error with its remedy
   };
@@ -149,7 +149,7 @@ class Panel : public QWidget {
     QWidget* place;  // widget around the control in the header; nullptr: in the menu only
   };
   std::vector<Control> controls_;
-  QWidget* menu_controls_;  // parent of those in the menu only; never shown
+  QWidget* menu_controls_;  // parent of the controls that are in the menu only; never shown
   struct KeptState {
     QString key;
     std::function<QVariant()> save;

@@ -12,7 +12,7 @@ struct TaughtIn {
   QString title;
 };
 
-// The first lesson that asks for the figure or checks it; nullopt: none does. Reads the lessons once.
+// Returns the first lesson that asks for the figure or checks it; nullopt if there is none. Reads the lessons once.
 std::optional<TaughtIn> taughtIn(std::string_view figure);
 
 }  // namespace moescope

@@ -22,7 +22,7 @@ int orderOfGemm(Gemm gemm) {
 }
 
 auto orderOf(const OperandPlace& place) {
-  // Order of operands: x W in forward, dY W in dgrad, x dY in wgrad.
+  // Order of operands: x, W in the forward pass; dY, W in dgrad; x, dY in wgrad.
   constexpr int kOperands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};  // by direction and operand
   const int operand = kOperands[static_cast<int>(place.direction)][static_cast<int>(place.operand)];
   return std::tuple(orderOfGemm(place.gemm), place.direction, operand);

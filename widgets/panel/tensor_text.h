@@ -8,9 +8,10 @@
 
 namespace moescope {
 
-// Orders operands by use: weights in the order of the forward pass, for each forward x W, dgrad dY W, wgrad x dY.
+// Orders operands by use: weights in the order of the forward pass; for each weight, x and W of the forward pass, dY
+// and W of dgrad, x and dY of wgrad.
 bool comesBefore(const OperandPlace& a, const OperandPlace& b);  // for operands of one class; ignores layers
-// All operands of the class that a layer of the frame quantizes, once each, with layer 0.
+// Returns the operands of the class that any layer of the frame quantizes, each once, with layer 0.
 std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class);
 std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class);  // ascending; -1: the head
 
@@ -19,9 +20,9 @@ QString gemmClassBrief(GemmClass gemm_class);   // "routed"
 QString tensorName(const OperandPlace& place);  // "w1 x forward"
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
-// nullptr: the frame does not have it.
+// Returns the statistics of an operand; nullptr if the frame has none.
 const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);
-// Why a frame, which may be nullptr, has no statistics of a class.
+// Returns why a frame, which may be nullptr, has no statistics of a class.
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
 QString noTensorNotice();  // notice of panels of a single tensor
 

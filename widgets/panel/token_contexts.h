@@ -1,4 +1,4 @@
-// Tokens with the text around them, one line each, the token framed in the middle.
+// Tokens with the text around them, one on each line; the token is framed in the middle.
 #pragma once
 
 #include <vector>
@@ -32,7 +32,7 @@ class TokenContexts : public PlotFrame {
   QString title_;
 };
 
-// The bytes of a text for display: line ends, tabs and spaces visible, unprintable bytes as dots.
+// Returns the bytes of a text for display: line feeds and tabs as visible signs, unprintable bytes as dots.
 QString shownBytes(std::string_view bytes);
 
 }  // namespace moescope

@@ -62,7 +62,7 @@ void VerdictLine::setVerdict(const Judgement& judgement) {
   update();
 }
 
-// Sets the text anew, since rich text keeps the colour of its links.
+// Sets the text again, since rich text keeps the colour of its links.
 void VerdictLine::colorText() {
   const Colors& c = colors(palette());
   QPalette words = palette();

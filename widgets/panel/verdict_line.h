@@ -1,5 +1,5 @@
-// One sentence above the panels of a workspace, with its subject at the right and the gap below. A judgement has a
-// sign, a word and colours as well, and may begin with a link. Hidden while there is no sentence.
+// One sentence above the panels of a workspace, with its subject at the right and a gap below. A judgement also has a
+// sign, a word and colours, and may begin with a link. The line is hidden if there is no sentence.
 #pragma once
 
 #include <QLabel>
@@ -46,7 +46,7 @@ class VerdictLine : public QWidget {
  private:
   void colorText();
 
-  std::optional<Sign> sign_;  // sign of the judgement; nullopt: a sentence without one
+  std::optional<Sign> sign_;  // sign of the judgement; nullopt for a plain sentence
   SignLabel* mark_;
   QLabel *word_, *link_;
   QString link_text_;

@@ -1,4 +1,4 @@
-// The room of a table that scrolls: the table is as high as its last whole row, so that no row is cut in half.
+// A table that scrolls and is only as high as its last whole row, so that no row is cut in half.
 #pragma once
 
 #include <QEvent>
@@ -10,7 +10,7 @@ namespace moescope {
 
 class WholeRows : public QWidget {
  public:
-  // Rows are of equal height, under a header.
+  // All rows have the same height, below a header.
   explicit WholeRows(QTableView* table) : table_(table) {
     table->setParent(this);
     table->viewport()->installEventFilter(this);
@@ -21,7 +21,7 @@ class WholeRows : public QWidget {
  protected:
   void resizeEvent(QResizeEvent*) override { table_->setGeometry(rect()); }
 
-  // The viewport has what the header and a scroll bar leave.
+  // Shortens the table by the part of a row that fits into the viewport, whose height depends on header and scroll bar.
   bool eventFilter(QObject*, QEvent* event) override {
     if (event->type() != QEvent::Resize) return false;
     const int row = std::max(1, table_->verticalHeader()->defaultSectionSize()), room = table_->viewport()->height();
