@@ -1,4 +1,4 @@
-// Texts with a long and a short form. A text with digits is never cut: the longest form that fits is shown, or none.
+// Texts with a long and a short form. A text with digits is never cut: the longest form that fits is shown, or nothing.
 #pragma once
 
 #include <QFontMetrics>
@@ -7,13 +7,13 @@
 
 namespace moescope {
 
-// The longest of `texts` (long to short) that fits into `width`; empty: not even the last does.
+// Returns the longest of `texts` (long to short) that fits into `width`; empty if even the last does not.
 QString fittingText(const QStringList& texts, const QFontMetrics& metrics, int width);
 
-// For a text without forms: elided if only words are cut, empty if digits would be.
+// For a text without forms: returns it elided if this cuts only words; empty if it would cut digits.
 QString elidedWords(const QString& text, const QFontMetrics& metrics, int width);
 
-// Shows the longest form that fits into the room it is given; the longest one is its tool tip.
+// Shows the longest form that fits into the label; the longest of all forms is the tool tip.
 class FittedLabel : public QWidget {
   Q_OBJECT
 

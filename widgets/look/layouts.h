@@ -6,7 +6,8 @@
 
 namespace moescope {
 
-// `spacing`: in pixels; negative: that of the style. `widget`: whose layout it is; without: part of another layout.
+// `spacing`: in pixels; if negative, the spacing of the style. `widget`: gets the layout; nullptr: for use inside a
+// layout.
 inline QHBoxLayout* plainRow(QWidget* widget, int spacing = -1) {
   auto* row = new QHBoxLayout(widget);
   row->setContentsMargins(0, 0, 0, 0);

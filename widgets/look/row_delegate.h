@@ -1,4 +1,4 @@
-// Paints the rows of a table: the selected one has a soft ground, an edge at its left, and semi-bold text.
+// Paints the rows of a table. The selected row has a soft ground, an edge at its left, and semi-bold text.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -11,11 +11,11 @@ class RowDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
-  // Size with semi-bold text.
+  // Returns the size with semi-bold text.
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
  protected:
-  // Paints ground and edge of a row; its text is then drawn as that of any other row.
+  // Paints ground and edge of a row, whose text is then drawn like the text of other rows.
   static void paintRow(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index);
   void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override;
 };

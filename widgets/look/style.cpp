@@ -221,7 +221,7 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
     case PE_IndicatorArrowDown:
       if (const auto* button = qobject_cast<const QToolButton*>(widget);
           button && button->popupMode() == QToolButton::InstantPopup)
-        return;  // no arrow: icon or text say that the button opens a menu
+        return;  // no arrow: icon or text show that the button opens a menu
       return drawChevron(*painter, option->rect, QColor(c.ink2));
     case PE_FrameMenu:
       return drawRounded(*painter, option->rect, 0, Qt::transparent, QColor(c.field_border));
@@ -380,12 +380,12 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
     case SH_MenuBar_AltKeyNavigation:  // the menu bar is hidden: Alt opens the menu button's menu
     case SH_ScrollBar_Transient:
     case SH_EtchDisabledText:
-    case SH_DialogButtonBox_ButtonsHaveIcons:  // the desktop's icons are in colours of their own
+    case SH_DialogButtonBox_ButtonsHaveIcons:  // the icons of the desktop have their own colours
       return 0;
     case SH_UnderlineShortcut:
       return 1;
     case SH_DialogButtonLayout:
-      return QDialogButtonBox::GnomeLayout;  // the primary button at the right, where the eye ends
+      return QDialogButtonBox::GnomeLayout;  // the primary button is at the right
     default:
       return QProxyStyle::styleHint(hint, option, widget, data);
   }
@@ -405,7 +405,7 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
     case CT_ComboBox:
       if (has(widget, kFlatProperty)) return {size.width() + typed(18) + 3 * kSpace4, typed(kFlatHeight)};
       return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
-    case CT_SpinBox:  // its size contains the frame of a line edit already
+    case CT_SpinBox:  // the size already contains the frame of a line edit
       return {wanted.width(), typed(kFieldHeight)};
     case CT_TabBarTab:
       return {wanted.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};

@@ -31,11 +31,11 @@ class WindowStyle : public QProxyStyle {
                        const QWidget* widget) const override;
 };
 
-// A rounded rectangle whose border lies inside `rect`.
+// Draws a rounded rectangle whose border is inside `rect`.
 void drawRounded(QPainter& painter, const QRect& rect, int radius, const QColor& fill, const QColor& border,
                  int width = 1);
 
-// Whether to draw the focus: only after the user has moved it with the keyboard.
+// True if the focus is to be drawn: only after the user has moved it with the keyboard.
 bool showsFocus(const QWidget& widget);
 
 // Draws a chevron that points down, centred in `rect`.

@@ -1,6 +1,6 @@
-// All colours, sizes and font sizes of the window, for the light and the dark theme. No other file has literals of them
-// (tests/include_rules.cmake). Sizes are logical pixels with the usual font size; withType() of type_scale.h enlarges
-// them.
+// All colours, sizes and font sizes of the window, for the light and the dark theme. No other file contains such
+// literals (tests/include_rules.cmake). Sizes are in logical pixels at the usual font size; withType() of type_scale.h
+// enlarges them.
 #pragma once
 
 #include <QColor>
@@ -34,7 +34,7 @@ struct Colors {
   QRgb no_data, zero_load, zero_load_hatch;
   QRgb noise;                   // colour of noise twins, whose curves are dashed
   std::array<QRgb, 8> series;   // the first four are the runs A to D
-  std::array<QRgb, 7> load;     // colours of the load, from a quarter of the fair share to four times
+  std::array<QRgb, 7> load;     // from a quarter of the fair share to four times the fair share
   std::array<QRgb, 7> matrix;   // matrices with numbers; the last: more bytes, or less SQNR
   std::array<QRgb, 7> experts;  // colours of experts by number
 };
@@ -45,7 +45,7 @@ inline const Colors& colors(const QPalette& palette) {
   return colors(isDark(palette));
 }
 QPalette themePalette(Theme theme);
-inline constexpr int kNoiseSeries = -1;  // index of the colour of noise twins among those of series
+inline constexpr int kNoiseSeries = -1;  // index of noise twins in place of an index of `series`
 
 // Colours of maps with many cells, equal in both themes, from dark to light.
 inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,
@@ -53,15 +53,15 @@ inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e
 inline constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
                                                   0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
 
-// The font of the window: Open Sans, whose digits have equal widths; else the desktop's, else DejaVu Sans.
+// Returns the font of the window: Open Sans, whose digits have equal widths; else the desktop's font, else DejaVu Sans.
 QFont bodyFont();
-// A font of this size relative to `body`, which the projector view enlarges.
+// Returns a font of this size relative to `body`, which the projector view enlarges.
 QFont typeFont(const QFont& body, Type type, bool semibold = false);
 QFont semibold(QFont font);
 QFont scaledFont(QFont font, double factor);
 QFont formulaFont(const QFont& body);
 
-// Luminance contrast of two opaque colours, 1 to 21 (WCAG 2.1, 1.4.3).
+// Returns the luminance contrast of two opaque colours, 1 to 21 (WCAG 2.1, 1.4.3).
 double contrast(QRgb a, QRgb b);
 
 }  // namespace moescope

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-// Sizes in pixels; until a theme is applied those of DejaVu Sans of 9 points at 96 dpi.
+// Sizes in pixels. Until a theme is applied, the sizes of DejaVu Sans with 9 points at 96 dpi.
 struct UsualType {
   double line = 14, size = 12;
 } usual_type;

@@ -1,5 +1,5 @@
-// Sizes that scale with the font: a length in pixels with the usual font grows with a larger font, as in the projector
-// view or on a screen of high resolution.
+// Sizes that scale with the font. A size is given in pixels for the usual font; it grows with a larger font, as in the
+// projector view or on a screen of high resolution.
 #pragma once
 
 #include <QFontMetrics>
@@ -10,7 +10,8 @@ namespace moescope {
 
 // Sets the font whose scale is 1. Called when a theme is applied.
 void setUsualType(const QFont& font);
-// The scale of a font: 1 for the usual font and smaller ones; at least the enlargement of the application's font.
+// Returns the scale of a font: 1 for the usual font and smaller fonts, and at least the enlargement of the
+// application's font.
 double typeScale(const QFontMetrics& metrics);
 int withType(double pixels, const QFontMetrics& metrics);
 
