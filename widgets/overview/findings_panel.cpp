@@ -31,7 +31,7 @@ QString severityText(const Finding& finding) {
   return finding.ongoing ? name : QString("%1, over").arg(name);
 }
 
-// The steps of a finding as text, from long to short.
+// Returns the steps of a finding as text, from long to short.
 QStringList stepsTexts(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
   if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
@@ -152,7 +152,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
 }
 
-// Paints an open finding on the soft ground of its sign.
+// Paints the open finding on the soft ground of its sign.
 void FindingRow::paintEvent(QPaintEvent*) {
   if (details_->isHidden()) return;
   QPainter painter(this);
@@ -337,7 +337,7 @@ void FindingsPanel::choose(int row) {
       [this, chosen] {
         if (std::ranges::count(rows_, chosen) > 0) scroll_->ensureWidgetVisible(chosen, 0, 4);
       },
-      Qt::QueuedConnection);  // queued until after the layout
+      Qt::QueuedConnection);  // runs after the layout
 }
 
 void FindingsPanel::open(const QString& id) {
@@ -349,8 +349,8 @@ void FindingsPanel::open(const QString& id) {
   if (const int row = rowOf(id.toStdString()); row >= 0) choose(row);
 }
 
-// Shows the steps of the finding with a margin and moves the cursor into them; of an ongoing finding the cursor stays
-// on the newest step.
+// Shows the steps of the finding with a margin and moves the cursor to their end; for an ongoing finding the cursor
+// stays on the newest step.
 void FindingsPanel::showEvidence(const Finding& finding) {
   const int place = watch_->placeOf(finding);
   if (place < 0) return;

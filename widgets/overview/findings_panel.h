@@ -1,6 +1,6 @@
-// The findings as a list, the most severe first, at first only some of them. A click on one selects its run, layer,
-// expert, tensor and steps in all panels, and opens its text: what was seen, why it matters, and which settings affect
-// it.
+// The findings as a list, the most severe first; at first only some of them are shown. A click on a finding selects its
+// run, layer, expert, tensor and steps in all panels, and opens its text: what was seen, why it matters, and which
+// settings affect it.
 #pragma once
 
 #include <QComboBox>
@@ -29,7 +29,7 @@ class FindingsPanel : public Panel {
 
  signals:
   void countChanged(int ongoing);                                        // number of ongoing findings, for the title
-  void elementOpened(const OperandElement& element, std::int64_t step);  // of the active run, for the microscope
+  void elementOpened(const OperandElement& element, std::int64_t step);  // of the active run; for the microscope
 
  protected:
   QString status() const override;
@@ -61,13 +61,13 @@ class FindingsPanel : public Panel {
   bool all_shown_ = false;
 };
 
-// One finding: a line and, while it is open, its text and buttons below.
+// One finding: a line and, below it while the finding is open, its text and buttons.
 class FindingRow : public QFrame {
   Q_OBJECT
 
  public:
   FindingRow(const Finding& finding, QWidget* parent);
-  // `run`: letter of the run; empty: there is only one run.
+  // `run`: letter of the run; empty if there is only one run.
   void show(const Finding& finding, const QString& run, bool muted, bool open);
   const Finding& finding() const { return finding_; }
 
@@ -88,7 +88,7 @@ class FindingRow : public QFrame {
   void showWords();
   void follow(const QString& link);
 
-  bool all_experts_ = false;  // whether all experts are named
+  bool all_experts_ = false;  // all experts are named in the text
   Finding finding_;
   SignLabel* sign_;
   QLabel *title_, *words_;

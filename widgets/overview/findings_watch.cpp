@@ -62,7 +62,7 @@ void FindingsWatch::look() {
 void FindingsWatch::deliver(const Result& result) {
   busy_ = false;
   if (std::exchange(again_, false)) onData();
-  if (result.judged != selection_->histories()) return onData();  // other runs were opened meanwhile
+  if (result.judged != selection_->histories()) return onData();  // other runs were opened during the scan
   result_ = result;
   ready_ = true;
   emit changed();
@@ -70,7 +70,7 @@ void FindingsWatch::deliver(const Result& result) {
 
 namespace {
 
-// Whether a finding is counted. Past findings are not, except a NaN loss, which may affect all later steps.
+// True if a finding is counted. Past findings are not counted, except a NaN loss, which may affect all later steps.
 bool counts(const Finding& finding) {
   return finding.ongoing || finding.kind == FindingKind::loss_not_finite;
 }

@@ -28,13 +28,13 @@ class FindingsWatch : public QObject {
 
   const std::vector<Finding>& findings() const { return result_.findings; }  // all findings, muted ones included
   const Health* health(int place) const;                        // verdict on an open run; nullptr: not judged yet
-  QString read() const { return result_.read.join("; "); }      // the scanned steps; of runs of different lengths each
+  QString read() const { return result_.read.join("; "); }      // the scanned steps of the runs; equal ranges once
   const QStringList& passed() const { return result_.passed; }  // passed checks, a sentence each
-  // Checks that were not made, and the data that they need.
+  // Checks that were not made, with the data that they need.
   const QStringList& notChecked() const { return result_.not_checked; }
   QString checksHtml() const;                                  // both lists of checks as rich text
   bool ready() const { return ready_; }                        // whether the open runs were scanned at least once
-  std::int64_t lastStep() const { return result_.last_step; }  // last step of the first run that was scanned; -1: none
+  std::int64_t lastStep() const { return result_.last_step; }  // last scanned step of the first run; -1: no run
   int placeOf(const Finding& finding) const;                   // place of the finding's run; -1: it is no longer open
 
   void setMuted(const Finding& finding, bool muted);
@@ -66,7 +66,7 @@ class FindingsWatch : public QObject {
   bool ready_ = false, busy_ = false, again_ = false;
   QElapsedTimer since_look_;
   QTimer timer_;
-  std::map<HistoryPtr, FindingsScan> scans_;  // of the worker's thread
+  std::map<HistoryPtr, FindingsScan> scans_;  // used only in the worker's thread
   LatestWorker worker_;
 };
 

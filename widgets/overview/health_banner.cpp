@@ -40,7 +40,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
   connect(selection_, &Selection::dataChanged, this, [this] {
-    if (selection_->history() != shown_) fill();  // other changes come with the findings
+    if (selection_->history() != shown_) fill();  // other changes arrive with the findings
   });
   fill();
 }
@@ -100,8 +100,8 @@ QSize HealthBanner::minimumSizeHint() const {
   return {marks + word_->sizeHint().width() + texts + explain_->sizeHint().width(), sizeHint().height()};
 }
 
-// Places the parts by hand: a layout would rearrange the whole workspace whenever a figure changes. The settings are
-// hidden before the sentence gets shorter.
+// Places the parts by hand, because a layout would rearrange the whole workspace whenever a figure changes. The
+// settings are hidden before the sentence gets shorter.
 void HealthBanner::place() {
   const int line = lineHeight(), mark = withType(kMarkSize, fontMetrics());
   const auto put = [line](QWidget* widget, int x, int width, int height) {
@@ -200,7 +200,7 @@ void HealthBanner::fill() {
   update();
 }
 
-// The domains of a checkpoint's run.
+// Lists the domains of a checkpoint's run; hides the list for other runs.
 void HealthBanner::fillTexts() {
   QStringList names;
   const RunInfo& info = shown_->info();
@@ -236,7 +236,7 @@ void HealthBanner::follow(const QString& link) {
   selection_->setExpert(static_cast<int>(number));
 }
 
-// Sets the step last, since opening the finding sets the range of its steps and the newest of them.
+// Sets the step last, since opening the finding moves the cursor to the last step of the finding.
 void HealthBanner::showWorst() {
   if (!judged_ || health_.layer < 0) return;
   const Health shown = health_;
@@ -268,7 +268,7 @@ void HealthBanner::paintEvent(QPaintEvent*) {
   paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), sign(), dark);
 }
 
-// Accepted, so that the release is received as well.
+// Accepts the press, so that the release is received as well.
 void HealthBanner::mousePressEvent(QMouseEvent* event) {
   event->setAccepted(event->button() == Qt::LeftButton);
 }
@@ -277,7 +277,7 @@ void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
   if (event->button() == Qt::LeftButton && QRect(0, 0, width(), lineHeight()).contains(event->pos())) showWorst();
 }
 
-// Treats a click on the words as one on the banner, except on a link.
+// Treats a click on the words like a click on the banner, except on a link.
 bool HealthBanner::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() != QEvent::MouseButtonRelease) return QFrame::eventFilter(watched, event);
   link_followed_ = false;
@@ -295,7 +295,7 @@ void HealthBanner::keyPressEvent(QKeyEvent* event) {
 
 void HealthBanner::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange && explain_) {
-    words_->clear();  // the text contains the colour of its links
+    words_->clear();  // the text contains the colour of the links
     fill();
   }
   QFrame::changeEvent(event);

@@ -1,8 +1,8 @@
 // The verdict on the routers of the active run, in one line above the panels. Layers, experts and steps in the sentence
-// are links; a click elsewhere selects the worst layer and opens its finding. At the right stand what balances the
-// router and a button for a remedy, if there is one. No text is cut: the sentence has shorter forms, and the settings
-// are hidden first. On the Overview four tiles with figures belong to it. Of a checkpoint it judges all texts, or those
-// of a chosen domain.
+// are links; a click elsewhere selects the worst layer and opens its finding. At the right are the settings that
+// balance the router and a button for a remedy, if there is one. No text is cut: the sentence has shorter forms, and
+// the settings are hidden first. In the Overview the banner also has four tiles with figures. For a checkpoint it
+// judges all texts, or the texts of a chosen domain.
 #pragma once
 
 #include <QComboBox>
@@ -24,15 +24,15 @@ class HealthBanner : public QFrame {
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   void addTiles();       // adds the tiles below the line
   QString text() const;  // the whole sentence without links
-  // The form of the sentence that fits.
+  // Returns the form of the sentence that fits.
   QString shownText() const { return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed(); }
   QString shownBalance() const { return balance_->shownText(); }
-  bool isCut() const;  // whether the sentence is cut; only if the window is too narrow for a word
+  bool isCut() const;  // true if even the shortest text is cut, in a very narrow window
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override;
 
  signals:
-  void findingWanted(const QString& id);  // the finding with this finding_id() should be opened
+  void findingWanted(const QString& id);  // the finding with this finding_id() is to be opened
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -71,7 +71,7 @@ class HealthBanner : public QFrame {
     int domain = -1;
     Health health = {};
   } of_domain_;                     // the last verdict on one domain
-  bool link_followed_ = false;      // whether the present click followed a link
+  bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_;
   QLabel *word_, *words_;

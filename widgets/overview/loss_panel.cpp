@@ -29,13 +29,13 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::max_vio_microbatch,
                                Metric::max_vio_sequence};
 
-// Factors of the moving average in the menu.
+// Factors of the moving average that the menu offers.
 constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};
 QString factorText(double factor) {
   return factor > 0 ? QString::number(factor) : QString("none");
 }
 
-// Whether the run has values of a metric; NaN counts as one.
+// True if the run has values of a metric; NaN counts as a value.
 bool hasAny(const History& run, Metric metric) {
   const StepRange steps = run.steps();
   if (steps.empty()) return false;
@@ -103,7 +103,7 @@ bool isLoss(Metric metric) {
   return metric == Metric::ce_loss || metric == Metric::val_loss;
 }
 
-// Long to short.
+// Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend, const QString& now) {
   const QString change = formatValue(trend.change, 2), steps = formatCount(trend.span);
   switch (trend.direction) {
@@ -148,7 +148,7 @@ void LossPanel::refill() {
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
-  // Batches of text are in no order that a mean over neighbours would follow.
+  // No moving average for a checkpoint, whose batches of text have no order.
   const double smoothing = run_origin(history->info()) == RunOrigin::checkpoint ? 0 : this->smoothing();
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
@@ -160,7 +160,7 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  // Names both curves: the pale one has a value for each step.
+  // The caption explains the bold curve if there are two curves; the pale curve has a value for each step.
   const QString bold = QString(" (bold: smoothed over %1 steps)").arg(std::lround(1 / (1 - smoothing)));
   plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
@@ -168,7 +168,7 @@ void LossPanel::refill() {
 }
 
 QString LossPanel::csv() const {
-  plot_->refill();  // the table shows the present values, also before they are painted
+  plot_->refill();  // fills in the present values, which may not have been painted yet
   return plot_->csv();
 }
 

@@ -13,7 +13,7 @@ QString linkTo(const QString& kind, const QString& number, const QString& shown)
   return QStringLiteral("<a href='%1:%2'>%3</a>").arg(kind, QString(number).remove(QLatin1Char(',')), shown);
 }
 
-// Makes a link of each number in a list: "1, 2 and 3".
+// Makes each number in a list such as "1, 2 and 3" a link.
 QString listOfLinks(const QString& kind, const QString& list) {
   static const QRegularExpression number(QStringLiteral("\\d+(?! more)"));
   QString out;

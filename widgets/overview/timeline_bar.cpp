@@ -27,20 +27,20 @@ namespace moescope {
 namespace {
 
 constexpr int kNoteColor = 1;     // index of a series colour for notes
-constexpr int kReach = 5;         // pixels beside a mark in which it is hit
-constexpr int kLeastTitle = 24;   // least pixels in which a title is shown
-constexpr qsizetype kListed = 6;  // most findings in a readout
+constexpr int kReach = 5;         // distance in pixels at which a mark is hit
+constexpr int kLeastTitle = 24;   // pixels of room from which a title is shown
+constexpr qsizetype kListed = 6;  // most lines in a tool tip
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
 constexpr int kOverAlpha = 110;  // opacity of a past finding
 constexpr int kFollowIcon = 14;
 
-// Order of painting: the uppermost finding last.
+// Rank of a finding in the order of painting; the highest rank is painted last, on top.
 int rankOf(const Finding& finding) {
   return (finding.ongoing ? 10 : 0) + static_cast<int>(finding.severity == Severity::severe);
 }
 
-// A button with an arrow to a line at its right and words; filled while following.
+// A button with words and, at their left, an arrow that points to a line; filled while following.
 class FollowButton : public QToolButton {
  public:
   using QToolButton::QToolButton;
@@ -139,7 +139,7 @@ QRect TimelineTrack::lane() const {
   return {plot.left(), plot.bottom() + 1 + kLaneGap, plot.width(), kLaneHeight};
 }
 
-// Findings at a position, the uppermost first, of these the newest first.
+// Returns the findings at a position, the uppermost first; of equal rank, the newest first.
 std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   std::vector<const Finding*> found;
   const QRect bar = lane().adjusted(0, -3, 0, 3);
@@ -214,8 +214,8 @@ void TimelineTrack::paintData(QPainter& painter) {
   for (const PyramidBin& bin : loss_)
     if (bin.finite > 0) low = std::min<double>(low, bin.min), high = std::max<double>(high, bin.max);
   if (low > high) return;
-  // Logarithmic if all values are positive: the steep start would flatten the rest. One logarithm for each of thousands
-  // of values.
+  // Logarithmic if all values are positive, since the steep start would flatten the rest. Takes each logarithm once,
+  // for there are thousands of values.
   const bool log = low > 0;
   const auto scaled = [log](double value) { return log ? std::log(value) : value; };
   const Axis axis{.low = scaled(low),
@@ -227,7 +227,7 @@ void TimelineTrack::paintData(QPainter& painter) {
   std::vector<QLineF> spans;
   for (std::size_t i = 0; i < loss_.size(); ++i) {
     if (loss_[i].finite == 0) continue;
-    // In the middle of the bin's steps.
+    // The bin's point is in the middle of its steps.
     const double x = exactX(static_cast<double>(all_.first) + (static_cast<double>(i) + 0.5) * steps_of_bin - 0.5);
     points.emplace_back(x, axis.toPixel(scaled(loss_[i].mean())));
     if (loss_[i].finite == 1) continue;
@@ -264,12 +264,12 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     const QString at = QString("%1 %2").arg(selection_->stepWord(), formatCount(step));
     lines << (is_missing(loss) ? at : QString("%1, loss %2").arg(at, formatValue(loss)));
   }
-  // Shows one line; the tool tip has all lines.
+  // Shows one line; the tool tip shows more.
   const QString more = lines.size() > 1 ? QString("  and %1 more").arg(lines.size() - 1) : QString();
   paintReadout(painter, readoutBeside({mouse_.x(), 0}, {lines.front() + more}));
 }
 
-// Paints the cursor: a line with a knob, in ink with a halo that shows on every ground.
+// Paints the cursor: a line with a knob, in ink with a halo that is visible on every ground.
 void TimelineTrack::paintCursor(QPainter& painter) const {
   const int x = xOf(selection_->step()), top = plotRect().top(), knob = 4;
   const QColor ink = cursorColor(dark());
@@ -283,7 +283,8 @@ void TimelineTrack::paintCursor(QPainter& painter) const {
   painter.restore();
 }
 
-// Paints a triangle, for notes a flag, and beside it the title, if there is room before the next mark.
+// Paints each mark as a triangle, or as a flag for notes, with its title beside it if there is room before the next
+// mark.
 void TimelineTrack::paintFlags(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont small = typeFont(QApplication::font(), Type::caption);
@@ -314,7 +315,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
   painter.restore();
 }
 
-// All marks at a pixel.
+// Returns the texts of all marks near x, one on each line.
 QStringList TimelineTrack::marksAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_) {
@@ -367,7 +368,7 @@ TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
   return !showsAll() && position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
 }
 
-// Waits for the release: a press on a finding may begin a drag.
+// A press on a finding takes effect at the release, since it may begin a drag.
 void TimelineTrack::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || all_.empty()) return;
   pressed_ = event->pos();

@@ -1,5 +1,5 @@
-// The whole run in one strip: loss, marks with titles, the cursor to scrub with, the visible range with handles, and
-// findings as spans over their steps.
+// The whole run in one strip: loss, marks with titles, the cursor, which can be dragged, the visible range with
+// handles, and findings as spans over their steps.
 #pragma once
 
 #include <QToolButton>
@@ -24,8 +24,8 @@ class TimelineTrack : public PlotFrame {
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
   // Steps of checkpoints, drawn as ticks with a context menu.
   void setCheckpoints(const std::vector<std::int64_t>& steps);
-  // Findings of the active run as coloured parts of the bar, severe ones above warnings, past ones paler. A click on
-  // one selects its layer, its expert and its first step.
+  // Sets the findings of the active run, which are coloured parts of the bar: severe findings above warnings, past
+  // findings paler. A click on a finding selects its layer, its expert and its first step.
   void setFindings(std::vector<Finding> findings);
   QStringList spansAt(QPoint position) const;  // titles of the findings at a position, the uppermost first
   QStringList textAt(QPoint position) const;   // text of findings, marks or a checkpoint at a position
@@ -33,7 +33,7 @@ class TimelineTrack : public PlotFrame {
   QSize sizeHint() const override { return {600, withType(38)}; }
 
  signals:
-  void menuRequested(QPoint global, qint64 step);  // opened by mouse or the menu key
+  void menuRequested(QPoint global, qint64 step);  // by the mouse or the menu key
 
  protected:
   QMargins margins() const override { return {12, withType(4), 12, withType(22)}; }
@@ -53,7 +53,7 @@ class TimelineTrack : public PlotFrame {
   enum class Drag { none, cursor, first, last, range };
   void fill();
   Drag grabbedAt(QPoint position) const;
-  QRect lane() const;  // the lane under the curve, with the visible range, its handles, and the findings
+  QRect lane() const;  // the lane below the curve, with the visible range, its handles, and the findings
   bool showsAll() const { return selection_->range() == all_; }
   std::vector<const Finding*> findingsAt(QPoint position) const;
   void showStart(const Finding& finding);

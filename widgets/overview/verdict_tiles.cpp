@@ -32,7 +32,7 @@ QString atLayer(int layer) {
   return QString("layer %1").arg(layer);
 }
 
-// Forms of "layer 1, expert 3 · by chance 0.02": whole, without the expert, without chance.
+// Returns the forms of "layer 1, expert 3 · by chance 0.02": all, without the expert, without the value of chance.
 QStringList contexts(const QString& place, const QString& shorter, const QString& beside) {
   const QString dot = QStringLiteral(" \u00b7 ");
   QStringList texts;
@@ -181,13 +181,13 @@ void VerdictTiles::markDirty() {
   update();
 }
 
-// Step of the figures; while following that of the verdict, so that both agree.
+// Returns the step of the figures. While following it is the step of the verdict, so that both agree.
 std::int64_t VerdictTiles::step() const {
   const Health* health = watch_->health(selection_->run());
   return selection_->following() && health && health->upto >= 0 ? health->upto : selection_->step();
 }
 
-// Computes the figures while painting, so that hidden tiles compute nothing.
+// Fills the tiles while painting, so that hidden tiles compute nothing.
 void VerdictTiles::paintEvent(QPaintEvent*) {
   if (std::exchange(dirty_, false)) fill();
 }
@@ -249,7 +249,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   }
   TileContent content{formatCount(silent), QString("of %1").arg(formatCount(experts)), {}, {}};
   const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
-  if (silent == 0 && last >= step()) {  // the window of a log may be long: experts without a token at present count
+  if (silent == 0 && last >= step()) {  // a log's window may be long: counts experts that get no token now
     const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
     if (!is_missing(share))
       content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
@@ -270,7 +270,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   return content;
 }
 
-// Shows as many tiles as fit; the entropy is hidden first, then the spread.
+// Shows as many tiles as fit; hides the entropy first, then the spread, then the dead experts.
 void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {

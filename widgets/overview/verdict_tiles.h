@@ -1,6 +1,6 @@
 // Four figures below the verdict: largest overload, spread and entropy of the load, dead experts; each with its place,
-// the value by chance, and its curve over the run. They are of the same 50 steps as the verdict, or of those up to the
-// cursor. A click opens the explain card. In a narrow window the curves are hidden first, then whole tiles.
+// the value of chance, and its curve over the run. They cover the same 50 steps as the verdict, or the 50 steps up to
+// the cursor. A click opens the explain card. In a narrow window the curves are hidden first, then whole tiles.
 #pragma once
 
 #include <QAbstractButton>
@@ -17,9 +17,9 @@ namespace moescope {
 // The content of a tile.
 struct TileContent {
   QString value, unit;
-  QStringList context;        // place and value by chance, from long to short
+  QStringList context;        // place and value of chance, from long to short
   std::vector<double> curve;  // values of the curve; NaN: no value
-  double chance = kNoValue;   // value by chance, a dashed line; NaN: none
+  double chance = kNoValue;   // value of chance, a dashed line; NaN: none
 };
 
 class VerdictTile : public QAbstractButton {
@@ -29,7 +29,7 @@ class VerdictTile : public QAbstractButton {
   VerdictTile(const QString& name, QWidget* parent);
   void setContent(TileContent content);
   const TileContent& content() const { return content_; }
-  int leastWidth() const;  // width in which no text is cut
+  int leastWidth() const;  // smallest width in which no text is cut
   QSize sizeHint() const override;
   void setFirst(bool first) { first_ = first; }  // the first tile has no line at its left
 
@@ -39,7 +39,7 @@ class VerdictTile : public QAbstractButton {
  private:
   void paintTexts(QPainter& painter, int room) const;
   void paintCurve(QPainter& painter, const QRectF& place) const;
-  int curveWidth() const;  // width of the curve; 0: there is no room
+  int curveWidth() const;  // width of the curve; 0: no room
 
   TileContent content_;
   bool first_ = false;
