@@ -10,8 +10,7 @@
 
 namespace moescope {
 
-QString byteGlyph(std::uint8_t byte);  // one character; white space has its own signs, other unprintable bytes share
-                                       // one
+QString byteGlyph(std::uint8_t byte);  // one character; white space has its own signs, unprintable bytes a box
 QString byteName(std::uint8_t byte);   // "'a'", "space", "line feed", "0xff"
 // Returns the UTF-8 character of several bytes that begins at `at`; empty if none begins there or it is not printable.
 QString longCharacter(std::string_view bytes, std::size_t at);

@@ -57,8 +57,7 @@ class BandBars : public PlotFrame {
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
-  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // height of the ends: 2 *
-                                                                                              // half
+  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // ends: 2 * half high
   void paintKey(QPainter& painter) const;
 
   std::vector<Row> rows_;

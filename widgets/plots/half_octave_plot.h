@@ -25,8 +25,7 @@ class HalfOctavePlot : public PlotFrame {
     QString counted;            // "tokens", along the axis of counts
     QString caption, in_short;  // captions of the axis; the short one for little room
     QString back, front;        // names of the histograms in the legend; no front: only `back` is drawn
-    bool shares = false;        // bars are shares of their histogram's total, since the histograms count different
-                                // things
+    bool shares = false;        // bars are shares of the totals, for histograms that count different things
   };
   void setTexts(const Texts& texts) { texts_ = texts; }
   // Counts [kHalfOctaves] or [kWideHalfOctaves]; `front` is as long as `back`, or empty. `color`: index of seriesColor.

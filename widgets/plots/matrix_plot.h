@@ -23,10 +23,7 @@ class MatrixPlot : public PlotFrame {
     legend_elsewhere_ = true;
     legend_in_pictures_ = in_pictures;
   }
-  void setWeights(const std::array<std::uint8_t, 256>& weights) {
-    weights_ = weights;
-  }  // see
-     // TimeHeatMap::setWeights()
+  void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
     column_ticks_ = std::move(ticks);

@@ -468,8 +468,7 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
 PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
   if (all.isEmpty()) return {};
   const QFontMetrics metrics = fontMetrics();
-  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows the lines that do
-                                                                             // not fit
+  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows all lines
   const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));

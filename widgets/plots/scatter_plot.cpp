@@ -87,9 +87,7 @@ void ScatterPlot::paintStatic(QPainter& painter) {
     painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
     painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
   }
-  if (axes_ == Axes::octaves || printed())
-    paintLegendInRow(painter, legend_);  // the legend of a plane is on the
-                                         // answer line
+  if (axes_ == Axes::octaves || printed()) paintLegendInRow(painter, legend_);  // a plane's is on the answer line
 }
 
 void ScatterPlot::paintData(QPainter& painter) {

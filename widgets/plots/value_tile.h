@@ -16,8 +16,7 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
-  std::function<FigureTarget()> figure;    // figure of the number for the explain card; empty: the number is not a
-                                           // single figure
+  std::function<FigureTarget()> figure;    // figure of the number, for the explain card; empty: not a single figure
   void setShortName(const QString& name);  // shown if the name does not fit
   // The place of the number, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);
