@@ -12,9 +12,9 @@ namespace moescope {
 namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.1, 0.5, 0.9, 1};
-constexpr double kHighestVio = 8;  // high end of the colour scale
+constexpr double kHighestVio = 8;  // value at the high end of the colour scale
 
-// Position on a scale with readable distances between 0, 1/2, 1, 2, 4 and 8.
+// Returns the position on a scale with readable distances between 0, 1/2, 1, 2, 4 and 8.
 double vioPosition(double vio) {
   return std::isfinite(vio) ? std::log2(1 + std::max(0.0, vio)) / std::log2(1 + kHighestVio) : std::nan("");
 }

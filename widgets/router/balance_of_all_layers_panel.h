@@ -1,4 +1,4 @@
-// MaxVio of all MoE layers: median, 90 % and worst layer over steps with the level of chance; layer by layer; or, at
+// MaxVio of all MoE layers: median, 90 % and worst layer over steps with the value of chance; layer by layer; or, at
 // one step, the distribution of the experts' load within each layer.
 #pragma once
 

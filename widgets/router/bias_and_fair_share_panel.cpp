@@ -67,7 +67,7 @@ std::optional<BiasAndFairSharePanel::Shown> BiasAndFairSharePanel::find() const 
   shown.bias_E = history.expert_bias(layer, {history.steps().first, frame->step}, 1);
   if (shown.bias_E.size() != static_cast<std::size_t>(info.n_experts) || std::isnan(shown.bias_E[0])) shown.bias_E = {};
   shown.expert = std::clamp(selection_->expert(), 0, info.n_experts - 1);
-  if (selection_->expert() < 0 && !shown.bias_E.empty()) {  // shows the expert farthest above its fair share
+  if (selection_->expert() < 0 && !shown.bias_E.empty()) {  // chooses the expert farthest above its fair share
     double least = std::numeric_limits<double>::infinity();
     for (int e = 0; e < shown.n_experts; ++e)
       if (const double lacking = shown.fair_bias(e) - static_cast<double>(shown.bias_E[e]); lacking < least)

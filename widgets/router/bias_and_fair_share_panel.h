@@ -1,5 +1,5 @@
-// Distance of an expert from being chosen over the tokens of a step, and the bias that would give it its fair share:
-// the distribution that quantile balancing cuts.
+// Share of a step's tokens that choose an expert, by the bias of the expert, and the bias that would give the expert
+// its fair share. Quantile balancing cuts this distribution.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ class BiasAndFairSharePanel : public Panel {
   Answer answer() const override;
 
  private:
-  // The distribution of a layer at the newest step that has it, and the shown expert.
+  // The distribution of a layer at the newest step that has one, and the shown expert.
   struct Shown {
     std::int64_t step = 0;
     int layer = 0, top_k = 0, n_experts = 0, expert = 0;

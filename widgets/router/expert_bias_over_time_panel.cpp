@@ -27,7 +27,7 @@ LegendScale biasLegend(double limit, bool dark) {
           .first_code = 2};
 }
 
-// Weights of a diverging scale: the value farther from 0 is shown.
+// Weights of a diverging scale: of several values, the value farthest from 0 is shown.
 std::array<std::uint8_t, 256> divergingWeights() {
   std::array<std::uint8_t, 256> weights{};
   const int neutral = divergingCode(0.5);
@@ -113,11 +113,11 @@ void ExpertBiasOverTimePanel::refillMap() {
   double largest = std::max(1e-3, largest_drawn_);  // one step at the usual rate; smaller biases have no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
-  if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since it recolours the picture
+  if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since a change recolours the picture
   const int experts = static_cast<int>(bias.size());
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
   map_->setSource(sourceKey(), experts);
-  // The scale also contains biases of pinned experts outside the visible steps.
+  // The scale also contains the biases of pinned experts outside the visible steps.
   if (largest_drawn_ > limit_) {
     limit_ = niceRange(0, largest_drawn_, false).high;
     map_->setSource(sourceKey(), experts);
@@ -143,7 +143,7 @@ const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bi
   return image_.bias;
 }
 
-// The bias of `expert` in every bin; -1: the bias below which `share` of all lie.
+// Returns the bias of `expert` in every bin; for expert -1, the quantile `share` of the biases of all experts.
 std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins, double share, int expert) const {
   const std::vector<float>& bias = image(range, bins);
   const std::size_t experts = bias.size() / static_cast<std::size_t>(bins);

@@ -1,4 +1,5 @@
-// expert_bias of one layer over steps: every expert in colour, or the highest, median, lowest and chosen one as curves.
+// expert_bias of one layer over steps: every expert in colour, or curves of the highest, the median, the lowest and the
+// chosen expert's bias.
 #pragma once
 
 #include <QComboBox>
@@ -23,13 +24,13 @@ class ExpertBiasOverTimePanel : public Panel {
   Answer answer() const override;
 
  private:
-  std::vector<float> biasNow() const;  // biases of the layer at the cursor, or the last known ones; empty: none
+  std::vector<float> biasNow() const;  // biases of the layer at the cursor, or the last known biases; empty: none
   QString whyNothing() const;
   void refillMap();
   QString sourceKey() const { return QStringLiteral("%1:%2").arg(drawn_).arg(limit_); }
   void refillLines();
   QStringList describe(int expert, std::int64_t step) const;
-  // Result of History::expert_bias(), cached from one curve to the next.
+  // Returns the result of History::expert_bias(), which is cached for the next curve.
   const std::vector<float>& image(StepRange range, int bins) const;
   std::vector<PyramidBin> curve(StepRange range, int bins, double share, int expert) const;
 
@@ -37,8 +38,8 @@ class ExpertBiasOverTimePanel : public Panel {
   QStackedWidget* stack_;
   TimeHeatMap* map_;
   LinePlot* lines_;
-  double limit_ = 0;          // of the colour scale
-  double largest_drawn_ = 0;  // largest drawn bias of this run and layer
+  double limit_ = 0;          // largest bias of the colour scale
+  double largest_drawn_ = 0;  // largest bias of this run and layer that was drawn
   QString drawn_;             // run and layer of largest_drawn_
   struct Image {
     const History* history = nullptr;

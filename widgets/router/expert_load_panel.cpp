@@ -14,9 +14,9 @@
 namespace moescope {
 namespace {
 
-constexpr int kBarsWidth = 130, kBarFigure = 40;  // width of the bars beside the layers, and of the figures in it
+constexpr int kBarsWidth = 130, kBarFigure = 40;  // widths of the bars beside the layers and of their figures
 constexpr int kLeastForBars = 460;                // width of the plot from which bars are shown
-// An expert with twice its fair share is uneven: every rank waits for the one that holds it.
+// A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUneven = 1;          // MaxVio
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
 
@@ -154,7 +154,7 @@ const RouterWindow& ExpertLoadPanel::window() const {
 
 bool ExpertLoadPanel::hasLoads() {
   frame_.reset();
-  if (!hasSteps(matrix_)) return hasSteps(stack_);  // without steps, both say so
+  if (!hasSteps(matrix_)) return hasSteps(stack_);  // without steps, both plots get a notice
   frame_ = selection_->frame();
   const bool any = frame_ && !frame_->routers.empty() && !frame_->routers[0].tokens_per_expert.empty();
   const QString notice = any ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert");
@@ -217,7 +217,7 @@ void ExpertLoadPanel::refillStack() {
   stack_->setWindow(&window());
   stack_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   stack_->setSource(source, stack_->rowCount());
-  stack_->setHeld(history.count() < history.steps().size());  // for logs with a load on some steps only
+  stack_->setHeld(history.count() < history.steps().size());  // for logs that have a load at some steps only
   noteColumns(stack_, summary_->currentText());
   const int expert = selection_->expert();
   stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
@@ -265,7 +265,8 @@ void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   });
 }
 
-// Paints layers far from the rest as strong bars, so that uneven ones stand out among many.
+// Paints the most uneven layer, and uneven layers close to it, as strong bars, so that they stand out among many
+// layers.
 void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;

@@ -1,5 +1,5 @@
-// The load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each layer over steps, one
-// layer below the other, with the mean of the last 50 steps as bars. At a step: layers x experts, with the MaxVio of
+// The load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each layer over steps, the
+// layers below each other, with the mean of the last 50 steps as bars. At a step: layers x experts, with the MaxVio of
 // each layer as bars.
 #pragma once
 
@@ -38,7 +38,7 @@ class ExpertLoadPanel : public Panel {
   void buildStack();
   void buildControls(View view);
   void markDirty();
-  bool hasLoads();  // whether the run has loads; otherwise both views say why not
+  bool hasLoads();  // true if the run has loads; otherwise both views show why not
   void refillMatrix();
   void refillStack();
   void markCurrent();
@@ -46,7 +46,7 @@ class ExpertLoadPanel : public Panel {
   void paintMaxVio(QPainter& painter) const;
   QStringList describe(int row, int column) const;
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
-  std::vector<int> shownLayers();  // layers that fit: the selected one and the most uneven
+  std::vector<int> shownLayers();  // layers that fit: the selected layer and the most uneven layers
   Answer answerOverTime() const;
   Answer answerAtAStep() const;
   const RouterWindow& window() const;  // window up to the cursor's step
@@ -63,7 +63,8 @@ class ExpertLoadPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   ExpertOrders orders_;
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
-  // The layers of the stack, kept while these members are equal: they would jump otherwise.
+  // The layers of the stack. They are kept for the same run and number of layers while the selected layer is among
+  // them, so that they do not jump.
   struct Shown {
     const History* history = nullptr;
     int chosen = -1, most = 0;

@@ -70,7 +70,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   addBody(load_, 3);
   addBody(bias_, 3);
   addBody(costs_, 3);
-  costs_->setAccessibleName("Loss without the expert over time");  // addBody() gives it the panel's
+  costs_->setAccessibleName("Loss without the expert over time");  // replaces the panel's name, which addBody() sets
   addBody(domains_, 2);
   addBody(tokens_, 4);
   addActions();
@@ -118,7 +118,7 @@ void ExpertPanel::resizeEvent(QResizeEvent* event) {
   showWhatThereIs();
 }
 
-// Hides other plots in a low panel in favour of the load.
+// Hides what has no data, and in a low panel all plots but the load.
 void ExpertPanel::showWhatThereIs() {
   if (!isVisible()) return;
   const History* history = selection_->history();
@@ -146,7 +146,7 @@ void ExpertPanel::addTiles() {
   struct Figure {
     QString name;
     std::function<QString()> text;  // empty: nothing to show
-    LastArray* array = nullptr;     // array of which it shows an element
+    LastArray* array = nullptr;     // array with the shown element
   };
   const std::vector<Figure> figures = {
       {"Load now", [this] { return loadText(); }},
@@ -261,7 +261,8 @@ QString ExpertPanel::loadText() const {
   return QString("%1 \u00d7 fair share").arg(formatValue(utilisation(*counts, selection_->expert()), 3));
 }
 
-// Tokens of the step for this expert; each token chooses an expert at most once.
+// Returns the number of the step's tokens that chose this expert, of all tokens. A token chooses an expert at most
+// once.
 QString ExpertPanel::tokensText() const {
   const auto* counts = this->counts();
   if (!counts) return {};
@@ -278,7 +279,7 @@ QString ExpertPanel::placeText() const {
   return QString("%1 of %2").arg(fuller + 1).arg(counts->size());
 }
 
-// The virtual rank of the expert; experts lie on ranks in order, E / R on each, as volumes are counted.
+// Returns the virtual rank of the expert. As for the volumes, experts are on ranks in order, E / R on each.
 QString ExpertPanel::rankText() const {
   const History* history = selection_->history();
   if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return {};
@@ -337,7 +338,7 @@ void ExpertPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measu
   update();
 }
 
-// Another expert, and the cosine of their outputs.
+// Names the most similar expert, with the cosine of the outputs of both experts.
 QString ExpertPanel::mostSimilarText() const {
   const auto* measured = atCursor(similarity_, *selection_);
   const LayerSimilarity* layer = measured ? measured->second.find(selection_->layer()) : nullptr;

@@ -1,5 +1,5 @@
 // All figures of the selected expert: load and bias over time, domains and favourite tokens, rank and weights, and the
-// actions on it.
+// interventions on it.
 #pragma once
 
 #include <QPushButton>
@@ -25,8 +25,8 @@ class ExpertPanel : public Panel {
   explicit ExpertPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // The present interventions on an expert. Called when the panel is updated. Not set, or `possible` false: no run is
-  // in training, so there are no actions.
+  // Returns the present interventions on an expert. Called when the panel is updated. If it is not set or `possible` is
+  // false, no run is in training, and the panel offers no interventions.
   struct Intervention {
     bool possible = false;
     bool killed = false;
@@ -34,8 +34,8 @@ class ExpertPanel : public Panel {
   };
   std::function<Intervention(int layer, int expert)> interventionOf;
   void refreshActions();
-  void showExperts(std::shared_ptr<const MeasuredExperts> measured);        // nullptr: forgets it
-  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: forgets it
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);        // nullptr: no longer measured
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: no longer measured
 
  signals:
   void killRequested(int layer, int expert, bool kill);                  // `kill` false: revive
@@ -59,17 +59,17 @@ class ExpertPanel : public Panel {
   void refillCosts();
   void refillDomains();
   void refillTokens();
-  // Values of the selected expert at the cursor or at the last step that has them, and a text that names that step.
+  // Values of the selected expert at the cursor, or at the last step that has values, and a text that names that step.
   const LastArray::Found* arrayAt(LastArray& array) const;  // nullptr: no expert is chosen, or there is no step
   QString figure(LastArray& array, bool share) const;
   QStringList stepOf(LastArray& array) const;
-  const std::vector<std::uint32_t>* counts() const;  // tokens of the layer's experts; nullptr: as above, or not known
+  const std::vector<std::uint32_t>* counts() const;  // tokens of the experts; nullptr: not known, or no expert
   QString loadText() const;
   QString tokensText() const;
   QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
-  const ExpertCost* cost() const;  // of the chosen expert at the cursor; nullptr: not measured
+  const ExpertCost* cost() const;  // cost of the chosen expert at the cursor; nullptr: not measured
   QString mostSimilarText() const;
 
   QSpinBox* expert_;

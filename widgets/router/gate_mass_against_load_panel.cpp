@@ -35,7 +35,7 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
   keepState("scores", mass_);
 }
 
-// The expert whose two shares differ most.
+// Names the expert whose two shares differ most.
 Panel::Answer GateMassAgainstLoadPanel::answer() const {
   const RouterFrame* now = router();
   if (!now || mass(*now).size() != now->tokens_per_expert.size()) return {};

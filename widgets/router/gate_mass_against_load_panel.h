@@ -1,5 +1,5 @@
-// Load against gate weight for each expert of a layer: share of the assignments against share of the mixing weights (or
-// of the raw scores), one point per expert, coloured by its bias.
+// Load against gate mass for each expert of a layer: share of the assignments against share of the mixing weights (or
+// of the raw scores), one point for each expert, coloured by its bias.
 #pragma once
 
 #include <QComboBox>
@@ -24,7 +24,7 @@ class GateMassAgainstLoadPanel : public Panel {
 
  private:
   void refill();
-  void takeFrame();                   // takes the frame at the cursor, or the last one before that has gate masses
+  void takeFrame();                   // takes the frame at the cursor, or the last frame before it that has gate masses
   const RouterFrame* router() const;  // router of the selected layer; nullptr: none
   QStringList describe(int expert) const;
   const std::vector<float>& mass(const RouterFrame& router) const;

@@ -9,11 +9,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastLayer = 72;          // least height of a layer, for name, MaxVio and some experts
+constexpr int kLeastLayer = 72;          // least height of a layer that has room for name, MaxVio and some experts
 constexpr int kLayerBarsWidth = 150;     // width of the bars with their figures
-constexpr int kLayerBarFigure = 40;      // part of it for the figure beside the longest bar
+constexpr int kLayerBarFigure = 40;      // part of this width for the figure beside the longest bar
 constexpr int kLeastForLayerBars = 460;  // width of the widget from which bars are shown
-constexpr double kLeastBarScale = 2;     // least high end of the scale of bars, in fair shares
+constexpr double kLeastBarScale = 2;     // smallest end of the scale of bars, in fair shares
 
 }  // namespace
 
@@ -73,7 +73,7 @@ QMargins LayerStackMap::margins() const {
   return around;
 }
 
-// Distance between labelled experts.
+// Returns the distance between labelled experts.
 int LayerStackMap::expertTickStep() const {
   const double row = layers_.empty() ? 1 : (bottomOf(0) - topOf(0)) / experts_;
   int step = 1;
@@ -119,7 +119,7 @@ QRect LayerStackMap::barsArea() const {
 }
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
-  const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load on some steps only
+  const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load at some steps only
   MarginBars bars{.caption = sparse ? QString("last %1 logged").arg(kWindowSteps)
                                     : QString("last %1").arg(selection_->stepCount(kWindowSteps)),
                   .least_high = kLeastBarScale,

@@ -1,5 +1,5 @@
-// The load of all experts of several layers over steps, one layer below the other, with the name and the MaxVio of
-// each at the left and, at the right, the mean load of the last 50 steps as bars.
+// The load of all experts of several layers over steps, the layers below each other. At the left of each layer are its
+// name and MaxVio, at the right the mean load of the last 50 steps as bars.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class LayerStackMap : public TimeHeatMap {
  public:
   explicit LayerStackMap(Selection* selection, QWidget* parent = nullptr);
 
-  // Called in refill. `orders` [layer]: the expert at each place; empty: by number.
+  // Called in refill(). `orders` [layer]: the expert at each place; empty: by number.
   void setLayers(std::vector<int> layers, int experts, const std::vector<std::vector<int>>& orders);
   void setWindow(const RouterWindow* window) { window_ = window; }  // kept by the owner; nullptr: none
   const std::vector<int>& layers() const { return layers_; }
@@ -24,7 +24,7 @@ class LayerStackMap : public TimeHeatMap {
   int layerAt(int row) const;              // -1: between two layers
   int expertAt(int row) const { return row % block(); }
   int rowCount() const { return layers_.empty() ? 0 : static_cast<int>(layers_.size()) * block() - gap(); }
-  int mostLayers(int layers) const;  // number of layers, of `layers`, that can be read
+  int mostLayers(int layers) const;  // number of layers, at most `layers`, that can be read
   bool showsBars() const;
 
  protected:

@@ -1,4 +1,4 @@
-// What the maps of the experts' load share: the order of the experts, readouts, and notes on columns.
+// Parts that the maps of the experts' load share: the order of the experts, readouts, and notes on columns.
 #pragma once
 
 #include <map>
@@ -14,9 +14,9 @@ class ExpertOrders {
  public:
   enum Order { by_id, by_load, by_cluster };
 
-  // The experts of a layer by id, from the most to the least loaded, or by co-activation; by id if the run has no
-  // co-activation counts of the layer yet. These are the run's newest, so that rows do not move while the user scrubs
-  // through the past.
+  // Returns the experts of a layer by id, from the most to the least loaded, or by co-activation; by id if the run has
+  // no co-activation counts of the layer yet. The counts are the newest of the run, so that rows do not move while the
+  // user moves the cursor through earlier steps.
   std::vector<int> of(const History& history, int layer, std::span<const std::uint32_t> loads, int experts, int order);
 
  private:
@@ -28,7 +28,7 @@ class ExpertOrders {
 
 QString expertAtStep(const Selection& selection, std::int64_t step, int layer, int expert);
 QStringList loadReadout(const Selection& selection, std::int64_t step, int layer,
-                        int expert);                         // empty: no load is kept
+                        int expert);                         // empty: no load is kept at this step
 void noteColumns(TimeHeatMap* map, const QString& summary);  // "mean of 12 per column"
 
 }  // namespace moescope

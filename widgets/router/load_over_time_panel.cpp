@@ -17,9 +17,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kHotLoad = 2;  // load from which a bar is emphasised, besides the first
+constexpr double kHotLoad = 2;  // load from which bars other than the first are emphasised
 
-constexpr double kTakesMuch = 4;          // load, in fair shares, from which experts are named together in the answer
+constexpr double kTakesMuch = 4;          // load, in fair shares, from which the answer names experts together
 constexpr int kLeastWidthWithBars = 520;  // width of the panel from which bars are shown
 
 }  // namespace
@@ -134,7 +134,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
                            [scale = scale_->scale()](float u) { return utilisationCode(u, scale); });
     return codes;
   };
-  plot_->setHeld(true);  // a log may have loads on some steps only
+  plot_->setHeld(true);  // a log may have loads at some steps only
   plot_->setWeights(utilisationWeights());
   plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
@@ -210,7 +210,7 @@ void LoadOverTimePanel::refillFullest() {
   fullest_->setWithoutTokens(static_cast<int>(std::ranges::count(counts, 0u)), static_cast<int>(counts.size()));
 }
 
-// "4 experts take 46 % of the assignments, 171 of 256 get none", or who has the most.
+// "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
 Panel::Answer LoadOverTimePanel::answer() const {
   const RouterFrame* now = router();
   if (!now) return {};
@@ -266,7 +266,7 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   return lines;
 }
 
-// Text with mean and extreme of the column under the mouse; empty if the column is one step.
+// Returns mean and extreme of the column under the mouse as text; empty if the column is one step.
 QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
   const std::int64_t steps = plot_->stepsPerColumn(), first = step / steps * steps;
   if (steps <= 1) return {};

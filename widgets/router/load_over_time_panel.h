@@ -12,7 +12,8 @@
 
 namespace moescope {
 
-// The fullest experts of a layer at a step, as bars beside the map of the load, and how many get nothing.
+// The fullest experts of a layer at a step, as bars beside the map of the load, and the number of experts without
+// tokens.
 class FullestExperts : public PlotFrame {
   Q_OBJECT
 

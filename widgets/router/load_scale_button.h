@@ -1,4 +1,4 @@
-// A button for the end of the load's colour scale: 4, 16 or 64 times the fair share; a click goes to the next.
+// A button for the end of the load's colour scale: 4, 16 or 64 times the fair share. A click selects the next end.
 #pragma once
 
 #include <QToolButton>
@@ -13,7 +13,7 @@ class LoadScaleButton : public QToolButton {
  public:
   explicit LoadScaleButton(QWidget* parent = nullptr);
   LoadScale scale() const { return scale_; }
-  void setScale(int scale);  // index of LoadScale; any other: the first
+  void setScale(int scale);  // index of LoadScale; any other index selects the first
 
  signals:
   void changed();

@@ -14,7 +14,7 @@ namespace {
 constexpr int kDrops = static_cast<int>(PaddingAndCapacityPanel::kAlignments.size()), kFiller = kDrops + 1;
 constexpr double kLeastFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05;
 
-// Copies beyond the capacity, or rows missing up to it, as a share of all copies.
+// Returns the copies above the capacity, or the rows that fill experts up to it, as a share of all copies.
 double shareAt(int figure, const RouterFrame& router, double factor) {
   return figure == kFiller ? filler_fraction(router.tokens_per_expert, factor)
                            : dropped_fraction(router.tokens_per_expert, factor);

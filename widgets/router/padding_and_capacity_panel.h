@@ -1,6 +1,6 @@
-// Hardware cost of the load: zero rows that a grouped GEMM computes when groups are padded to 8, 16, 32 or 128 rows,
-// tokens that a router with a capacity factor would drop, and the rows that would fill experts up to their capacity.
-// All from tokens_per_expert.
+// Hardware cost of the load: rows of zeros that a grouped GEMM computes if groups are padded to 8, 16, 32 or 128 rows,
+// copies that a router with a capacity factor would drop, and rows that would fill experts up to their capacity. All
+// are computed from tokens_per_expert.
 #pragma once
 
 #include <QSlider>
@@ -26,7 +26,7 @@ class PaddingAndCapacityPanel : public Panel {
   Answer answer() const override;
 
  private:
-  void showFigure(int figure);  // index of kAlignments, or after these dropped copies and filler rows
+  void showFigure(int figure);  // index of kAlignments, or one of the two after them: dropped copies, filler rows
   void setCapacityFactor(double factor);
   double capacityFactor() const;
   void refill();

@@ -14,7 +14,7 @@ void add(const std::vector<std::uint32_t>& counts, std::vector<std::uint32_t>& s
   for (std::size_t bin = 0; bin < counts.size(); ++bin) sum[bin] += counts[bin];
 }
 
-// Upper end of a bin as text; the last bin has none.
+// Returns the upper end of a bin as text; the last bin has no end.
 QString endOf(int bin, const RouterFrame& router) {
   const auto bins = static_cast<int>(std::max(router.score_chosen.size(), router.margin_tokens.size()));
   return bin + 1 == bins ? QStringLiteral("inf") : QString::number(half_octave_edge(bin + 1), 'g', 7);

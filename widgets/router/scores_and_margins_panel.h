@@ -1,5 +1,5 @@
-// Histograms of the scores of chosen and rejected experts and of the margins of the choices, of one layer or all layers
-// at one step.
+// Histograms of the scores of chosen and rejected experts and of the margins of the choices, at one step, for one layer
+// or all layers.
 #pragma once
 
 #include <QComboBox>
@@ -22,7 +22,7 @@ class ScoresAndMarginsPanel : public Panel {
 
  private:
   struct Counts {
-    std::vector<std::uint32_t> chosen, rejected, margins;  // histograms summed over layers with equal bins
+    std::vector<std::uint32_t> chosen, rejected, margins;  // histograms, summed over layers with equal bins
     bool any = false;
   };
   Counts counts() const;
