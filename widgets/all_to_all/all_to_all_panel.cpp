@@ -14,13 +14,13 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastMatrix = 64, kLeastBar = 56, kMostBar = 320;  // logical pixels beside the usual type
+constexpr int kLeastMatrix = 64, kLeastBar = 56, kMostBar = 320;  // logical pixels at the usual font size
 
 QFont figureType() {
   return typeFont(QApplication::font(), Type::body, true);
 }
 
-constexpr double kEvenRanks = 1.05;  // fullest rank over the mean: below, no rank is worth a name
+constexpr double kEvenRanks = 1.05;  // fullest rank over the mean; below it, no rank is named
 
 const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume, bool deduplicated) {
   return deduplicated ? volume.distinct_RR : volume.copies_RR;
@@ -36,7 +36,7 @@ double sentBy(const std::vector<std::uint32_t>& copies, int ranks, int rank) {
   return static_cast<double>(sum);
 }
 
-// [R]: copies that arrive on each rank, those that stay on it included.
+// Returns the copies that arrive on each rank, [R], including the copies that stay on it.
 std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies, int ranks) {
   std::vector<double> received(static_cast<std::size_t>(ranks));
   for (std::size_t i = 0; i < copies.size(); ++i) received[i % received.size()] += copies[i];
@@ -177,8 +177,8 @@ void RankMatrix::paintRowLabels(QPainter& painter) const {
   if (last - first >= 2 * line) draw((first + last) / 2, "from");
 }
 
-// Paints the numbers of the first, the last and the fullest rank below the matrix; labels that would touch an earlier
-// one are left out.
+// Paints the numbers of the first, the last and the fullest rank below the matrix; leaves out labels that would touch
+// an earlier label.
 void RankMatrix::paintColumnLabels(QPainter& painter) const {
   const int line = fontMetrics().height(), top = cellsRect().bottom() + 1 + kSpace4 / 2;
   std::vector<QRectF> taken;
@@ -328,7 +328,7 @@ void AllToAllPanel::refill() {
   fillFigures(*volume);
 }
 
-// Scales both kinds by the standard volumes, so that switching shows what is saved.
+// Scales the cells of both kinds by the largest standard volume, so that switching shows what is saved.
 void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
   std::uint64_t top = 1;
   std::vector<std::uint8_t> codes;

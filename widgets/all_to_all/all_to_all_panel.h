@@ -11,8 +11,8 @@
 
 namespace moescope {
 
-// Copies from rank to rank as a matrix, with a bar for the copies that each rank receives and a column of figures. In a
-// narrow plot the figures are hidden first, then the bars.
+// Copies from rank to rank as a matrix, with a bar for the copies that each rank receives and a column of figures. A
+// narrow plot hides the figures first, then the bars.
 class RankMatrix : public MatrixPlot {
   Q_OBJECT
 
@@ -28,9 +28,9 @@ class RankMatrix : public MatrixPlot {
   std::function<QStringList(int rank)> describeReceived;
   FigureTarget receivedFigure{.key = "dispatch_overload"};
 
-  int fullest() const;  // rank that receives most; -1: there are no ranks
+  int fullest() const;  // rank that receives most copies; -1: there are no ranks
   QRect figureRect(int figure) const;
-  QRectF barRect(int rank) const;  // empty: there is no room for bars
+  QRectF barRect(int rank) const;  // empty if there is no room for bars
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
  protected:
@@ -41,7 +41,7 @@ class RankMatrix : public MatrixPlot {
 
  private:
   struct Parts {
-    QRect matrix, bars, figures;  // empty: no room
+    QRect matrix, bars, figures;  // empty if there is no room
   };
   Parts parts() const;
   int labelWidth() const;
@@ -78,7 +78,7 @@ class AllToAllPanel : public Panel {
   const VolumeFrame* volume(const TelemetryFrame* frame) const;  // volumes of the selected layer; nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
-  // Bytes of a token's row in the selected payload.
+  // Bytes of the row of a token in the selected payload.
   double bytesPerCopy() const { return bytes_per_token(payload(), selection_->history()->info().dim); }
   QStringList describe(int source, int destination) const;
   QStringList describeReceived(int rank) const;

@@ -1,4 +1,4 @@
-// Bytes by link of one layer's dispatch, standard against de-duplicated and by payload.
+// Bytes by link of the dispatch of one layer, standard and de-duplicated, for each payload.
 #pragma once
 
 #include "core/parallel/volumes.h"

@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr int kMaxTimes = 80;
-constexpr std::size_t kMaxMarks = 24;  // more would be a band
+constexpr std::size_t kMaxMarks = 24;  // more discs would merge into a band
 
 QString noRanks() {
   return QString(
@@ -126,8 +126,8 @@ Panel::Answer BytesOnTheWirePanel::answer() const {
            sent + ", " + equal, sent}};
 }
 
-// Draws at most kMaxMarks steps of the visible range, since unpacking a step takes time. Steps read before are
-// remembered.
+// Draws every n-th step of a long visible range, since unpacking a step takes time. Times that were read before are
+// kept.
 void BytesOnTheWirePanel::fillPlot(const History& history) {
   if (times_of_ != &history || times_since_ != history.truncations()) times_.clear();
   times_of_ = &history;

@@ -1,5 +1,5 @@
-// Bytes that the all-to-alls of a training over several processes sent, beside those counted from the routing, and
-// their times.
+// Bytes that the all-to-alls of a training over several processes sent, beside the bytes counted from the routing, and
+// the times of the all-to-alls.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ class BytesOnTheWirePanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  struct Row {                         // one for each sending rank, to all others
-    double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
+  struct Row {                         // one for each sending rank; sums over the other ranks
+    double measured = 0, counted = 0;  // bytes of the step; counted: NaN if the step has no volumes
     double ms = 0;
   };
   struct Times {

@@ -80,7 +80,7 @@ QString BytesPerTokenAgainstKPanel::status() const {
   return QString("uniform routing, %1 experts, %2 ranks, nodes of %3").arg(of_[0]).arg(of_[1]).arg(of_[2]);
 }
 
-// The lines come in pairs with the same K: standard, then DeepEP.
+// The lines are in pairs with the same K: standard, then DeepEP.
 Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
   if (lines_.empty() || !plot_->notice().isEmpty()) return {};
   const QString question = "When does DeepEP send fewer bytes?";

@@ -1,4 +1,4 @@
-// Bytes by link of a token's dispatch against top_k, by a model of uniform routing.
+// Bytes by link of a token's dispatch for each top_k, from a model with uniform routing.
 #pragma once
 
 #include <QComboBox>

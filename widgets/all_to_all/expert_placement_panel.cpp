@@ -19,25 +19,25 @@
 namespace moescope {
 namespace {
 
-constexpr double kGap = 0.12;  // of a column
+constexpr double kGap = 0.12;  // between two columns, as a share of a column
 
 using Kind = PlacementChoice::Kind;
 constexpr const char* kCounted = "contiguous";  // placement of recordings that do not state theirs
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
-constexpr double kWorthMoving = 0.05;  // of the mean: smaller gains of a placement are not named
+constexpr double kWorthMoving = 0.05;  // smallest gain that is named, as a share of the mean
 
 QStringList placementNames() {
   return {"in order", "random", "balanced", "by hand"};
 }
 
-// Ranks of the expert's replicas.
+// Returns the ranks of the expert's replicas.
 std::span<const std::int32_t> ranksOf(const Placement& placement, int expert) {
   const int first = placement.first_replica[expert];
   return std::span(placement.replica_rank).subspan(first, placement.first_replica[expert + 1] - first);
 }
 
-// [E]: a rank of each expert, of several replicas the first.
+// Returns the rank of each expert, [E]; of an expert with replicas, the rank of the first.
 std::vector<std::int32_t> firstRanks(const Placement& placement) {
   std::vector<std::int32_t> ranks;
   for (int e = 0; e < placement.n_experts(); ++e) ranks.push_back(ranksOf(placement, e).front());
@@ -320,7 +320,8 @@ Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64
   return place(choice, *site(), n_experts, plannedOf(choice, step, n_experts));
 }
 
-// The bytes that adding up the replicas' gradients takes, which are not part of the dispatch.
+// Describes the bytes for adding up the gradients of replicas and for moving weights, which are not part of the
+// dispatch.
 QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
                                              std::span<const std::uint64_t> own_load) const {
   const Placement now = placed(choice, frame_->step, own_load);
@@ -391,14 +392,15 @@ void ExpertPlacementPanel::refill() {
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
   PlacementChoice next{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
-  // By hand starts from the shown placement, which can be dragged further.
+  // The placement by hand starts as the shown placement, which can then be changed by dragging.
   if (kind == Kind::by_hand) next.by_hand[selection_->layer()] = firstRanks(strip_->placement());
   if (kind != Kind::by_hand || choice().kind != Kind::by_hand)
     emit placementRequested(QString::fromStdString(placement_choice_text(next)));
   strip_->markDirty();
 }
 
-// Other layers keep their placement by hand. Of an expert with replicas, the one that is dragged stays.
+// Places an expert by hand. The placement by hand of other layers is kept. Replicas are given up: the dragged expert is
+// on `to_rank` only, other experts on the rank of their first replica.
 void ExpertPlacementPanel::move(int expert, int to_rank) {
   PlacementChoice next = choice();
   if (next.kind != Kind::by_hand) next = {Kind::by_hand, {}};

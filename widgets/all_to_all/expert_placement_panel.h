@@ -17,8 +17,8 @@
 
 namespace moescope {
 
-// Experts stacked on the ranks that hold them, each as high as its share of the received tokens. An expert can be
-// dragged to another rank, with the mouse or, once it is chosen, with Shift and the arrow keys.
+// Experts stacked on the ranks that hold them, each as high as its share of the received tokens. The user can drag an
+// expert to another rank, or move the chosen expert with Shift and the arrow keys.
 class PlacementStrip : public PlotFrame {
   Q_OBJECT
 
@@ -73,7 +73,7 @@ class ExpertPlacementPanel : public Panel {
   explicit ExpertPlacementPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // Sets the placement that the window shows (parallel.placement); empty: that of the recording.
+  // Sets the placement that the window shows (parallel.placement); empty: the placement of the recording.
   void setAsked(const QString& placement);
   void setLive(bool live) { live_ = live; }
   QString shown() const;  // the shown placement as a setting
@@ -93,15 +93,15 @@ class ExpertPlacementPanel : public Panel {
   std::optional<PlacementSite> site() const;
   std::vector<std::uint64_t> load() const;
   PlacementChoice choice() const;
-  // [E]: load of the steps from which the plan for `step` is made; empty: there is no plan yet.
+  // Returns the load of the steps from which the plan for `step` is made, [E]; empty if there is no plan yet.
   std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;
-  std::int64_t placedSince() const;  // step of the newest change of the placement in the counts
+  std::int64_t placedSince() const;  // step of the newest change of the placement with which copies were counted
   Placement placed(const PlacementChoice& choice, std::int64_t step, std::span<const std::uint64_t> own_load) const;
   QString costOfReplicas(const PlacementChoice& choice, std::span<const std::uint64_t> own_load) const;
 
   PlacementStrip* strip_;
   QLabel* note_;
-  QComboBox* planned_;  // load by which "balanced" places
+  QComboBox* planned_;  // load that "balanced" uses
   std::array<QToolButton*, kKinds> buttons_{};
   std::array<double, kKinds> overloads_{};  // fullest rank over the mean, for each kind
   std::shared_ptr<const TelemetryFrame> frame_;

@@ -1,4 +1,4 @@
-// Spread of tokens over ranks and nodes, and imbalance of their arrival, over time.
+// Numbers of ranks and nodes to which a token is sent, and imbalance of the received copies, over steps.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"
