@@ -29,7 +29,7 @@
 namespace moescope {
 
 bool BlockMicroscopePanel::State::operator==(const State& other) const {
-  // Bitwise: NaN equals itself here, and -0 differs from 0.
+  // Compares bits, so that NaN equals itself and -0 differs from 0.
   return values.size() == other.values.size() &&
          std::memcmp(values.data(), other.values.data(), values.size() * sizeof(float)) == 0 &&
          format == other.format && rounding == other.rounding && draw == other.draw;
@@ -207,7 +207,7 @@ void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   change(std::move(next), "format");
 }
 
-// A format with another block size needs another block of the tensor, which the owner sets.
+// For a format with another block size, asks the owner for another block of the tensor.
 void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
   if (block_size(format) != block_size(state_.format) && !origin_.place.isEmpty()) return emit formatChosen(format);
   setFormat(format);
@@ -315,7 +315,7 @@ void BlockMicroscopePanel::refresh() {
   update();
 }
 
-// The kind of the block's tensor, independent of the open run; examples have invented values.
+// The kind of the block's tensor, independent of the open run. Examples have none, since their values are invented.
 std::optional<Provenance> BlockMicroscopePanel::kind() const {
   return !origin_.place.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
 }

@@ -1,5 +1,5 @@
 // The block microscope: one block of a tensor, amax -> scale byte -> bits -> decoded value -> error, all exact and
-// editable. Ctrl+Z and Ctrl+Y undo and redo inside it.
+// editable. Ctrl+Z and Ctrl+Y undo and redo edits.
 #pragma once
 
 #include <QAction>
@@ -25,15 +25,15 @@ class BlockMicroscopePanel : public Panel {
  public:
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
-  // The origin of a block: "row 3, block 7" of "w1"; empty: an example.
+  // The origin of a block: "row 3, block 7" of "w1"; empty for an example.
   struct BlockOrigin {
     QString place, tensor;
   };
-  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: determines NVFP4's tensor
-  // scale.
+  // Shows a block and discards the edits of the previous block, but keeps the rounding. `tensor_amax` determines the
+  // tensor scale of NVFP4.
   void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
-  // Sets the format and keeps the values, unlike setBlock(); can be undone.
+  // Sets the format and keeps the values, unlike setBlock(). The change can be undone.
   void setFormat(const OperandFormat& format);
   void editValue(int element, float value);
   void setRounding(Rounding rounding);
@@ -45,8 +45,8 @@ class BlockMicroscopePanel : public Panel {
 
  signals:
   void elementChosen(int element);
-  void formatChosen(const OperandFormat& format);  // the user chose, undid or redid a format
-  void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
+  void formatChosen(const OperandFormat& format);  // other blocks are needed, or another format is shown
+  void axisChosen(BlockAxis axis);                 // requests the block along the other axis through the same element
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -77,7 +77,7 @@ class BlockMicroscopePanel : public Panel {
   void emitReadout();
   void nameBits();
 
-  State state_, original_;  // the shown block, and as it was opened
+  State state_, original_;  // the shown block, and the block as it was opened
   BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
   float tensor_amax_ = 0;

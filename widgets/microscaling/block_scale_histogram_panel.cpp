@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kNanByte = 255, kBias = 127, kFewestRows = 10;
 constexpr std::uint8_t kEmptyShareCode = 1;  // code of a measured scale that no block has
-constexpr double kLeastShare = 1e-4;         // low end of the colour scale of shares, log10 up to 1
+constexpr double kLeastShare = 1e-4;         // low end of the logarithmic colour scale of shares, which ends at 1
 
 double total(const std::array<std::uint32_t, 256>& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), 0.0);
 }
 
-// A scale as text. Scales of NVFP4 and FP8 are no powers of two, and have no byte here.
+// Returns a scale as text. Scales of NVFP4 and FP8 are not powers of two, so `byte` stands for a range of scales.
 QString scaleText(const std::string& format, int byte) {
   if (byte == kNanByte) return QString("scale NaN");
   return quant_format(format).scale == QuantScale::power_of_two
@@ -97,7 +97,8 @@ QString BlockScaleHistogramPanel::notice() const {
   return {};
 }
 
-// Widens the axis to all exponents that the tensor has had at the cursor or at the newest step, with a margin.
+// Widens the axis to all exponents of the tensor at the cursor, at the newest step and at the first visible step, with
+// a margin.
 void BlockScaleHistogramPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
@@ -174,7 +175,7 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
           QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
-// The answer: number of different scales of the blocks, besides zero and NaN.
+// The answer: the most frequent scale and the range of the scales, without zero and NaN.
 Panel::Answer BlockScaleHistogramPanel::answer() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());

@@ -24,13 +24,13 @@ class BlockScaleHistogramPanel : public Panel {
   void refillWaterfall();
   void refillBars();
   void updateRows();
-  QString notice() const;  // why there is nothing to show; empty: there is something
+  QString notice() const;  // why there is nothing to show; empty if there is something
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
 
   TimeHeatMap* waterfall_;
   Histogram* bars_;
-  int first_byte_ = 0, last_byte_ = -1;  // range of the axis, which only widens for the same tensor
+  int first_byte_ = 0, last_byte_ = -1;  // range of the axis, which only grows for the same tensor
   QString rows_of_;
 };
 

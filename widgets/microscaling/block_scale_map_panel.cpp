@@ -16,14 +16,15 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // most values read for one picture: about 5 ms
-// Lengths of runs of neighbours, which are in the same memory page of the file.
+constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // limit on the values read for one picture: about 5 ms
+// Numbers of neighbouring columns and blocks that are drawn together, since they are in the same memory page of the
+// file.
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
-constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
+constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // blocks of zeros have their own colour
 constexpr std::size_t kLeastVisible = 4;
-constexpr int kOutlierOctaves = 2;  // octaves above the usual scale: values four times as large
+constexpr int kOutlierOctaves = 2;  // octaves above the usual scale, here four times that scale
 
-// Median scale without zeros and NaN; -1: there are no other scales.
+// Returns the median scale without zeros and NaN; -1 if there are no other scales.
 int medianScale(std::vector<std::uint8_t> scales) {
   std::erase_if(scales, [](std::uint8_t scale) { return scale == 0 || scale == 255; });
   if (scales.empty()) return -1;
@@ -42,7 +43,7 @@ void ScaleMapCells::wheelEvent(QWheelEvent* event) {
   const QRect area = cellsRect();
   const QPointF at = event->position();
   if (event->modifiers() & Qt::ShiftModifier) {
-    // Some platforms turn Shift+wheel into a sideways wheel themselves.
+    // Some platforms turn Shift+wheel into a sideways wheel.
     const QPoint delta = event->angleDelta();
     emit scrolled(-(delta.x() ? delta.x() : delta.y()) / 1200.0);
   } else {
@@ -252,7 +253,7 @@ void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) con
   }
 }
 
-// E8M0 byte of a block; for NVFP4 and FP8 the byte of the power of two below its scale.
+// Returns the E8M0 byte of a block; for NVFP4 and FP8 the byte of the largest power of two up to its scale.
 std::uint8_t BlockScaleMapPanel::scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const {
   const float shared_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
   return block_scale(format_, std::bit_cast<float>(amax_bits), shared_amax).exponent;
@@ -305,7 +306,7 @@ void BlockScaleMapPanel::refill() {
                      has_current_ ? shownAt(columns_, current_column_) : -1);
 }
 
-// Finds outlier columns, only while the whole tensor is visible.
+// Finds outlier columns, but only while the whole tensor is visible.
 void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   if (columns_.visible < columns_.size || rows_.visible < rows_.size) return;
   outliers_.clear();
@@ -354,7 +355,7 @@ std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) cons
   return ticks;
 }
 
-// Ticks with an expert's number at its first row, without those too close to the one before.
+// Returns ticks with the number of each expert at its first row, except ticks too close to the tick before.
 std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
   std::vector<Tick> ticks;
   const std::vector<std::size_t>& groups = source_.rowGroups();
@@ -368,13 +369,13 @@ std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
   return ticks;
 }
 
-// First row of a group in the map.
+// Returns the row of the map in which the rows of a group begin.
 std::size_t BlockScaleMapPanel::firstCellOf(std::size_t group) const {
   const std::size_t row = source_.rowGroups()[group];
   return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(block_size(format_)));
 }
 
-// Paints a line above every expert's first row.
+// Paints a line above the first row of every expert.
 void BlockScaleMapPanel::paintGroups(QPainter& painter) const {
   if (!source_.valid() || !source_.grouped()) return;
   const std::vector<std::size_t>& groups = source_.rowGroups();
@@ -438,7 +439,7 @@ void BlockScaleMapPanel::choose(int row, int column) {
   emit blockChosen(line, block);
 }
 
-// The block's row (or column) and its number along it.
+// Returns the block's row (or column) and its number along it.
 std::pair<std::size_t, std::size_t> BlockScaleMapPanel::blockAt(int row, int column) const {
   const std::size_t r = rows_.at(row), c = columns_.at(column);
   return axis_ == BlockAxis::row ? std::pair(r, c) : std::pair(c, r);

@@ -1,8 +1,8 @@
 // Map of the block scales of a tensor: one cell per block, coloured by the exponent k of its scale 2^k.
 //
-// Blocks along rows: rows x blocks. Blocks down columns: blocks x columns. Wheel zooms about the mouse, Shift+wheel
-// scrolls sideways, double click or Home fits; a click or the arrow keys open a block. If a tensor has more blocks than
-// can be shown, every n-th is read and drawn, and the header says so.
+// Blocks along rows: rows x blocks. Blocks down columns: blocks x columns. The wheel zooms about the mouse, Shift+wheel
+// scrolls sideways, a double click or Home fits; a click or the arrow keys open a block. If a tensor has more blocks
+// than can be shown, every n-th block is read and drawn, and the header says so.
 #pragma once
 
 #include <QComboBox>
@@ -42,14 +42,14 @@ class BlockScaleMapPanel : public Panel {
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
   void setFormat(const OperandFormat& format, BlockAxis axis);
-  void setCurrent(std::size_t line, std::size_t block);  // see blockChosen
+  void setCurrent(std::size_t line, std::size_t block);  // as for blockChosen
   BlockAxis axis() const { return axis_; }
   void fit();
 
   QString csv() const override;
 
  signals:
-  // The block's row (or column) and its number along it.
+  // A block was chosen: its row (or column) and its number along it.
   void blockChosen(std::size_t line, std::size_t block);
   void axisChosen(BlockAxis axis);
   void sliceChosen(std::size_t slice);
@@ -60,8 +60,8 @@ class BlockScaleMapPanel : public Panel {
   Answer answer() const override;
 
  private:
-  // One axis of the map: the number of cells, the visible ones, and how they are thinned: runs of `run` cells, one run
-  // out of `step`.
+  // One axis of the map: the number of cells, the visible cells, and how they are thinned to runs of `run` cells, of
+  // which one in `step` is shown.
   struct Side {
     std::size_t size = 0, first = 0, visible = 0, step = 1, run = 1;
     std::size_t shown() const;
@@ -97,10 +97,11 @@ class BlockScaleMapPanel : public Panel {
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;
   bool has_current_ = false;
-  // Exponents of two at the ends of the colour scale: the range seen so far, so that colours do not change while
-  // scrolling.
+  // Exponents of two at the ends of the colour scale, which cover all scales shown before, so that colours do not
+  // change while scrolling.
   int low_ = 0, high_ = -1;
-  // Columns of the whole tensor whose usual scale is far above that of others, and the number of compared columns.
+  // Columns of the whole tensor whose usual scale is far above that of other columns; one column in `outliers_step_`
+  // was compared.
   std::vector<int> outliers_;
   std::size_t outliers_step_ = 1;
 

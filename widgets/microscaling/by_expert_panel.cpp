@@ -28,9 +28,9 @@ enum Column {
   kColumns
 };
 constexpr float kBarAlpha = 0.5F;
-constexpr int kValueRole = Qt::UserRole;  // of the expert: its number, -1 in the row of all experts
+constexpr int kValueRole = Qt::UserRole;  // value of a cell; of the expert: its number, -1 for all experts
 
-// Sorts by value; missing figures last.
+// Sorts by value; missing figures are last.
 class NumberItem : public QTableWidgetItem {
  public:
   NumberItem(double value, const QString& text) : QTableWidgetItem(text) {
@@ -44,7 +44,7 @@ class NumberItem : public QTableWidgetItem {
   }
 };
 
-// Paints a bar behind the number, as long as its share of the column's largest.
+// Paints a bar behind the number, whose length is the number's share of the column's largest number.
 class BarDelegate : public RowDelegate {
  public:
   using RowDelegate::RowDelegate;
@@ -119,7 +119,7 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
 
 void ByExpertPanel::fitColumns() {
   table_->resizeColumnsToContents();
-  // Room for the arrow of the sort order.
+  // Adds room for the arrow of the sort order.
   table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);
 }
 

@@ -1,4 +1,4 @@
-// A captured operand of the routed experts, expert by expert: the quantizer's statistics of each expert's rows.
+// A captured operand of the routed experts, expert by expert: statistics of the quantization of each expert's rows.
 #pragma once
 
 #include <QLabel>
@@ -16,7 +16,7 @@ class ByExpertPanel : public Panel {
  public:
   explicit ByExpertPanel(Selection* selection, QWidget* parent = nullptr);
 
-  void setCaptured(std::shared_ptr<const CapturedOperand> captured);  // nullptr, or without experts: a notice
+  void setCaptured(std::shared_ptr<const CapturedOperand> captured);  // shows a notice for nullptr or without experts
   void setCurrent(int expert);                                        // selected expert; -1: all
 
   QString csv() const override;

@@ -23,7 +23,7 @@ QString figures(const QuantSums& sums) {
            formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
 }
 
-// The differences between the shown quantization and that of the run.
+// Describes the differences between the shown quantization and the quantization of the run.
 QStringList differences(const OperandFormat& format) {
   QStringList notes;
   switch (format.scheme) {
@@ -77,7 +77,7 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->addWidget(details_, 1);
   for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // the last part is the gap below the bar
+  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // includes the gap below the bar
   column->setSpacing(kSpace4);
   column->addLayout(row);
   column->addWidget(note_);
@@ -205,7 +205,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
     notes << QString("Captured at step %1; the matrix shows step %2.").arg(step, formatCount(wanted_step));
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
-  QStringList forms;  // each form without the last part of the one before
+  QStringList forms;  // each form leaves out the last part of the form before it
   for (; !details.isEmpty(); details.removeLast()) forms << details.join(QStringLiteral("  \u00b7  "));
   setTexts(placeName(captured.place), forms, notes.join(QLatin1Char(' ')));
 }

@@ -1,5 +1,5 @@
-// One line above the tensors: the shown operand with its run and step, and what else can be requested. Below it the
-// differences to the quantization of the run, if there are any.
+// One line above the tensors: the shown operand with its run and step, and buttons for what can be requested. Below it
+// are the differences from the quantization of the run, if there are any.
 #pragma once
 
 #include <QLabel>
@@ -21,7 +21,7 @@ class CaptureBar : public QWidget {
   enum class Source { none, live, recording };
   void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
-  // Progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
+  // Shows the progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
   void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
   // `wanted_step`: step of the clicked matrix; -1: none. `note`: further text.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
@@ -29,7 +29,7 @@ class CaptureBar : public QWidget {
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
   void showSample(const QString& about);  // describes tensors that are not from a run; empty: says what can be opened
   QString text() const;                   // the shown text
-  bool hasNews() const { return news_; }  // whether the bar shows a progress or tensors that are not from a run
+  bool hasNews() const { return news_; }  // true if the bar shows a progress or tensors that are not from a run
   QToolButton* rotatedButton() const { return rotated_; }
 
  signals:
@@ -38,7 +38,7 @@ class CaptureBar : public QWidget {
   void recomputeRequested(std::int64_t step);
   void cancelRequested();
   void textChanged();
-  void rotationToggled(bool rotated);  // whether to show the values after their rotation, as they are quantized
+  void rotationToggled(bool rotated);  // true: show the values after their rotation, as they are quantized
 
  protected:
   void paintEvent(QPaintEvent* event) override;

@@ -44,7 +44,7 @@ QStringList mxRow(const OperandFormat& format) {
           "NaN or infinity: its block becomes NaN"};
 }
 
-// Block scales reach from 2^-6, torchao's floor, to 448 (quantize.h).
+// The block scales are between 2^-6, torchao's smallest, and 448 (quantize.h).
 QStringList nvfp4Row() {
   const FormatTraits& f = traits(kNvfp4Format.element);
   return {QStringLiteral("NVFP4 E2M1"),
@@ -361,7 +361,7 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
 void NumberFormatsPanel::setFormat(int format) {
   const float value = fieldsOf(format_, code_).value;
   format_ = format;
-  // Keeps the value when the format changes, so that formats can be compared by walking down the table.
+  // Keeps the value, so that the user can compare formats by moving down the table.
   code_ =
       format_ == kE8m0 ? encode_e8m0_up(std::fabs(value), true) : encode(static_cast<ElementFormat>(format_), value);
   rounding_->clear();

@@ -16,7 +16,7 @@ namespace moescope {
 
 class NumberLine;
 
-// A code as coloured bits, which a click or the keys 0, 1 and the arrows flip.
+// A code as coloured bits. A click, or the keys 0, 1 and the arrows, flip bits.
 class BitEditor : public QWidget {
   Q_OBJECT
 
@@ -56,7 +56,7 @@ class NumberFormatsPanel : public Panel {
   void setFormat(int format);
   void setCompared(int format);  // format to compare with; -1: none
   void setCode(int code);
-  void setValue(const QString& text);  // encodes a value, or says that the text is not a number
+  void setValue(const QString& text);  // encodes a value, or reports that the text is not a number
   void makeTable();
   QWidget* makeCodeRow();
   void refresh();

@@ -74,7 +74,7 @@ class OperandCostsModel : public QAbstractTableModel {
   };
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Sets the rows, the costliest first; then sorts by the column that the user chose.
+  // Sets the rows, the costliest first, then sorts them by the column that the user chose.
   void setRows(std::vector<Row> rows) {
     beginResetModel();
     rows_ = std::move(rows);
@@ -85,7 +85,7 @@ class OperandCostsModel : public QAbstractTableModel {
   bool anyClipped() const {
     return std::ranges::any_of(rows_, [](const Row& row) { return row.clipped > 0; });
   }
-  QString onlyFormat() const {  // the format of all operands; empty: there are several
+  QString onlyFormat() const {  // the format, if all operands have the same one; else empty
     const bool one =
         !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
     return one ? rows_[0].format : QString();
@@ -137,7 +137,7 @@ class OperandCostsModel : public QAbstractTableModel {
   }
 
  private:
-  // By column; nullptr: a text.
+  // The figure of each column; nullptr if the column is a text.
   static constexpr float Row::*kFigures[kColumns] = {nullptr,     &Row::sqnr_db, &Row::flushed,
                                                      &Row::share, &Row::clipped, nullptr};
 
@@ -209,7 +209,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   makePlain(view_, "Operands by quantization error");
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // scrolls rather than cutting names of formats
+  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // scrolls, so that names of formats are not cut
   followFont(view_, [this] {
     view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
     view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
@@ -279,7 +279,7 @@ void OperandCostsPanel::showTable() {
   recipe_->setVisible(table == Table::twins);
   for (int column = 0; column < OperandCostsModel::kColumns; ++column) {
     QAbstractItemDelegate* before = view_->itemDelegateForColumn(column);
-    view_->setItemDelegateForColumn(column, nullptr);  // Qt would call a deleted delegate
+    view_->setItemDelegateForColumn(column, nullptr);  // else Qt would call the deleted delegate
     delete before;
   }
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -333,7 +333,7 @@ void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
   fill();
 }
 
-// The bars get the room that the other columns leave; new columns are as wide as their contents.
+// The bars fill the room that other columns leave; new columns are as wide as their contents.
 void OperandCostsPanel::stretchBars() {
   QHeaderView* header = view_->horizontalHeader();
   if (barColumn() < header->count()) header->setSectionResizeMode(barColumn(), QHeaderView::Stretch);
@@ -375,7 +375,7 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
            most, QString("%1 changes the gradient most").arg(briefName(worst))}};
 }
 
-// Shows the button for a measurement of the shown step, unless it was made.
+// Shows the button for a measurement of the shown step, or of the chosen recipe, unless it has been measured.
 void OperandCostsPanel::showButton() {
   if (table() == Table::twins) {
     const bool other = !twins_ || twins_->scan.recipe != recipe() || runLabel(*selection_, shownRun()) != twins_->run;
@@ -409,11 +409,12 @@ void OperandCostsPanel::fill() {
         rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
-    // The header then names the format.
+    // Hides the column if all formats are equal, because the header then names the format.
     view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());
     view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
   }
-  // The table opens at its top and scrolls to an operand chosen in another panel. No panel of Compare chooses one.
+  // The table opens at its top. It scrolls to an operand that another panel chose; in Compare, no other panel chooses
+  // one.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
   view_->setAutoScroll(chosen && was_filled_ && of_ != Of::compared_run);
   if (const int current = model_->rowOf(selection_->tensor()); current >= 0) view_->selectRow(current);
@@ -439,7 +440,7 @@ Panel::Answer OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (table() != Table::modelled) return;  // a measured row is about a class of operands, not one tensor
+  if (table() != Table::modelled) return;  // a row of effects is about a class of operands, not one tensor
   selection_->setTensor(model_->rows()[index.row()].place);
 }
 
@@ -469,7 +470,7 @@ QString OperandCostsPanel::status() const {
   if (basis() == kMeasured)
     return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
-  // Says first that a column is modelled, so that a narrow panel shows it as well.
+  // Begins with "modelled", so that a narrow panel shows it as well.
   QStringList parts{"modelled", runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
   if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));

@@ -1,7 +1,7 @@
-// Costs of all quantized operands of a run at the cursor's step by layer and GEMM, the costliest first: by a model of
-// how their errors add up, or by the measured effect of each alone on the gradient, computed by a copy of the run. A
-// double click opens the tensor. Of a checkpoint, which quantizes nothing itself: what a chosen format does to its
-// predictions, operand by operand.
+// Costs of all quantized operands of a run at the cursor's step by layer and GEMM, the costliest first: either from a
+// model of how their errors add up, or measured as the effect of each operand alone on the gradient in a copy of the
+// run. A double click opens the tensor. A checkpoint quantizes nothing itself; for it the panel shows the effect of a
+// chosen format on its predictions, operand by operand.
 #pragma once
 
 #include <QComboBox>
@@ -30,8 +30,8 @@ class OperandCostsPanel : public Panel {
 
  public:
   enum class Of {
-    active_run,   // the active run; B if the active run is A and quantizes nothing
-    compared_run  // the active run; if it is A, the run with the lowest SQNR
+    active_run,   // the active run; run B if run A is active and quantizes nothing
+    compared_run  // the active run; if it is run A, the run with the lowest SQNR
   };
   enum Basis { kModelled, kMeasured };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
@@ -40,10 +40,10 @@ class OperandCostsPanel : public Panel {
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
   void setBasis(Basis basis) { bases_[basis]->setChecked(true); }
 
-  // Shows the progress of a measurement that this panel or another requested.
+  // Shows the progress of a measurement that this panel or another panel requested.
   void showMeasuring(const QString& progress);
-  void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // shows a measurement; nullptr: forgets it
-  void showTwins(std::shared_ptr<const MeasuredTwins> twins);           // of a checkpoint; nullptr: forgets them
+  void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: shows none
+  void showTwins(std::shared_ptr<const MeasuredTwins> twins);           // of a checkpoint; nullptr: shows none
   void showRefused(const QString& why);
 
  signals:
@@ -65,7 +65,7 @@ class OperandCostsPanel : public Panel {
   int barColumn() const;
   void stretchBars();
   bool ofCheckpoint() const;
-  Recipe recipe() const { return static_cast<Recipe>(recipe_->currentData().toInt()); }  // the chosen one
+  Recipe recipe() const { return static_cast<Recipe>(recipe_->currentData().toInt()); }  // the chosen recipe
   Answer sayTwins() const;
   void measureOrCancel();
   void showButton();

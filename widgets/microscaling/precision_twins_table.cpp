@@ -41,7 +41,8 @@ QString lossText(const FigureOfPieces& figure) {
   return interval(figure, signedText(figure.mean));
 }
 
-// "mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty: none was measured.
+// "Of published recipes mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty if no fit is
+// published.
 QString fitText(const PrecisionScan& scan) {
   QStringList within;
   for (const PublishedFit& fit : scan.published)
@@ -55,7 +56,7 @@ QString fitText(const PrecisionScan& scan) {
              : QString("Of published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
 }
 
-// Two cells of CSV.
+// Returns two cells of CSV: mean and interval.
 QString cells(const FigureOfPieces& figure, double factor = 1) {
   return digits(factor * figure.mean, 6) + QLatin1Char(',') +
          (std::isnan(figure.interval) ? QString() : digits(factor * figure.interval, 3));

@@ -1,4 +1,4 @@
-// The table of what a number format does to a checkpoint, operand by operand
+// The table of the effects of a number format on a checkpoint, operand by operand
 // (core/checkpoints/ablation/precision_twins.h).
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr const char* kLongestDivergence = "0.000000 \u00b1 0.000000";
 
 std::vector<Recipe> forwardRecipes();  // recipes whose forward passes differ, without fp32
 void fillTwins(QStandardItemModel& model, const PrecisionScan& scan);
-QStringList twinsAnswers(const PrecisionScan& scan);  // which operand costs most, long to short
+QStringList twinsAnswers(const PrecisionScan& scan);  // names the operand that costs most, from long to short
 QString twinsCsv(const PrecisionScan& scan);
 
 }  // namespace moescope

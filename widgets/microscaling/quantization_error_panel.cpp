@@ -16,9 +16,9 @@ namespace moescope {
 namespace {
 
 constexpr double kTickDb = 5, kLeastSpanDb = 10;  // steps of the ticks and least range of the colour scale, in dB
-constexpr double kToldShare = 0.01;               // share of lost values above which the answer names them
-constexpr double kGroupGap = 4;                   // pixels between two weights
-constexpr double kSmallLabel = 0.85;              // of columns that are narrow for their names
+constexpr double kToldShare = 0.01;               // share of lost values above which the answer names the operand
+constexpr double kGroupGap = 4;                   // pixels between the columns of two weights
+constexpr double kSmallLabel = 0.85;              // font scale of labels that are wider than their columns
 
 QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
@@ -45,7 +45,7 @@ QStringList directionForms(Direction direction) {
   return {name, direction == Direction::forward ? QStringLiteral("fwd") : name, name.left(1)};
 }
 
-// Formats of a class of GEMMs, whose operands may differ in format.
+// Returns the formats of a class of GEMMs, whose operands may have different formats.
 QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   QStringList formats;
   for (const QuantFrame& quant : frame.quants)
@@ -73,13 +73,13 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     paintOperands(painter);
   };
   view_->setWeights(sequentialWeights());
-  view_->setLegendElsewhere(false);  // the headings of the columns are in its place
+  view_->setLegendElsewhere(false);  // the headings of the columns are in the place of the legend
   setPictureLegend([this] { return scale(); });
   followFont(view_, [this] {
-    // No caption above the cells.
+    // The headings of the columns are in the place of a caption above the cells.
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});
   });
-  const auto follow = [this] {  // most steps have no statistics
+  const auto follow = [this] {  // most steps have no new statistics
     if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
   };
   connect(selection_, &Selection::dataChanged, view_, follow);
@@ -111,7 +111,7 @@ QString QuantizationErrorPanel::status() const {
   return QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
-// Summary of the selected class in the newest statistics.
+// Returns the summary of the selected class in the newest statistics.
 QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
   Summary summary{.frame = selection_->quantFrame()};
   std::vector<double> all;
@@ -133,7 +133,7 @@ QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
   return summary;
 }
 
-// Name of an operand: "layer 3, w2 dY" if `brief`, else with the direction.
+// Returns the name of an operand: "layer 3, w2 dY" if `brief`, else with the direction.
 QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
   const QString weight = gemm_name(quant.gemm), operand = operand_name(quant.operand);
   return layerName(quant.layer) + ", " + (brief ? weight + ' ' + operand : tensorName(quant));
@@ -197,7 +197,7 @@ LegendScale QuantizationErrorPanel::scale() const {
   return scale;
 }
 
-// Range from the worst to the best operand, exact ones excluded, widened to whole ticks.
+// Returns the range from the worst to the best operand, widened to whole ticks. Exact operands do not count.
 std::pair<double, double> QuantizationErrorPanel::colorRange() const {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const QuantFrame* quant : cells_) {
@@ -220,7 +220,7 @@ const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
   return cells_[static_cast<std::size_t>(row) * tensors_.size() + column];
 }
 
-// Finds layers and operands by binary search: 61 layers have some thousands of operands.
+// Finds layers and operands by binary search, since 61 layers have some thousands of operands.
 void QuantizationErrorPanel::indexCells() {
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
@@ -234,7 +234,7 @@ void QuantizationErrorPanel::indexCells() {
   }
 }
 
-// Frames the selected tensor, or the one with the lowest SQNR until the user has selected one.
+// Frames the selected tensor once the user has selected one.
 void QuantizationErrorPanel::markCurrent() {
   if (!chosen_) return view_->setCurrent(-1, -1);
   OperandPlace current = selection_->tensor();
@@ -252,7 +252,7 @@ bool QuantizationErrorPanel::holdsNumbers() const {
          cell.height() >= metrics.capHeight() + 4;
 }
 
-// Paints whole dB in cells with room, and a frame around the lowest.
+// Paints whole dB in the cells if they have room, and a frame around the lowest SQNR.
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
   const bool numbers = holdsNumbers();
   const Summary all = summary();
@@ -268,12 +268,12 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
       if (quant != all.least) continue;
       painter.setPen(QPen(palette().text().color(), 1));
       painter.setBrush(Qt::NoBrush);
-      // Beside the gaps between groups.
+      // Leaves the gaps between groups free.
       painter.drawRect(box.adjusted(kGroupGap / 2 + 0.5, 0.5, -kGroupGap / 2 - 1.5, -1.5));
     }
 }
 
-// Paints the weights above the cells, and below them the direction of each pair of operands.
+// Paints the names of the weights above the cells, and below each name the directions of its pairs of operands.
 void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect cells = view_->cellsRect();
@@ -307,7 +307,7 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
     }
 }
 
-// Paints the names of operands below the cells if all have room.
+// Paints the names of the operands below the cells, except names that have no room.
 void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
   const QFont usual = painter.font();
   const double room = view_->cellRect(0, 0).width();

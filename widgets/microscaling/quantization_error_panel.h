@@ -1,5 +1,5 @@
-// Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR as number and
-// colour. A click on a cell opens the tensor.
+// Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), with the SQNR as
+// number and colour. A click on a cell opens the tensor.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ class QuantizationErrorPanel : public Panel {
   QString csv() const override;
 
  signals:
-  // A cell was clicked, or Enter pressed on it: the operand, and the step that the matrix shows.
+  // A cell was clicked, or Enter was pressed on it. `step`: the step that the matrix shows.
   void operandOpened(const OperandPlace& place, std::int64_t step);
 
  protected:
@@ -26,7 +26,7 @@ class QuantizationErrorPanel : public Panel {
   Answer answer() const override;
 
  private:
-  // Figures of all operands of a class; the pointers are into `frame`.
+  // Figures of all operands of a class. The pointers point into `frame`.
   struct Summary {
     std::shared_ptr<const TelemetryFrame> frame;
     double median_db = 0;
@@ -53,7 +53,7 @@ class QuantizationErrorPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
   bool chosen_ = false;   // the user has selected a tensor
-  OperandPlace operand_;  // tensor shown before that, in any layer
+  OperandPlace operand_;  // operand that was selected before that, without its layer
   bool with_numbers_ = true;
   std::vector<int> layers_;               // layers of the rows
   std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0

@@ -1,4 +1,4 @@
-// Tables: their plain look, bars with values, and figures that sort by value.
+// Parts of tables: plain look, bars with values, and figures that sort by value.
 #pragma once
 
 #include <QHeaderView>
@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// A table without frame, grid and numbers of rows, of which one whole row can be chosen.
+// Makes a table without frame, grid and numbers of rows, in which the user can choose one whole row.
 inline void makePlain(QTableView* table, const QString& name) {
   table->setAccessibleName(name);
   table->setFrameShape(QFrame::NoFrame);
@@ -29,7 +29,7 @@ inline void makePlain(QTableView* table, const QString& name) {
 
 inline constexpr int kShareRole = Qt::UserRole + 1;  // role with the length of a cell's bar, 1 for the longest
 
-// Paints a bar with its value at the end; the longest one is emphasised.
+// Paints a bar with its value at the end; the longest bar is emphasised.
 class ShareDelegate : public QStyledItemDelegate {
  public:
   // `longest`: a text that is as wide as any value.
@@ -61,7 +61,7 @@ class ShareDelegate : public QStyledItemDelegate {
   QString longest_;
 };
 
-// A change with enough digits: most are far below 0.001.
+// Returns a change in two digits, since most changes are far below 0.001.
 inline QString signedText(double value) {
   return inPrint((value < 0 ? QString() : QStringLiteral("+")) + QString::number(value, 'g', 2));
 }

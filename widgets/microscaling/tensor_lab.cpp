@@ -64,7 +64,7 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   lists_->addTab(browser_, browser_->title());
   lists_->addTab(experts_, experts_->title());
   makeLayout();
-  // Small enough that a lesson fits beside the panels on a small screen.
+  // Small panels leave room for a lesson on a small screen.
   for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
   connectPanels();
   showBars();
@@ -123,13 +123,13 @@ void TensorLab::connectPanels() {
   connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
-// Judges the tensors of a file that have been measured in this format.
+// Judges the tensors of a file that have been measured in the selected format.
 void TensorLab::judge() {
   verdict_->setVerdict(browser_->showsFile() ? tensorVerdict(browser_->model(), format_) : VerdictLine::Judgement());
   showBars();
 }
 
-// Shows the bar and the list of experts only for tensors of a run.
+// Hides the bar for tensors of a file unless it has news, and the list of experts unless an operand was captured.
 void TensorLab::showBars() {
   const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
   bar_->setVisible(!bar_->text().isEmpty() && (!of_file || bar_->hasNews()));
@@ -154,7 +154,7 @@ void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   showCaptured();
 }
 
-// Shows the operand after rotation, as it is quantized, unless the values before rotation are requested.
+// Shows the operand after the rotation, as it is quantized, or before it if the user wants that.
 void TensorLab::showCaptured() {
   auto captured = captured_;
   const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
@@ -164,7 +164,7 @@ void TensorLab::showCaptured() {
   OperandFormat blocks = is_scaled(format) ? format : format_;
   blocks.rounding = Rounding::nearest;
   blocks.hadamard = 0;
-  // Blocks are shown one by one, each with the scale that it would have alone.
+  // Each block is shown alone, with the scale that it would have alone.
   blocks.nvfp4 = {.rule = blocks.nvfp4.rule};
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
@@ -217,7 +217,7 @@ void TensorLab::showElement(const OperandElement& at) {
   openElement(mostExtreme(first, last));
 }
 
-// Of the elements from `first` to before `last`.
+// Searches from `first` up to `last`, exclusive.
 TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
   Element found = first;
   float largest = -1;
@@ -266,7 +266,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(why));
 }
 
-// Opens the block through the same element if blocks have other values or another scale than before.
+// Opens the block through the same element again if blocks get other values or another scale.
 void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   if (format == format_ && axis == axis_) return;
   const bool other = axis != axis_ || block_size(format) != block_size(format_) || shares_scale(format);
@@ -280,14 +280,14 @@ void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   microscope_->setFormat(format_);
 }
 
-// Position of the selected element of the open block, at `size` elements per block.
+// Returns the position of the selected element of the open block, for blocks of `size` elements.
 TensorLab::Element TensorLab::elementAt(std::size_t size) const {
   const auto element = static_cast<std::size_t>(element_);
   if (axis_ == BlockAxis::row) return {line_, block_ * size + element};
   return {source_.valid() ? source_.blockRows(block_, size).first + element : 0, line_};
 }
 
-// Opens the block through an element.
+// Opens the block that contains an element.
 void TensorLab::openElement(Element at) {
   if (!source_.valid()) return;
   const auto size = static_cast<std::size_t>(block_size(format_));
@@ -302,7 +302,7 @@ void TensorLab::askForFile() {
   if (!path.isEmpty()) openFile(path);
 }
 
-// Asks for the type of NumPy arrays whose bytes have none.
+// Asks for the type of the values of a NumPy array that does not state it.
 void TensorLab::askForType(const QString& path, std::size_t bits) {
   QStringList types;
   for (const DType dtype : kUntypedAre)

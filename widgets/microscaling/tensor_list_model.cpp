@@ -68,7 +68,7 @@ void TensorListModel::setFilter(const QString& text) {
   endResetModel();
 }
 
-// Places each group at its first tensor.
+// Places each group where its first tensor is.
 void TensorListModel::arrange() {
   rows_.clear();
   std::vector<std::pair<QString, std::vector<Row>>> groups;

@@ -1,5 +1,5 @@
-// Tensors as a table, grouped by module: short name with shape, and their figures once computed. Rows are headings of
-// groups and tensors of which the name contains the filter.
+// Tensors as a table, grouped by module: short name with shape, and figures once they are computed. Rows are headings
+// of groups, and tensors whose names contain the filter.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -14,7 +14,7 @@ namespace moescope {
 struct TensorEntry {
   TensorSource source;
   bool usable = true;   // floating-point and not empty
-  bool scales = false;  // whether these are the scales of another tensor
+  bool scales = false;  // the values are the scales of another tensor
   QString note;         // why the tensor is not usable, or the kind of its values
   enum class Figures { none, asked, known, failed } state = Figures::none;
   bool sampled = false;
@@ -38,8 +38,8 @@ class TensorListModel : public QAbstractTableModel {
   std::vector<int> takeWanted();  // displayed entries without figures
   void setLazy(bool lazy) { lazy_ = lazy; }
 
-  int entryAt(int row) const;          // entry of a row; -1: a heading
-  int rowOf(int entry) const;          // row of an entry; -1: filtered out
+  int entryAt(int row) const;          // entry of a row; -1: the row is a heading
+  int rowOf(int entry) const;          // row of an entry; -1: the filter hides it
   QString shortName(int entry) const;  // name without the parts that all names share
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -57,7 +57,7 @@ class TensorListModel : public QAbstractTableModel {
     QStringList first, last;
   };
   struct GroupedName {
-    QString group, name;  // group and name: "experts.45", "w2"; of an operand the run and the operand
+    QString group, name;  // "experts.45", "w2"; for a captured operand the run and the operand
   };
   struct Row {
     int entry = -1;  // -1: a heading
@@ -73,7 +73,8 @@ class TensorListModel : public QAbstractTableModel {
   std::vector<Row> rows_;
   CommonParts common_;
   QString filter_;
-  // Entries that a view has read: views read visible rows only, so that figures are computed for these.
+  // Entries without figures that a view has read. Views read visible rows only, so that only their figures are
+  // computed.
   mutable std::vector<int> wanted_;
   bool lazy_ = true;
 };

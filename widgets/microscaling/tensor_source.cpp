@@ -17,9 +17,9 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTile = 512;  // side of a tile: the largest block
+constexpr std::size_t kTile = 512;  // side of a tile: size of the largest block
 
-// First elements of the tiles along one side: all tiles, or `most` evenly spread ones.
+// Returns the first elements of the tiles along one side: of all tiles, or of `most` evenly spread tiles.
 std::vector<std::size_t> tileBegins(std::size_t size, std::size_t most) {
   const std::size_t tiles = (size + kTile - 1) / kTile;
   const std::size_t kept = std::min(tiles, std::max<std::size_t>(1, most));
@@ -34,7 +34,8 @@ std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
   return sum;
 }
 
-// Advises the system that blocks and tiles are read in random order; otherwise it reads 128 kB around each of them.
+// Advises the system that blocks and tiles are read in random order. Otherwise it would read 128 kB around each of
+// them.
 void adviseRandomAccess(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
@@ -259,7 +260,7 @@ float TensorSource::sharedAmax(std::size_t slice, const OperandFormat& format, B
   return amax;
 }
 
-// A sample of whole experts, evenly spread.
+// Returns a sample of whole experts, evenly spread.
 TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) const {
   const std::size_t groups = row_groups_.size() - 1;
   std::size_t step = 1;

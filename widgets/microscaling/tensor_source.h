@@ -1,10 +1,11 @@
-// A tensor to show: a captured one in memory, or one of a mapped file, of which only the needed values are
+// A tensor to show: a captured operand in memory, or a tensor of a mapped file, of which only the needed values are
 // read.
 //
 // Rows of a captured operand belong to experts: blocks down a column start again with each expert.
 //
-// A tensor is shown as `slices` matrices of rows x cols: the last two dimensions are rows and cols, the others slices
-// (the experts of a grouped weight), so that no column block crosses from one expert into the next.
+// A tensor is shown as `slices` matrices of rows x cols. The last two dimensions are rows and cols, the others are
+// slices (for example the experts of a grouped weight), so that no block of a column crosses from one expert into the
+// next.
 #pragma once
 
 #include <QString>
@@ -36,16 +37,15 @@ class TensorSource {
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
 
-  // First row of every expert and the end; {0, rows} where there are none.
+  // First row of every expert, and the end; {0, rows} if there are no experts.
   const std::vector<std::size_t>& rowGroups() const { return row_groups_; }
   bool grouped() const { return row_groups_.size() > 2; }
   std::size_t groupOf(std::size_t row) const;
-  TensorSource group(std::size_t index) const;  // the rows of one group
-  std::shared_ptr<const CapturedOperand> captured() const {
-    return captured_;
-  }  // the captured operand; nullptr: not captured
+  TensorSource group(std::size_t index) const;  // the rows of one group as a tensor
+  // The captured operand; nullptr if the tensor was not captured.
+  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
 
-  // Number of blocks of `block` values down a column; none crosses from one group into the next.
+  // Number of blocks of `block` values down a column. No block crosses from one group into the next.
   std::size_t blocksDown(std::size_t block) const;
   struct Rows {
     std::size_t first, last;  // last exclusive
@@ -53,25 +53,27 @@ class TensorSource {
   Rows blockRows(std::size_t index, std::size_t block) const;
   std::size_t blockAt(std::size_t row, std::size_t block) const;
 
-  // Largest magnitude of the values that share a tensor-wide scale with this row: of its group, or of a sample of a
-  // large file. Computed once.
+  // Largest magnitude of the values that share a tensor-wide scale with this row: of the row's group, or of a sample if
+  // the file is large. Computed once.
   float tensorAmax(std::size_t slice, std::size_t row) const;
-  // Largest magnitude of values outside a block that determine its scale: of the tensor (see above), of the whole row
-  // or column (a sample of long columns), or of the 128 rows and columns around it. 0: there are none.
+  // Largest magnitude of the values, also outside a block, that determine its scale: of the tensor (see tensorAmax()),
+  // of the whole row or column (a sample of a long column), or of the tile of 128 x 128 around it. 0 if the block has
+  // its own scale.
   float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
-  // Why values could not be read and are NaN: another program truncated the file, or its checksum is wrong. Empty: all
-  // could be read. Shared by all copies.
+  // Why values could not be read and are NaN: another program truncated the file, or its checksum is wrong. Empty if
+  // all could be read. Shared by all copies.
   QString lost() const;
 
   // Reads `count` values of a row from `col` on into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
-  // Reads a block of `block` values, or fewer at the end: block number along the axis, row or column across it.
+  // Reads a block of `block` values, or fewer at the end. `index`: block along the axis; `line`: row or column across
+  // it.
   std::vector<float> readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
                                std::size_t block) const;
 
-  // The whole slice, or a sample of it in tiles of 512 x 512 evenly spread, so that blocks of every size stay whole.
+  // The whole slice, or a sample of evenly spread tiles of 512 x 512, so that blocks of every size stay whole.
   struct Sample {
     std::vector<float> values;
     std::size_t rows = 0, cols = 0;
@@ -100,7 +102,7 @@ class TensorSource {
     QString reason;
     void set(const char* why);
   };
-  std::shared_ptr<Lost> lost_;  // reasons for lost values, of a tensor of a file
+  std::shared_ptr<Lost> lost_;  // why values of a file could not be read
   std::size_t index_ = 0;
 };
 

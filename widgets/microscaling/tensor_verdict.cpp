@@ -14,12 +14,12 @@ QString verdictDecibels(double db) {
   return std::isinf(db) ? QString("every value") : QString("%1 dB").arg(withMinus(QString::number(db, 'f', 1)));
 }
 
-// An SQNR as text: "29.8 dB", or the limit that other tensors reach.
+// Returns the lowest SQNR of several tensors as text: "29.8 dB or more".
 QString sqnrOrMore(double db) {
   return std::isinf(db) ? verdictDecibels(db) : QString("%1 or more").arg(verdictDecibels(db));
 }
 
-// Excess of a tensor over the limits; 1 and more: beyond a limit.
+// Returns the loss beyond that of normally distributed values, relative to the limits. Above 1 it is beyond a limit.
 double formatExcess(const TensorEntry& entry, const QuantSums& normal, const FormatLimits& limits) {
   if (entry.nan_blocks > 0) return HUGE_VAL;
   const double lost = (normal.sqnr_db() - entry.sqnr_db) / limits.db;

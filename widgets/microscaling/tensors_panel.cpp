@@ -21,13 +21,13 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxShownElements = std::size_t{1}
-                                          << 20;  // limit on elements read of a tensor; larger tensors are sampled
+// Limit on the elements that are read of a tensor; larger tensors are sampled.
+constexpr std::size_t kMaxShownElements = std::size_t{1} << 20;
 
-// Limit on measured tensors; of a file with more, only visible ones are measured.
+// Limit on measured tensors. In a file with more, only visible tensors are measured.
 constexpr std::size_t kMeasuredTensors = 256;
 
-// Figures of slice 0 of a tensor in one format.
+// Returns the figures of slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
   TensorSource::Sample sample = source.sample(0, kMaxShownElements);
   *sampled = !sample.whole || source.slices() > 1;
@@ -43,7 +43,7 @@ QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, Blo
   return sums;
 }
 
-// Entries of a file: tensors, then scales of other tensors, then what cannot be read.
+// Entries of a file: tensors, then scales of other tensors, then entries that cannot be read.
 std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file) {
   std::vector<TensorEntry> entries;
   for (const bool scales : {false, true})
@@ -63,7 +63,7 @@ std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file
   return entries;
 }
 
-// The name without its middle, or without the parts before a dot.
+// Returns shorter forms of a name: without its middle, or without the parts before each of its dots.
 QStringList shorterNames(const QString& name) {
   QStringList forms{name};
   const QString comma = QStringLiteral(", ");
@@ -74,7 +74,7 @@ QStringList shorterNames(const QString& name) {
   return forms;
 }
 
-// Paints headings of groups, and names with as much of the shape as fits.
+// Paints headings of groups, and names of tensors with their shapes if there is room.
 class NameDelegate : public RowDelegate {
  public:
   using RowDelegate::RowDelegate;
@@ -139,7 +139,7 @@ void TensorsPanel::makeTable() {
   view_->horizontalHeader()->setSectionResizeMode(TensorListModel::kName, QHeaderView::Stretch);
   view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view_->setWordWrap(false);
-  view_->setTextElideMode(Qt::ElideLeft);  // elides names at their beginning: they differ at their ends
+  view_->setTextElideMode(Qt::ElideLeft);  // cuts the beginnings of names, which differ at their ends
   view_->setItemDelegate(new RowDelegate(view_));
   view_->setItemDelegateForColumn(TensorListModel::kName, new NameDelegate(view_));
   followFont(view_, [this] { fitColumns(); });
@@ -242,7 +242,7 @@ void TensorsPanel::removeTensor(const QString& name) {
   std::vector<TensorEntry> entries = model_.entries();
   if (std::erase_if(entries, [&](const TensorEntry& entry) { return entry.source.name() == name; }) == 0) return;
   ++generation_;
-  queue_.clear();  // the numbers of rows have changed
+  queue_.clear();  // the indices of entries have changed
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
   model_.setEntries(std::move(entries));
   showError({});

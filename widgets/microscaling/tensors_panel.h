@@ -1,5 +1,5 @@
-// The tensors of a file, or captured ones, by module: name, shape and their quantization error in the current format.
-// Of a file of many tensors, those in view are measured; of others all.
+// The tensors of a file, or captured tensors, by module: name, shape and quantization error in the current format. In a
+// file with many tensors only visible tensors are measured, else all.
 #pragma once
 
 #include <QAction>
@@ -23,12 +23,12 @@ class TensorsPanel : public Panel {
 
   // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
   bool openFile(const QString& path, std::optional<DType> bytesAre = {});
-  // Adds or replaces a tensor of that name and selects it.
+  // Adds a tensor, or replaces the tensor of the same name, and selects it.
   void addTensor(const TensorSource& source);
   void removeTensor(const QString& name);  // removes the tensor of this name, if there is one
   void setFormat(const OperandFormat& format, BlockAxis axis);
   bool selectNamed(const QString& name);  // selects the tensor of this name; false: there is none
-  void select(int tensor);                // selects a tensor by its index in file order
+  void select(int tensor);                // selects a tensor by its index among the entries
   const TensorListModel& model() const { return model_; }
   bool showsFile() const { return !path_.isEmpty() && error_.isEmpty(); }
   QString error() const { return error_; }
@@ -41,7 +41,7 @@ class TensorsPanel : public Panel {
   void openRequested();
   // Asks for the type of the file's values, which the file does not state.
   void typeWanted(QString path, std::size_t bits);
-  void fileOpened(const QString& path);  // path of the opened file; empty: it cannot be read
+  void fileOpened(const QString& path);  // path of the opened file; empty if it cannot be read
   void figuresChanged();
 
  protected:

@@ -19,8 +19,8 @@ constexpr double kLightestDb = 45, kDarkestDb = 10;  // ends of the colour scale
 constexpr int kCellGap = 1;
 constexpr int kTallestRow = 36;  // tallest row with the usual font size
 
-constexpr std::size_t kMaxTriedElements = std::size_t{4}
-                                          << 20;  // limit on elements, about 0.3 s; larger tensors are sampled
+// Limit on the elements, about 0.3 s; larger tensors are sampled.
+constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ int WhatIfTable::columnCount() const {
   return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
-// The selected format, or its counterpart with power-of-two scales, since the table has no row for other scales.
+// Returns the selected format, or MXFP8 E4M3 if its scales are not powers of two, for which the table has no cell.
 OperandFormat WhatIfTable::mxChoice() const {
   return choice_.scheme == QuantScheme::mx ? choice_ : mx_format(ElementFormat::e4m3);
 }
@@ -89,8 +89,8 @@ QString WhatIfTable::textOf(const QuantSums& sums) const {
                              : withMinus(QString::number(value, 'f', 1));
 }
 
-// Position on the colour scale. The strong end is less SQNR or more loss; shares by their square root, so that 0.1 % is
-// visible beside 90 %.
+// Returns the position on the colour scale, whose strong end is less SQNR or more loss. Shares enter with their square
+// root, so that 0.1 % is visible beside 90 %.
 double WhatIfTable::position(double value) const {
   return metric_ == WhatIfMetric::sqnr ? (kLightestDb - value) / (kLightestDb - kDarkestDb) : std::sqrt(value);
 }
@@ -148,7 +148,7 @@ void WhatIfTable::paintSchemes(QPainter& painter) const {
   }
 }
 
-// The cell or scheme at a position; nullptr: there is none.
+// Returns the cell or scheme at a position; nullptr if there is none.
 const WhatIfRow* WhatIfTable::rowAt(QPoint position) const {
   for (int format = 0; format < kNumElementFormats && !rows_.empty(); ++format)
     for (int column = 0; column < columnCount(); ++column)
@@ -349,7 +349,7 @@ QString WhatIfPanel::status() const {
   return (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
 }
 
-// The answer compares the selected element format with the best and the worst one, and names the other axis if that is
+// The answer compares the selected element format with the best and the worst format, and names the other axis if it is
 // better.
 Panel::Answer WhatIfPanel::answer() const {
   const QuantSums* chosen = table_->chosenSums();

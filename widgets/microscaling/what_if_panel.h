@@ -20,26 +20,26 @@ enum class WhatIfMetric { sqnr, underflow, clipped };
 enum class WhatIfColumns { block_sizes, scale_rules };
 
 // One tensor in many formats along the selected axis: a matrix of formats x block sizes (or x scale rules), and below
-// it a row of schemes whose scales are no powers of two. Cells have number and colour; the selected one has a frame.
+// it a row of schemes whose scales are not powers of two. Cells have number and colour; the selected cell has a frame.
 class WhatIfTable : public PlotFrame {
   Q_OBJECT
 
  public:
   explicit WhatIfTable(QWidget* parent = nullptr);
 
-  // Rows of what_if() and what_if_schemes(); empty: not computed yet.
+  // Sets the rows of what_if() and what_if_schemes(); empty if they are not computed yet.
   void setFigures(std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes);
   const std::vector<WhatIfRow>& rows() const { return rows_; }
   const std::vector<WhatIfRow>& schemes() const { return schemes_; }
   void setMetric(WhatIfMetric metric);
   void setColumns(WhatIfColumns columns);
-  // Sets the selected format. Block sizes are compared at its rule, and rules at its block size.
+  // Sets the selected format. Block sizes are compared for its scale rule, and scale rules for its block size.
   void setChoice(const OperandFormat& format, BlockAxis axis);
   const OperandFormat& choice() const { return choice_; }
   BlockAxis axis() const { return axis_; }
-  // Figures of the selected format; nullptr: not computed.
+  // Figures of the selected format; nullptr if they are not computed.
   const QuantSums* chosenSums() const;
-  // Figures of another element format or axis, otherwise as the selected MX format; nullptr: not computed.
+  // Figures of the selected MX format with another element format or axis; nullptr if they are not computed.
   const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
   QRect cellRect(int format, int column) const;
   int columnCount() const;
@@ -68,9 +68,9 @@ class WhatIfTable : public PlotFrame {
   QString textOf(const QuantSums& sums) const;
   QRgb colorOf(const QuantSums& sums) const { return matrixLut(dark())[scaleCode(position(valueOf(sums)))]; }
   double position(double value) const;  // position on the colour scale, 0..1
-  Cell choiceCell() const;              // cell of the selected format; column -1: it has none
+  Cell choiceCell() const;              // cell of the selected format; column -1: no cell
   void choose(const WhatIfRow& row);
-  int schemeOfChoice() const;  // index of the selected format among the schemes; -1: it is none of them
+  int schemeOfChoice() const;  // index of the selected format among the schemes; -1: not a scheme
   void paintHeads(QPainter& painter) const;
   void paintCell(QPainter& painter, const Cell& cell) const;
   QStringList readout(const WhatIfRow& row) const;
@@ -112,7 +112,7 @@ class WhatIfPanel : public Panel {
   QComboBox *metric_, *columns_;
   QAction* cancel_;
   QString note_;     // note on the values that were used
-  int request_ = 0;  // number of the newest request; results of older ones are dropped
+  int request_ = 0;  // number of the newest request; older results are dropped
   LatestWorker worker_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kBarWidth = 0.84;  // share of an element's width
 constexpr float kChosenAlpha = 0.18F;
-constexpr int kLowBars = 84;  // height of the widget below which it is low
+constexpr int kLowBars = 84;  // height below which the widget is low
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Axis BlockBars::valueAxis() const {
         low = std::min(low, v);
         high = std::max(high, v);
       }
-  // Linear in units of the largest: niceRange takes any size, subnormals included.
+  // niceRange() takes values of any size, subnormals included.
   const ValueRange range = low == high ? ValueRange{-1, 1} : niceRange(low, high, false);
   const QRect plot = plotRect();
   return {range.low, range.high, plot.bottom() + 1.0, static_cast<double>(plot.top()), false};

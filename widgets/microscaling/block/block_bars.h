@@ -27,7 +27,7 @@ class BlockBars : public PlotFrame {
 
  private:
   Axis valueAxis() const;
-  bool isLow() const;  // whether the plot is too low for a row with caption and key
+  bool isLow() const;  // true if the plot is too low for a row with caption and key
   void paintKey(QPainter& painter) const;
   QRectF slot(int element) const;
   int elementAt(QPoint position) const;
@@ -36,7 +36,7 @@ class BlockBars : public PlotFrame {
   int current_ = -1;
 };
 
-// The readout of an element: "x3 = 0.5 -> 0.46875, error -0.03125, flushed to zero".
+// Returns the readout of an element: "x3 = 0.5 -> 0.46875, error -0.03125, flushed to zero".
 QStringList elementReadout(const BlockAnatomy& block, int element);
 
 }  // namespace moescope

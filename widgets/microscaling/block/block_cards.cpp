@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-// A number as "0.0052", or with a power of ten in superscript.
+// Returns a number as "0.0052", or with a power of ten in superscript.
 QString inDigits(double value, int digits) {
   const QString text = QString::number(value, 'g', digits);
   if (!text.contains(QLatin1Char('e'))) return withMinus(text);
@@ -38,7 +38,7 @@ BlockCard largestCard(const BlockAnatomy& block) {
   return card;
 }
 
-// The card with the code of the largest value.
+// Returns the card with the code of the largest value.
 BlockCard codeCard(const BlockAnatomy& block) {
   BlockCard card{"Largest code", QStringLiteral("0"), {}};
   if (block.amax_at < 0) return card;

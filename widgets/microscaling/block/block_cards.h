@@ -1,4 +1,4 @@
-// The scale of a block in five cards, from its largest value to that value's code.
+// The scale of a block in at most five cards, from its largest value to the code of that value.
 #pragma once
 
 #include <QStringList>

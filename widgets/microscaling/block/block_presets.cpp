@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kBlock = 32;
 
-// Equal on all platforms: std::mt19937 is, and the sum of twelve uniforms replaces the library's normal distribution,
-// which is not.
+// Returns equal values on all platforms: std::mt19937 does so, and the sum of twelve uniform numbers replaces
+// std::normal_distribution, which does not.
 std::vector<float> gaussian(unsigned seed, double mean, double sigma) {
   std::mt19937 generator(seed);
   std::vector<float> values(kBlock);

@@ -8,7 +8,7 @@ namespace moescope {
 
 struct BlockPreset {
   QString name, lesson;
-  std::vector<float> values;  // 32
+  std::vector<float> values;  // 32 values
 };
 const std::vector<BlockPreset>& blockPresets();
 

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kBitsGap = 7;  // between the bits of two rows
+constexpr int kBitsGap = 7;  // pixels between the bits of two rows
 
 QString printed(float value) {
   return withMinus(exactText(value));
@@ -110,7 +110,7 @@ QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
            withMinus(QString::number(e.error, 'g', 9)));
 }
 
-// The heading of the scaled values with their divisor; scales other than powers of two stand in the cards.
+// Returns the heading of the scaled values, with their divisor if it is a power of two; other scales are in the cards.
 QString BlockModel::scaledHeading() const {
   const bool power = block_ && !block_->is_nan() && block_->format.scheme == QuantScheme::mx;
   return QStringLiteral("\u00f7 ") + (power ? formatPowerOfTwo(block_->scale.code - 127) : QString("scale"));

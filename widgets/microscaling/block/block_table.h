@@ -49,7 +49,7 @@ class BitsDelegate : public RowDelegate {
 };
 
 // Parses a decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf" or "-inf"; infinite beyond the range of
-// float32.
+// float32. Returns nullopt for other texts.
 std::optional<float> parseFloat(const QString& text);
 
 }  // namespace moescope

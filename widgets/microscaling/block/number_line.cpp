@@ -137,7 +137,7 @@ void NumberLine::paintData(QPainter& painter) {
     painter.setPen(axisColor(palette()));
     painter.drawLine(plot.left(), base, plot.right(), base);
     painter.setPen(seriesColor(static_cast<int>(i), dark()));
-    int last = INT_MIN;  // zoomed out, many points share a pixel
+    int last = INT_MIN;  // if zoomed out, many points share a pixel
     for (const float v : rows_[i].values) {
       const int x = static_cast<int>(std::lround(xOf(v)));
       if (x == last || x < plot.left() || x > plot.right()) continue;
@@ -146,7 +146,7 @@ void NumberLine::paintData(QPainter& painter) {
     }
   }
   if (rows_.empty()) return;
-  // A line from the value (top) to its rounded value (the tip of a point).
+  // Paints a line from the value (top) to its rounded value (the tip of a point).
   const int top = plot.top() + 6, tip = plot.top() + rowHeight() - 2 - std::min(26, rowHeight() * 2 / 5);
   for (const Mark& mark : marks_) {
     if (std::isnan(mark.value)) continue;

@@ -1,8 +1,8 @@
 // A number line with the representable values of one or more formats, and a block's values rounded to them.
 //
-// Linear, or logarithmic on both sides of zero: distance from the middle is log2 |v|, everything below half the
-// smallest subnormal lies in the middle. Wheel zooms about the mouse, drag pans, double click or Home fits, + and -
-// zoom, Left and Right pan.
+// The line is linear, or logarithmic on both sides of zero: the distance from the middle is the logarithm of |v|, and
+// values below half the smallest subnormal are in the middle. The wheel zooms about the mouse, a drag pans, a double
+// click or Home fits, + and - zoom, Left and Right pan.
 #pragma once
 
 #include <vector>
@@ -33,7 +33,7 @@ class NumberLine : public PlotFrame {
   void setLog(bool log);
   void setCaption(const QString& caption);
   void fit();
-  // The visible range, as values.
+  // The ends of the visible range, as values.
   double low() const { return valueOf(low_); }
   double high() const { return valueOf(high_); }
 
@@ -50,7 +50,7 @@ class NumberLine : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  // Axis coordinate: the value itself, or sign(v) * log2(|v| / least_).
+  // The coordinate on the axis is the value itself, or sign(v) * log2(|v| / least_).
   double coordinate(double value) const;
   double valueOf(double coordinate) const;
   double xOf(double value) const;
@@ -65,7 +65,7 @@ class NumberLine : public PlotFrame {
   int current_ = -1;
   bool log_ = false;
   QString caption_;
-  double least_ = 1, extent_ = 1;  // magnitudes below least_ are in the middle of a log line; the largest magnitude
+  double least_ = 1, extent_ = 1;  // values below least_ are in the middle of a log line; largest magnitude
   double low_ = -1, high_ = 1;     // coordinates
   QPoint press_;
   double press_low_ = 0, press_high_ = 0;
