@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kCadence = 20;  // interval in steps that the button requests
 constexpr double kHighestSqnrDb = 60;
-constexpr double kMaxLostDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
+constexpr double kMaxLostDb = 20, kMaxCosine = 0.1;  // ends of the colour scale of differences
 
-// 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
+// 1 - cosine spans decades: 0.9 is bad, 0.99999 is perfect.
 double cosinePosition(double cosine) {
   return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
 }
 
-// Figures of the predictions, in the order of the choice after error and cosine.
+// Figures of the predictions. In the choice of figures they follow error and cosine, in this order.
 struct PredictionFigure {
   Metric metric;
   const char* name;
@@ -39,7 +39,7 @@ QStringList figureNames() {
   return names;
 }
 
-// Norm of the error over norm of the gradient.
+// Returns the norm of the error divided by the norm of the gradient.
 double errorOf(double snr_db) {
   return std::pow(10.0, -snr_db / 20);
 }
@@ -124,7 +124,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   keepState("pinned", pinned_);
 }
 
-// Checkpoints have no gradients: their predictions are compared with A's.
+// Checkpoints have no gradients, so their predictions are compared with those of A.
 void GradientErrorPanel::followOrigin() {
   const bool checkpoints = onTheSameTexts(*selection_);
   setHeading(checkpoints ? QString("Predictions against A") : title());
@@ -133,7 +133,7 @@ void GradientErrorPanel::followOrigin() {
   if (checkpoints && !ofPredictions()) figure_->setCurrentIndex(kGradientFigureChoices);
 }
 
-// "KL from A, nats".
+// "KL from A, nats/token".
 QString GradientErrorPanel::predictionCaption() const {
   if (shownMetric() == Metric::fp32_kl && onTheSameTexts(*selection_)) return QString("KL from A, nats/token");
   return metricCaption(shownMetric());
@@ -149,7 +149,7 @@ Metric GradientErrorPanel::shownMetric() const {
   return cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db;
 }
 
-// The answer is about the run with the largest error; about a noise twin only if there is no other run.
+// The answer is about the run with the largest error, and about a noise twin only if there is no other run.
 Panel::Answer GradientErrorPanel::answer() const {
   if (ofPredictions()) return answerOfPredictions();
   const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
@@ -173,7 +173,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   return {{}, {all + unpinnedError(worst), all, share}};
 }
 
-// About the run whose predictions differ most.
+// The answer is about the run whose predictions differ most.
 Panel::Answer GradientErrorPanel::answerOfPredictions() const {
   if (onTheSameTexts(*selection_)) return answerOfCheckpoints();
   std::shared_ptr<const TelemetryFrame> worst;
@@ -198,7 +198,7 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
            ratio, kl}};
 }
 
-// Mean over the batches of the compared run, with its interval; nullopt: not measured.
+// Returns the mean over the batches of the compared run, with its interval; nullopt if it was not measured.
 std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const {
   const History& run = *selection_->histories()[comparedRun(*selection_)];
   std::vector<double> known;
@@ -207,7 +207,7 @@ std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const
   return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
 }
 
-// "B: KL from A 0.0123 ± 0.0021 nats/token, ratio beyond 2 for 1.2 % of the tokens, ...".
+// "B: KL from A 0.0123 ± 0.0021 nats/token, probability ratio beyond 2 for 1.2 % of the tokens, ...".
 Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
   const QString letter = runLetter(*selection_, comparedRun(*selection_));
   const auto kl = overTexts(Metric::fp32_kl), ratio = overTexts(Metric::fp32_ratio_beyond_2),
@@ -224,7 +224,7 @@ Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
            first}};
 }
 
-// With the experts pinned: the error of the same gradient against the pass that routes by itself.
+// If the experts are pinned, returns the error against the FP32 pass that chooses its own experts as text.
 QString GradientErrorPanel::unpinnedError(int run) const {
   if (!pinned()) return {};
   const History& history = *selection_->histories()[run];
@@ -410,7 +410,7 @@ void GradientErrorPanel::paintNumbers(QPainter& painter) const {
                       [this](int row, int column) { return valueText(shownValue(row, column)); });
 }
 
-// The difference to run A in words; infinite if one of the gradients is equal to that of FP32.
+// Describes the difference from run A. It is infinite if one of the gradients equals the gradient in FP32.
 QString GradientErrorPanel::againstA(double difference) const {
   if (std::isnan(difference)) return {};
   if (std::isinf(difference)) return difference > 0 ? QString("; exact here, not exact in A") : QString("; exact in A");
@@ -429,7 +429,7 @@ QStringList GradientErrorPanel::describe(int row, int column) const {
               (minusA() && pinned() ? againstA(shownValue(row, column)) : QString())};
 }
 
-// Every batch of the runs besides A.
+// One line for each batch of every run except A.
 QString GradientErrorPanel::csvOfCheckpoints() const {
   QString text = QStringLiteral(
       "run,batch,KL from A [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "

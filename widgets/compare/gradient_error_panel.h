@@ -1,5 +1,5 @@
-// Error of each run's gradients against FP32, over steps, and by layer and group of tensors; and how far its
-// predictions are from those of the FP32 pass.
+// Error of each run's gradients against FP32, over steps, and by layer and group of tensors; and the difference of its
+// predictions from the predictions of the FP32 pass.
 #pragma once
 
 #include <QComboBox>
@@ -21,11 +21,11 @@ class GradientErrorPanel : public Panel {
   explicit GradientErrorPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // Whether the runs are in training, so that cadenceRequested has an effect.
+  // Sets whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);
 
  signals:
-  void cadenceRequested(int every);  // asks for telemetry.gradient_every
+  void cadenceRequested(int every);  // requests telemetry.gradient_every
 
  protected:
   QString status() const override;
@@ -33,14 +33,14 @@ class GradientErrorPanel : public Panel {
 
  private:
   bool cosine() const { return figure_->currentIndex() == 1; }
-  bool pinned() const { return pinned_->isChecked(); }  // against an FP32 pass with the run's experts
-  Metric shownMetric() const;                           // as chosen
-  // Whether the figure is one of the predictions, which have no layers.
+  bool pinned() const { return pinned_->isChecked(); }  // the FP32 pass uses the experts of the run
+  Metric shownMetric() const;                           // metric of the chosen figure
+  // True if the figure is a figure of the predictions, which have no layers.
   bool ofPredictions() const;
   void followOrigin();
   QString predictionCaption() const;
   std::optional<FigureOfPieces> overTexts(Metric metric) const;
-  // Shows layers x tensors of the active run in place of the whole models of all runs, if that is chosen.
+  // Shows layers x tensors of the active run if the user chose that, else the whole models of all runs.
   void showFigure();
   Answer answerOfPredictions() const;
   Answer answerOfCheckpoints() const;
@@ -54,10 +54,10 @@ class GradientErrorPanel : public Panel {
   void showButton();
   void paintNumbers(QPainter& painter) const;
   const GradientFrame* cell(int row, int column) const;
-  // Whether the matrix shows the active run's figures minus run A's.
+  // True if the matrix shows the active run's figures minus run A's.
   bool minusA() const { return minus_a_->isChecked() && selection_->run() > 0; }
   double figureOf(const GradientFrame& gradient) const;
-  double shownValue(int row, int column) const;  // value of a cell; NaN: none
+  double shownValue(int row, int column) const;  // value of a cell; NaN: no value
   double position(double value) const;           // position on the colour scale, 0..1
   LegendScale legend() const;
   QStringList describe(int row, int column) const;
@@ -73,7 +73,7 @@ class GradientErrorPanel : public Panel {
   QPushButton* measure_;
   bool live_ = false;
   std::shared_ptr<const TelemetryFrame> frame_, frame_of_a_;
-  std::vector<int> layers_;             // layers of the rows; -1: of no layer
+  std::vector<int> layers_;             // layers of the rows; -1: no layer
   std::vector<GradientGroup> columns_;  // groups of the columns, in frame_
 };
 

@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// The first log that has no loss at all, as traces of routers have none; nullptr: each has.
+// Returns the first log that has no loss at all, such as a trace of a router; nullptr if each log has one.
 const History* runWithoutLoss(const std::vector<HistoryPtr>& histories) {
   const auto none = [](const HistoryPtr& history) {
     return history->info().config_toml.empty() && !history->steps().empty() &&
@@ -51,7 +51,7 @@ Metric JudgedRuns::judgedLoss(int place) const {
   return deciding_loss(*histories.front(), *histories[place]);
 }
 
-// A lost run is judged by its training loss, where the loss shows first.
+// A run whose loss is lost (NaN or infinite) is judged by its training loss, which shows this first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
   const Conclusion& training = training_.conclusion(place);
   const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;

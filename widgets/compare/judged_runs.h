@@ -1,5 +1,5 @@
 // The verdicts on the open runs: their gaps to run A, the judged loss, and the gap that matters. The parts of the
-// Compare workspace share one object, so that they agree and gaps are read once.
+// Compare workspace share one object, so that they agree and gaps are read only once.
 #pragma once
 
 #include <QObject>
@@ -28,13 +28,13 @@ class JudgedRuns : public QObject {
 
   JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  // Reads new steps. Returns why there is nothing to judge; empty: there is a conclusion for each run besides run A.
+  // Reads new steps. Returns why there is nothing to judge; empty if each run except run A has a conclusion.
   QString update();
   const RunGaps& gaps() const { return training_; }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
   std::vector<int> candidates() const;  // places of the runs that are judged
-  float matters() const;                // gap that matters, nats/token; kNoValue: no run was compared with it yet
-  // What would settle open verdicts; places as in candidates().
+  float matters() const;                // gap that matters, nats/token; kNoValue: no run was compared yet
+  // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
 
   double share() const { return share_; }  // share of run A's loss that matters
@@ -45,7 +45,7 @@ class JudgedRuns : public QObject {
   void setLoss(Loss loss) {
     if (std::exchange(loss_, loss) != loss) emit changed();
   }
-  bool room() const { return room_; }  // whether another run can train beside the present ones
+  bool room() const { return room_; }  // true if another run can train beside the open runs
   void setRoom(bool room) {
     if (std::exchange(room_, room) != room) emit changed();
   }
@@ -53,7 +53,7 @@ class JudgedRuns : public QObject {
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
   }
-  // Seconds of a step of all open runs at present; kNoValue: they do not train, or not in lock-step.
+  // Present seconds of a step of all open runs; kNoValue if they do not train, or not in lock-step.
   float secondsPerStep() const { return seconds_per_step_; }
   void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
 
@@ -61,8 +61,8 @@ class JudgedRuns : public QObject {
   void changed();  // the judged runs or the rule have changed
 
  private:
-  // Number of runs of the last update() that are still open: text may be painted between a change of runs and the
-  // update.
+  // Number of runs of the last update() that are still open. Text may be painted after a change of runs and before the
+  // next update().
   int judged() const { return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
 

@@ -23,12 +23,12 @@ LegendScale weightLegend(bool dark) {
   return legend;
 }
 
-// |W_B - W_A| / |W_A| of an expert from its ratio in dB.
+// Returns |W_B - W_A| / |W_A| (norms) of an expert from its SQNR in dB.
 float weightDifference(float sqnr_db) {
   return is_missing(sqnr_db) ? kNoValue : std::pow(10.0f, -sqnr_db / 20);
 }
 
-constexpr double kLimit = 1;  // ends of the colour scale: a whole fair share more or less
+constexpr double kLimit = 1;  // ends of the colour scale: one fair share more or less
 
 LegendScale differenceLegend(bool dark) {
   return {.lut = utilisationLut(dark),
@@ -72,7 +72,7 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
   keepState("shown", shown_);
 }
 
-// Shows the weights of checkpoints first: the loads at the cursor are of one batch of text.
+// Shows the weights of checkpoints first, since the loads at the cursor are those of one batch of text.
 void LoadDifferencePanel::followOrigin() {
   const bool has_weights = !weightRows(comparedRun(*selection_)).empty();
   if (std::exchange(has_weights_, has_weights) == has_weights) return;
@@ -80,7 +80,8 @@ void LoadDifferencePanel::followOrigin() {
     shown_->setCurrentIndex(static_cast<int>(has_weights ? Shown::weights : Shown::difference));
 }
 
-// Of checkpoints that were run together: one row for each layer whose experts have the shapes of A's.
+// Returns a row for each layer whose experts have the shapes of A's experts; only for checkpoints that were run
+// together.
 std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::weightRows(int run) const {
   std::vector<Row> rows;
   if (run < 0 || run_origin(selection_->histories().front()->info()) != RunOrigin::checkpoint) return rows;
@@ -148,7 +149,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
            QString("%1, most in layer %2, expert %3").arg(count).arg(layer).arg(expert), count}};
 }
 
-// The mean difference of the shown run beside that of the noise twin.
+// The answer compares the mean difference of the shown run with that of the noise twin.
 Panel::Answer LoadDifferencePanel::answer() const {
   const int shown_run = comparedRun(*selection_);
   if (shown_run < 0) return {};

@@ -1,4 +1,4 @@
-// Load of every expert in one run minus its load in run A, or the load in either run.
+// Load of every expert in one run minus its load in run A, or the load in one of the two runs.
 #pragma once
 
 #include <QComboBox>
@@ -25,10 +25,10 @@ class LoadDifferencePanel : public Panel {
   struct Row {
     std::int64_t step = 0;
     int layer = 0;
-    std::vector<float> difference, of_run, of_a;  // [E] utilisation; of weights `difference` alone, |W - W_A| / |W_A|
+    std::vector<float> difference, of_run, of_a;  // [E] utilisation; for weights only `difference`, |W - W_A| / |W_A|
   };
-  // One row for each layer that both runs have with the same number of experts, at the newest step at or before the
-  // cursor's.
+  // Returns a row for each layer that both runs have with the same number of experts, at the run's newest step at or
+  // before the cursor; no rows if run A has no loads at that step.
   std::vector<Row> rows(int run) const;
   void followOrigin();
   std::vector<Row> weightRows(int run) const;
@@ -43,7 +43,7 @@ class LoadDifferencePanel : public Panel {
   QComboBox* shown_;
   MatrixPlot* view_;
   std::vector<Row> rows_;
-  bool has_weights_ = false;  // of checkpoints
+  bool has_weights_ = false;  // the compared run is a checkpoint with compared weights
 };
 
 }  // namespace moescope

@@ -10,7 +10,8 @@
 namespace moescope {
 namespace {
 
-// Share of raw gaps outside the axis at either end: spikes of the first steps do not determine it.
+// Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
+// it.
 constexpr double kSpared = 0.02;
 
 QString signedGap(double value) {
@@ -49,7 +50,7 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
   chooseValueRange();
 }
 
-// Reserves room for the longest text at an end, so that the plot keeps its width while the values change.
+// Reserves room for the longest text at an end of a curve, so that the plot keeps its width while the values change.
 void GapPlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   int widest = 0;
@@ -59,7 +60,7 @@ void GapPlot::chooseEnds() {
   right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
 }
 
-// Chooses a range with all gaps of the curves, nearly all of those behind them, and the band.
+// Chooses a range with all gaps of the curves, nearly all gaps behind the curves, and the band.
 void GapPlot::chooseValueRange() {
   double low = 0, high = 0;
   const auto take = [&](double value) {
@@ -150,7 +151,7 @@ void GapPlot::paintData(QPainter& painter) {
   painter.drawText(place, Qt::AlignLeft, words);
 }
 
-// By a curve.
+// True if a point of a curve is in `place`.
 bool GapPlot::crossed(const QRect& place) const {
   const Axis axis = valueAxis();
   return std::ranges::any_of(series_, [&](const GapSeries& curve) {
@@ -195,14 +196,14 @@ QRegion GapPlot::hoverRegion() const {
   return TimeAxisPlot::hoverRegion() | QRect(QPoint(plotRect().right() + 2, 0), rect().bottomRight());
 }
 
-// The value at the bin of `step`, or the newest before it: a run may be a step behind.
+// Returns the value at the bin of `step`, or the newest value before it, since a run may be a step behind.
 float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) const {
   for (std::size_t bin = binAt(step) + 1; bin-- > 0;)
     if (std::isfinite(values[bin])) return values[bin];
   return kNoValue;
 }
 
-// Paints names and values at the ends of the curves, moved apart where the ends are close.
+// Paints names and values at the ends of the curves, moved apart if the ends are close to each other.
 void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || series_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);
@@ -264,7 +265,7 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, Judge
   keepState("every_step", shown_);
 }
 
-// Of checkpoints all batches are judged: none, so that no part of them is marked.
+// Returns an empty range for checkpoints: all their batches are judged, so no part of the plot is marked.
 StepRange LossGapPanel::judgedSteps() const {
   if (onTheSameTexts(*selection_)) return {};
   for (const int place : judged_->candidates())
@@ -276,7 +277,7 @@ void LossGapPanel::refill() {
   plot_->setNotice(judged_->update());
   if (!plot_->notice().isEmpty()) return;
   shown_->setVisible(!onTheSameTexts(*selection_));
-  // Batches of text are in no order that a mean over neighbours would follow.
+  // Batches of text have no order, so they are not smoothed.
   plot_->setCaption(onTheSameTexts(*selection_)
                         ? QString("nats/token, by batch of text")
                         : QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
@@ -289,7 +290,7 @@ void LossGapPanel::refill() {
                                                  : GapPlot::Gaps::smoothed);
 }
 
-// "B: +0.0037 \u00b1 0.0067 nats/token": checkpoints have no first and last steps, only batches of text.
+// "B: +0.0037 \u00b1 0.0067 nats/token". Checkpoints have no first and last steps, only batches of text.
 Panel::Answer LossGapPanel::answerOnTexts() const {
   QStringList sentences;
   for (const int place : judged_->candidates()) {

@@ -1,4 +1,4 @@
-// Gaps of the runs to run A over the steps, beside the band that is too small to matter.
+// Gaps of the runs to run A over the steps, and the band that is too small to matter.
 #pragma once
 
 #include <QComboBox>
@@ -19,8 +19,8 @@ struct GapSeries {
   std::vector<float> values{};    // gaps of the curve
 };
 
-// Gaps of runs to run A over steps, named at their ends with their values at the crosshair or the cursor; the band that
-// is too small to matter, and the steps that are judged.
+// Gaps of runs to run A over steps, with the band that is too small to matter and the steps that are judged. The curves
+// are named at their ends, with their values at the crosshair or the cursor.
 class GapPlot : public TimeAxisPlot {
   Q_OBJECT
 
@@ -31,9 +31,9 @@ class GapPlot : public TimeAxisPlot {
     float matters = kNoValue;  // half the width of the band
     StepRange judged;
   };
-  // Which gaps are drawn as curves; both: the smoothed ones, and each step's faintly behind.
+  // Gaps that are drawn as curves. `both`: smoothed gaps, with the gap of each step faintly behind them.
   enum class Gaps { smoothed, both, each_step };
-  // Called in refill.
+  // Called in refill().
   void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn);
   void setCaption(const QString& caption) { caption_ = caption; }
 
@@ -62,7 +62,7 @@ class GapPlot : public TimeAxisPlot {
   std::vector<GapSeries> series_;
   Ground ground_;
   Gaps drawn_ = Gaps::smoothed;
-  bool ends_ = true;  // whether the ends have room for names
+  bool ends_ = true;  // true if the ends of the curves have room for names
   QString caption_;
   ValueRange values_;
 };

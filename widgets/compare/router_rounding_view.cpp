@@ -28,7 +28,7 @@ constexpr std::array<RoundingSource, 4> kRoundingSources = {
 
 constexpr double kLowestShare = 1e-3;  // low end of the logarithmic colour scale
 
-// Index of seriesColor; 0 is run A's.
+// Index of seriesColor; 0 is the colour of run A.
 int seriesOf(std::size_t source) {
   return static_cast<int>(source) + 1;
 }
@@ -47,7 +47,7 @@ const RouterRoundingFrame* routerRow(const TelemetryFrame& frame, int layer, Rou
   return found == frame.router_roundings.end() ? nullptr : &*found;
 }
 
-// Mean over the layers; NaN if no layer has the row.
+// Returns the mean over the layers; NaN if no layer has this rounding.
 double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
   double sum = 0;
   int layers = 0;
@@ -59,13 +59,13 @@ double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
   return layers > 0 ? sum / layers : std::nan("");
 }
 
-// The source that changes most tokens. Counts change none in their step.
+// Returns the source that changes most tokens. Counts are left out, since they change no choice in their own step.
 const RoundingSource& mostChanging(const TelemetryFrame& frame) {
   const auto share = [&](const RoundingSource& source) { return meanShare(frame, source.rounding); };
   return *std::ranges::max_element(kRoundingSources.begin(), kRoundingSources.end() - 1, {}, share);
 }
 
-// The layer in which the rounding changes most tokens.
+// Returns the layer in which the rounding changes most tokens.
 const RouterRoundingFrame& worstLayer(const TelemetryFrame& frame, RouterRounding rounding) {
   const RouterRoundingFrame* worst = nullptr;
   for (const RouterRoundingFrame& row : frame.router_roundings)

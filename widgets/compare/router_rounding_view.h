@@ -1,6 +1,6 @@
-// Where BF16 enters the router of one run: the share of the tokens that change experts if operands, stored logits or
-// stored biases alone are rounded, and the share of the biases that rounded counts turn; over steps, or by layer with
-// the margins of the changed choices.
+// The effect of BF16 in the router of one run: the share of the tokens that change experts if operands, stored logits
+// or stored biases alone are rounded, and the share of the experts whose bias moves in another direction if counts are
+// rounded; over steps, or by layer with the margins of the changed choices.
 #pragma once
 
 #include <QStackedWidget>
@@ -19,17 +19,17 @@ class RouterRoundingView : public QWidget {
  public:
   explicit RouterRoundingView(Selection* selection, QWidget* parent = nullptr);
 
-  void showLayers(bool layers);  // layer x rounding at the cursor's step in place of curves over steps
-  void showMargins(bool margins) { margins_->setVisible(margins); }  // the margins beside them
-  QStringList answers() const;                                       // long to short; empty: nothing was measured
+  void showLayers(bool layers);  // shows layer x rounding at the cursor's step in place of curves over steps
+  void showMargins(bool margins) { margins_->setVisible(margins); }  // shows the margins beside them
+  QStringList answers() const;                                       // long to short; empty: not measured
   QString csv() const;
-  // The step of the shown figures; -1: there are none.
+  // The step of the shown figures; -1 if there are none.
   std::int64_t shownStep() const;
 
  private:
   std::shared_ptr<const TelemetryFrame> frame() const;
   QString whyNothing() const;
-  RouterRounding shownRounding() const;  // the chosen one, else the one that changes most tokens
+  RouterRounding shownRounding() const;  // the chosen rounding, else the one that changes most tokens
   void refillLines();
   void refillMatrix();
   void refillMargins();
@@ -42,8 +42,8 @@ class RouterRoundingView : public QWidget {
   MatrixPlot* matrix_;
   HalfOctavePlot* margins_;
   std::shared_ptr<const TelemetryFrame> frame_;
-  std::vector<int> layers_;  // of the rows
-  int chosen_ = -1;          // column that was chosen; -1: none
+  std::vector<int> layers_;  // layers of the rows
+  int chosen_ = -1;          // chosen column; -1: none
 };
 
 }  // namespace moescope

@@ -24,10 +24,10 @@ LegendScale rateLegend(bool dark) {
   return legend;
 }
 
-constexpr std::int64_t kFirstJudged = 2;  // for earlier steps, no earlier loss tells whether the weights are equal
+constexpr std::int64_t kFirstJudged = 2;  // before it, no loss shows whether the weights are equal
 
-// Whether both runs had equal weights before `step`: the step before gave the same loss and gradient to the bit, under
-// the same live changes. A difference from the start shows in the second loss.
+// True if both runs had equal weights before `step`: the step before it gave the same loss and gradient norm to the
+// bit, after the same live changes. A difference in the initial weights shows in the second loss at the latest.
 bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
   const auto same = [&](Metric metric) {
     return std::bit_cast<std::uint32_t>(a.value_at(metric, kWholeRun, step - 1)) ==
@@ -119,8 +119,8 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   keepState("in_router", in_router_);
 }
 
-// Shows the flips by rounding as soon as a run has some, unless the user chose: flips against run A also contain the
-// drift of the weights, but look like an effect of the format alone.
+// Shows the flips by rounding as soon as a run has some, unless the user has chosen the reference. Flips against run A
+// also contain the drift of the weights, but look like an effect of the format alone.
 void RoutingFlipsPanel::chooseReference() {
   if (chosen_ || rounding() || inRouter()) return;
   for (const auto& history : selection_->histories()) {
@@ -144,7 +144,7 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
   return rates;
 }
 
-// The answer is about the run with the most flips; about a noise twin only if there is no other run.
+// The answer is about the run with the most flips, and about a noise twin only if there is no other run.
 Panel::Answer RoutingFlipsPanel::answer() const {
   if (inRouter()) return {{}, router_->answers()};
   const std::vector<Rate> all = rates();
@@ -164,7 +164,7 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
 }
 
-// Says whether the settings or drifted weights are the cause, with the noise twin's share for comparison.
+// Names the settings or drifted weights as the cause, with the noise twin's share for comparison.
 QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   const auto& histories = selection_->histories();
   if (of.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
@@ -195,7 +195,7 @@ QString RoutingFlipsPanel::commonText() const {
                             : QString(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
-// Shows the margins beside the curves in a wide panel only.
+// Shows the margins beside the curves only if the panel is wide.
 void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
   const bool wide = width() >= withType(kWideEnough, fontMetrics());

@@ -1,5 +1,5 @@
-// Tokens that a run routes to other experts than run A does, or than it would in FP32, or if one number of the router
-// alone were rounded: their share over steps and by layer, and their margins.
+// Tokens that a run routes to other experts than run A does, or than FP32 would, or than without the rounding of one
+// number of the router: their share over steps and by layer, and their margins.
 #pragma once
 
 #include <QStackedWidget>
@@ -17,7 +17,7 @@ class RoutingFlipsPanel : public Panel {
   Q_OBJECT
 
  public:
-  // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen.
+  // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen the reference.
   explicit RoutingFlipsPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
@@ -28,15 +28,15 @@ class RoutingFlipsPanel : public Panel {
 
  private:
   void showLayers(bool layers);  // shows layer x step of one run in place of the means of all runs
-  // Compares with an FP32 pass on the same weights in place of run A: the effect of the formats without the drift of
-  // the weights.
+  // Compares with an FP32 pass on the same weights in place of run A, which shows the effect of the formats without the
+  // drift of the weights.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
-  // Shows what each rounding in the router alone does, in place of flips against another run or pass.
+  // Shows the effect of each rounding in the router alone in place of flips against another run or pass.
   void showRouter(bool router);
   bool inRouter() const { return in_router_->isChecked(); }
   QString whyNoMargins() const;
-  QString whyNothing() const;  // empty: there is something to show
+  QString whyNothing() const;  // empty if there is something to show
   const History* shown() const;
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
   const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;

@@ -104,7 +104,7 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   return listed(letters);
 }
 
-// Of checkpoints on the same texts: the gap with its interval over them.
+// For checkpoints on the same texts: the gap with its interval over these texts.
 QStringList VerdictStrip::textForms(const Conclusion& c) const {
   if (is_missing(c.gap)) return {"One batch of text gives no interval"};
   const QString gap = QString("Loss gap %1 nats/token").arg(gapText(c));
@@ -112,7 +112,7 @@ QStringList VerdictStrip::textForms(const Conclusion& c) const {
   return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
 }
 
-// If neither a twin nor a few steps settle the open verdicts: how many steps it would take.
+// For open verdicts that neither a twin nor more steps would settle, and for checkpoints.
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
@@ -185,7 +185,7 @@ int VerdictStrip::itemsWidth(bool names) const {
   return width;
 }
 
-// Places the parts by hand: a layout would rearrange the whole workspace whenever a word changes.
+// Places the parts by hand, because a layout would rearrange the whole workspace whenever a word changes.
 void VerdictStrip::place() {
   const int height = this->height() - kSpace8;
   int right = width() - kSpace12;

@@ -1,5 +1,5 @@
-// The verdict on all candidates in one line, and at the right what would settle open verdicts, with a button for it. In
-// a narrow strip the explanation is hidden first, then the names of the runs.
+// The verdict on all candidates in one line. At its right is what would settle open verdicts, with a button for it. A
+// narrow strip hides this explanation first, then the names of the runs.
 #pragma once
 
 #include <QPushButton>
@@ -23,8 +23,8 @@ class VerdictStrip : public QWidget {
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
  signals:
-  void twinRequested();                  // asks for a noise twin
-  void stepsRequested(qint64 step);      // asks to train up to `step`
+  void twinRequested();                  // requests a noise twin
+  void stepsRequested(qint64 step);      // requests training up to `step`
   void explanationRequested(QPoint at);  // global position
 
  protected:
@@ -36,7 +36,7 @@ class VerdictStrip : public QWidget {
  private:
   struct Item {
     VerdictWord word;
-    bool says_word;  // whether the verdict's word is written: the item before has another one
+    bool says_word;  // the word is written, since the item before has another
     QString letter, name;
     int color;
     bool operator==(const Item&) const = default;
@@ -54,7 +54,7 @@ class VerdictStrip : public QWidget {
   JudgedRuns* judged_;
   std::vector<Item> items_;
   QStringList instead_;    // why there is no verdict, from long to short
-  std::int64_t step_ = 0;  // step to which the button trains; 0: it adds a twin
+  std::int64_t step_ = 0;  // step to which the button trains; 0: the button adds a twin
   bool names_ = true;
   FittedLabel* settle_;
   QPushButton* button_;

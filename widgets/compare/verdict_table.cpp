@@ -18,7 +18,7 @@ namespace {
 constexpr int kLeastPlot = 140, kUsualPlot = 250;  // width of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
-constexpr int kEdge = kSpace4;  // margin inside the panel's own
+constexpr int kEdge = kSpace4;  // margin in addition to that of the panel
 
 struct ColumnHead {
   const char *first, *second;
@@ -160,7 +160,7 @@ int VerdictTable::columnWidth(int column) const {
   return widest;
 }
 
-// A figure that no run has, as those of quantization in logs, takes no room.
+// True if a run has the figure of the column. Other columns, such as those of quantization in logs, are hidden.
 bool VerdictTable::hasColumn(int column) const {
   return column == VerdictRow::kGap ||
          std::ranges::any_of(rows_, [column](const VerdictRow& row) { return !row.figures[column].missing(); });
@@ -189,7 +189,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
   while (left_for_plot() < withType(kLeastPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
-  // What is more than the plot needs goes between the columns, too.
+  // Room beyond twice the usual width of the plot is shared with the spaces between the columns.
   const int parts = static_cast<int>(at.columns.size()) + 2,
             more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;

@@ -1,6 +1,6 @@
 // A table with a row for each run: verdict and reason, the gap to run A as an interval against the band that is too
-// small to matter, and figures. In a narrow table notes and reasons are hidden first, then whole columns from the
-// right; no number is cut. A click or the Up and Down keys select a run.
+// small to matter, and figures. A narrow table hides notes and reasons first, then whole columns from the right; no
+// number is cut. A click or the Up and Down keys select a run.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 namespace moescope {
 
 struct VerdictFigure {
-  QString text, below;  // text, and text of the second line
-  bool bad = false;     // whether the value is the worst of its column and matters
-  QString tip;          // tool tip: the operand
+  QString text, below;  // text of the first line, and of the second
+  bool bad = false;     // the value is the worst of its column and matters
+  QString tip;          // tool tip, which names the operand
   bool missing() const { return text.isEmpty() || text == QStringLiteral("\u2013"); }
 };
 
@@ -24,7 +24,7 @@ struct VerdictRow {
   enum Column { kGap, kSqnr, kFlushed, kFlips, kGradient, kSpeed, kColumns };
   QString letter, name;
   int color = 0;                    // index of seriesColor
-  bool noise = false;               // whether the run is a noise twin
+  bool noise = false;               // the run is a noise twin
   QString note;                     // setting that differs from run A
   std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
   QStringList reasons;              // long to short
@@ -42,13 +42,13 @@ class VerdictTable : public PlotFrame {
  public:
   explicit VerdictTable(QWidget* parent = nullptr);
 
-  // Called in refill. `matters`: half the width of the band in nats/token. `share`: that as a share of run A's loss, in
-  // words.
+  // Called in refill(). `matters`: half the width of the band in nats/token. `share`: the same as a share of run A's
+  // loss, in words.
   void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
   void setActive(int row) { active_ = row; }
   const std::vector<VerdictRow>& rows() const { return rows_; }
   static QStringList columnNames();  // names of the columns with units, as in the header
-  // The shown texts, row by row after the header.
+  // Returns the shown texts: the header, then row by row.
   std::vector<QStringList> shownTexts() const;
   int heightFor(int rows) const;
   QSize sizeHint() const override { return {600, heightFor(static_cast<int>(rows_.size()))}; }
@@ -88,7 +88,7 @@ class VerdictTable : public PlotFrame {
   void paintRow(QPainter& painter, const Layout& at, int row) const;
   void paintInterval(QPainter& painter, const Layout& at, int row) const;
   void paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const;
-  // Paints two texts one above the other in a row, or the first alone in the middle.
+  // Paints two texts in a row, one above the other, or the first alone in the middle.
   void paintLines(QPainter& painter, const QRect& place, const QString& above, const QString& below, int align) const;
   void chooseRange();
 

@@ -122,7 +122,7 @@ void VerdictsPanel::refill() {
   table_->setActive(selection_->run());
 }
 
-// Selects the loss that decides about the first candidate, as long as the settings choose the loss.
+// Selects the loss that decides about the first candidate, unless the user has chosen a loss.
 void VerdictsPanel::showLoss() {
   if (judged_->loss() != JudgedRuns::Loss::deciding) return;
   const auto places = judged_->candidates();
@@ -186,7 +186,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
                   .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last));
 }
 
-// The reasons of a verdict, with the time that missing steps take.
+// Returns the reasons of a verdict, with the time that missing steps take.
 QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   QStringList forms;
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);

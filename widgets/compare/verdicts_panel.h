@@ -1,5 +1,5 @@
-// Which of the open runs is good enough: a row for each with its verdict, its gap to run A as an interval, and the cost
-// of its number formats.
+// Verdicts on the open runs: a row for each run with its verdict, its gap to run A as an interval, and the cost of its
+// number formats.
 #pragma once
 
 #include <QComboBox>
@@ -22,7 +22,7 @@ class VerdictsPanel : public Panel {
   VerdictTable* table() const { return table_; }
   int heightWanted() const;  // height with all rows
 
-  static constexpr int kWindow = 50;  // steps over which figures other than the verdict are means
+  static constexpr int kWindow = 50;  // steps over which the figures besides the verdict are averaged
 
  protected:
   QString status() const override;
