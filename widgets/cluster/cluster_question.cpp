@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr int kRanksPerNode = 8;
-constexpr std::int64_t kTokens = 65536;  // so many that sampling changes max/mean of 32 ranks by less than a per cent
+constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);

@@ -1,4 +1,5 @@
-// A question about a cluster, set by the panels, and the answer of the models: a pure function for a worker thread.
+// A question about a cluster, which panels set, and the answer of the models, computed by a pure function in a worker
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace moescope {
 
-// live_limited: like `live`, but a token stays inside the model's limited groups.
+// live_limited: like `live`, but a token only uses the model's limited groups.
 enum class AskedRouting { forced, uniform, grouped, zipf, live, live_limited };
 constexpr bool is_live(AskedRouting routing) {
   return routing == AskedRouting::live || routing == AskedRouting::live_limited;
@@ -30,21 +31,22 @@ struct ClusterQuestion {
   Recompute recompute = Recompute::full;
   double overlap = 0;
   Hypothesis hypothesis = Hypothesis::h2;
-  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run; used where is_live(routing)
+  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if is_live(routing)
   bool operator==(const ClusterQuestion&) const = default;
 };
 
 struct ClusterAnswer {
-  std::string problem;  // why there is no answer; empty: there is one
+  std::string problem;  // why there is no answer; empty if there is one
   StepConfig config;
   StepParameters parameters;
   StepTime time;
   Band band;
-  VolumeFrame volume;  // of `tokens` tokens of all ranks
+  VolumeFrame volume;  // volumes of `tokens` tokens of all ranks
   std::int64_t tokens = 0;
 };
 
-// Nodes of eight; 671B runs as published on 256 GPUs (TP 2, PP 2), other models on 256 GPUs without either.
+// Nodes have eight GPUs. 671B runs as published on 256 GPUs (TP 2, PP 2), other models run on 256 GPUs without TP or
+// PP.
 ClusterAnswer answer(const ClusterQuestion& question);
 
 }  // namespace moescope

@@ -47,7 +47,8 @@ void DeepEPGainPanel::refill() {
   draw();
 }
 
-// Asks for one answer at a time. The curves do not depend on the load; its point takes a seventh of their time.
+// Computes one answer at a time. The curves do not depend on the load and are kept; its point takes a seventh of their
+// time.
 void DeepEPGainPanel::ask() {
   computing_ = true;
   pause_.start();
@@ -61,7 +62,7 @@ void DeepEPGainPanel::ask() {
         [this, answer = std::move(answer)] {
           answer_ = answer;
           computing_ = false;
-          plot_->markDirty();  // which asks again if the load has changed and the plot is visible
+          plot_->markDirty();  // asks again if the load has changed and the plot is visible
         },
         Qt::QueuedConnection);
   });

@@ -1,5 +1,5 @@
 // Gain by DeepEP on a whole MoE layer: measured on 8 H200s (assets/calibration), the curve of the layer model through
-// these points, and a point for the router of the open run.
+// these points, and a point for the load of the open run.
 #pragma once
 
 #include <QComboBox>
@@ -45,7 +45,7 @@ class DeepEPGainPanel : public Panel {
   Question asked_;
   std::optional<Answer> answer_;
   bool computing_ = false;
-  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
+  QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   LatestWorker worker_;
 };
 

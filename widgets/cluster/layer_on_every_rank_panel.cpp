@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr double kMs = 1e-3;              // ms in a us
-constexpr double kHardlyWaiting = 0.005;  // share of the time
+constexpr double kHardlyWaiting = 0.005;  // share of the time below which ranks hardly wait
 
 QString nameOf(RankActivity activity) {
   return QString::fromUtf8(rank_activity_name(activity));

@@ -37,7 +37,7 @@ class LayerOnEveryRankPanel : public Panel {
   QAction* export_;
   LayerTimeline timeline_;
   QString of_;       // model and cluster of the layer
-  int slowest_ = 0;  // rank with the most rows
+  int slowest_ = 0;  // rank with the longest time in experts
 };
 
 }  // namespace moescope

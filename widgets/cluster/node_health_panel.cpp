@@ -37,7 +37,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
   events_->setAccessibleName("Events");
-  auto* below = new QStackedWidget(this);  // shows one part at a time, so that each can be read in a low panel
+  auto* below = new QStackedWidget(this);  // shows one of them, which can be read in a low panel
   below->addWidget(curve_);
   below->addWidget(events_);
   addBody(below, 3);

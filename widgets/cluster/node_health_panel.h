@@ -39,7 +39,7 @@ class NodeHealthPanel : public Panel {
   XyPlot* curve_;
   QPlainTextEdit* events_;
   HealthOutcome outcome_;
-  std::int64_t steps_ = 1, best_every_ = 0;  // steps of the run; best interval of checkpoints, 0: not known
+  std::int64_t steps_ = 1, best_every_ = 0;  // steps of the run; best checkpoint interval, 0: not known
 };
 
 }  // namespace moescope

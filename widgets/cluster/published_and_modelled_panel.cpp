@@ -26,7 +26,7 @@ QString signedPercent(double share) {
   return QStringLiteral("%1%2 %").arg(sign, withMinus(QString::number(100 * share, 'f', 0)));
 }
 
-// The deviation of each run to which the model was not fitted.
+// Returns the deviation of each run to which the model was not fitted.
 QString checksText(const std::vector<BarComparison>& bars) {
   QStringList checks;
   for (const BarComparison& bar : bars)
@@ -117,7 +117,7 @@ QString PublishedAndModelledPanel::fittedText() const {
       .arg(parameters_.rest_ms, 0, 'f', 3);
 }
 
-// The largest deviation of the runs to which the model was not fitted.
+// The answer has the deviation of each run to which the model was not fitted.
 Panel::Answer PublishedAndModelledPanel::answer() const {
   QStringList errors;
   bool inside = true;

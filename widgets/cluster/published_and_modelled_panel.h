@@ -1,5 +1,5 @@
-// Published throughputs of DeepSeek-V3 on 256 B200s beside those of the step model, marked as fitted, predicted or only
-// checked.
+// Published throughputs of DeepSeek-V3 on 256 B200s beside the throughputs of the step model, which are marked as
+// fitted, predicted or only checked.
 #pragma once
 
 #include <QComboBox>
@@ -37,7 +37,7 @@ class PublishedAndModelledPanel : public Panel {
   std::vector<int> bar_of_row_;  // bar of each row; -1: a heading
 };
 
-// Adds "h1: tokens split over TP" and "h2: duplicated", in the order of the enum.
+// Adds "H1: tokens split over TP" and "H2: tokens twice over TP", in the order of the enum.
 void fillHypotheses(QComboBox* box);
 
 }  // namespace moescope

@@ -16,20 +16,20 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastPauseMs = 3000;  // pause between two answers during training: each takes a core for a while
+constexpr int kLeastPauseMs = 3000;  // pause between two answers, each of which takes a core for a while
 constexpr int kAnsweredEp = 32;
-constexpr double kLittle = 0.01;  // share of the throughput
+constexpr double kLittle = 0.01;  // smallest share of the throughput that is named
 
 StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
 }
 
-// Lost share of the throughput, against forced balance with BF16 tokens at the same EP degree.
+// Returns the lost share of the throughput, compared with forced balance and BF16 tokens at the same EP degree.
 double lostOf(const LiveCost& cost, const LiveCost& first_of_row) {
   return 1 - cost.tokens_per_second / first_of_row.forced_tokens_per_second;
 }
 
-// Bytes that a GPU sends in a step, over all MoE layers, to add up the replicas' gradients in BF16.
+// Returns the bytes that a GPU sends in a step, over all MoE layers, to add up the replicas' gradients in BF16.
 double replicaBytes(const LiveCost& cost) {
   const ModelShape shape = askedConfig().shape;
   const double expert = 3.0 * static_cast<double>(shape.row_dim() * shape.moe_inter) * 2;
@@ -82,7 +82,7 @@ void ThisImbalancePanel::say(const QString& notice) {
   note_->setVisible(notice.isEmpty());
 }
 
-// Asks for one answer at a time, with a pause between two: a run in training has a new load at every step.
+// Computes one answer at a time, with a pause between two, since a run in training has a new load at every step.
 void ThisImbalancePanel::renew() {
   if (!isVisible() || computing_) return;
   setProperty("busy", false);
@@ -99,7 +99,7 @@ void ThisImbalancePanel::renew() {
   if (now.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
   if (now == asked_) return;
   setProperty("busy", true);
-  if (pause_.isActive()) return;  // comes again when it ends
+  if (pause_.isActive()) return;  // renew() is called again after the pause
   asked_ = now;
   computing_ = true;
   worker_.start([this, now](std::stop_token stopped) {
@@ -169,7 +169,7 @@ QStringList ThisImbalancePanel::noteForms() const {
           figures};
 }
 
-// The answer is for the EP degree of the published runs, or for the first one.
+// The answer is for the EP degree of the published runs, or for the first EP degree.
 Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.empty() || !notice_->text().isEmpty()) return {};
   std::size_t row = 0;

@@ -17,7 +17,7 @@ class ThisImbalancePanel : public Panel {
   Q_OBJECT
 
  public:
-  // Columns of the table: as it is, node-limited, balanced placement, MXFP8 payload, all three.
+  // Columns of the table: no remedy, node-limited, balanced placement, MXFP8 payload, all three remedies.
   static constexpr int kVariants = kLiveVariants;
 
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
@@ -37,7 +37,7 @@ class ThisImbalancePanel : public Panel {
     Hypothesis hypothesis = Hypothesis::h2;
     std::int64_t step = -1;
     int layer = -1;
-    QString units;  // matrix units of the run's GEMMs; empty: its log does not name them
+    QString units;  // matrix units of the run's GEMMs; empty: not named in its log
     bool operator==(const Asked&) const = default;
   };
   void renew();
@@ -51,7 +51,7 @@ class ThisImbalancePanel : public Panel {
   FittedLabel* note_;
   QLabel* notice_;
   QComboBox* hypothesis_;
-  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
+  QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Asked asked_, shown_;
   std::vector<LiveCost> costs_;  // costs of live_cases(), a row for each EP degree

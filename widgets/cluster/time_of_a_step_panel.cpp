@@ -77,7 +77,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
       "zipf", [this] { return zipf_->value(); }, [this](const QVariant& state) { zipf_->setValue(state.toDouble()); });
 }
 
-// Adds a choice whose items name what they are, since it has no label. Without a row it becomes an entry of the menu.
+// Adds a choice. It has no label, so its items say what they are. Without `row` it becomes an entry of the menu.
 QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const QStringList& items,
                                        const QString& tip) {
   auto* box = new FlatCombo(this);
@@ -110,7 +110,7 @@ void TimeOfAStepPanel::buildChoices() {
   buildRouting(row);
   buildOptions();
   addBody(fields, 0);
-  // All others begin with their first choice.
+  // All other choices begin with their first item.
   const ClusterQuestion usual;
   model_->setCurrentIndex(model_->findText(QString::fromStdString(usual.model), Qt::MatchFixedString));
   hardware_->setCurrentIndex(hardware_->findText(QString::fromStdString(usual.hardware), Qt::MatchFixedString));
@@ -121,7 +121,7 @@ void TimeOfAStepPanel::buildChoices() {
   setHypothesis(usual.hypothesis);
 }
 
-// Adds the options that few people change; the note lists those that differ from their defaults.
+// Adds the options that are rarely changed; the note lists the options that differ from their defaults.
 void TimeOfAStepPanel::buildOptions() {
   latent_ = addChoice(nullptr, "Row width", {"rows of D", "rows of D/2", "rows of D/4"},
                       "values of a dispatched row\n"
@@ -284,7 +284,7 @@ QString TimeOfAStepPanel::verdict() const {
       .arg(by);
 }
 
-// If the load is that of the open run: the matrix units of the run, as its recording names them.
+// If the load is the load of the open run, returns the matrix units of that run, as its recording names them.
 QString TimeOfAStepPanel::unitsOfRun() const {
   if (!is_live(asked_->routing) || !selection_->history()) return {};
   const std::string units = multiplied_by(selection_->history()->info().kernels);

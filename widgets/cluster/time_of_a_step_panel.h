@@ -25,7 +25,7 @@ class TimeOfAStepPanel : public Panel {
 
   void setHypothesis(Hypothesis hypothesis) { hypothesis_->setCurrentIndex(static_cast<int>(hypothesis)); }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
-  // "DeepEP shortens the step by 12 % (modelled)"; empty: there is no answer yet, or none is possible.
+  // "DeepEP shortens the step by 12 % (modelled)"; empty if there is no answer yet, or no answer is possible.
   QString verdict() const;
   QString about() const;  // the configuration in a few words
 
@@ -58,7 +58,7 @@ class TimeOfAStepPanel : public Panel {
   QDoubleSpinBox* zipf_;
   std::optional<ClusterQuestion> asked_;
   std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all
-  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
+  QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   LatestWorker worker_;
 };
 
