@@ -1,4 +1,4 @@
-// Bytes that experts get: kinds of bytes by expert, and the bytes of one expert.
+// Lift of the bytes that experts get: kinds of bytes by expert, and the bytes of one expert.
 #pragma once
 
 #include "core/frame/specialisation.h"
@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// Bytes of one expert as boxes with their glyphs, most preferred first, coloured by lift.
+// Bytes of one expert as boxes with their glyphs, the most preferred first, coloured by lift.
 class ByteStrip : public PlotFrame {
   Q_OBJECT
 

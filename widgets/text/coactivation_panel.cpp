@@ -16,15 +16,16 @@ namespace moescope {
 
 namespace {
 
-constexpr int kTeamOrder = 0;  // entry of the choice of order
+constexpr int kTeamOrder = 0;  // index of "by team" in the choice of order
 constexpr std::size_t kNamedKinds = 3;
 
-// Counts of the kinds of tokens by expert: bytes or, of a run whose tokens are others, domains; empty: neither.
+// Returns counts of the kinds of tokens by expert: bytes, or domains if the run does not read bytes; empty if it has
+// neither.
 const std::vector<std::uint32_t>& kindsOf(const SpecialisationFrame& counted) {
   return counted.byte_256E.empty() ? counted.domain_DE : counted.byte_256E;
 }
 
-// Load of each expert, [E], as a multiple of the fair share.
+// Returns the load of each expert, [E], as a multiple of the fair share.
 std::vector<double> loadsOf(const std::vector<std::uint32_t>& kinds, std::size_t experts) {
   std::vector<double> loads(experts);
   for (std::size_t i = 0; i < kinds.size(); ++i) loads[i % experts] += kinds[i];
@@ -155,7 +156,7 @@ LegendScale CoactivationPanel::legend() const {
   return legend;
 }
 
-// Slots over tokens in the table itself, since top_k may have changed in training.
+// Computes top_k from the table itself, since it may have changed in training.
 int CoactivationPanel::topK(const SpecialisationFrame& table) const {
   const std::size_t experts = table.n_experts();
   double alone = 0, pairs = 0;
@@ -293,7 +294,7 @@ QStringList CoactivationPanel::describeOnMap(int expert) const {
   return lines;
 }
 
-// The two experts that are nearest to each other on the map.
+// The answer names the two experts that are nearest to each other on the map.
 Panel::Answer CoactivationPanel::answerOfMap() const {
   const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
   if (!now || !map_->notice().isEmpty()) return {};
@@ -302,7 +303,7 @@ Panel::Answer CoactivationPanel::answerOfMap() const {
   for (std::size_t i = 0; i < places_.x_E.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const float apart = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
-      if (apart < least) least = apart, a = j, b = i;  // false for experts without a token
+      if (apart < least) least = apart, a = j, b = i;  // false for experts without a token, which are at NaN
     }
   if (a == b) return {};
   const QString nearest = QString("Nearest on the map: %1 and %2").arg(a).arg(b);

@@ -1,5 +1,5 @@
-// Which experts of a layer go together: by the tokens that choose both, N(i and j) / N(i) against chance; on a map by
-// the kinds of tokens that they take; on request by the similarity of their outputs.
+// Relations of the experts of a layer: a matrix of the tokens that choose both, N(i and j) / N(i) against chance; a map
+// of the experts by the kinds of their tokens; and, on request, the similarity of their outputs.
 #pragma once
 
 #include <QComboBox>
@@ -24,10 +24,10 @@ class CoactivationPanel : public Panel {
   QString csv() const override;
 
   MeasureButton* measureButton() const { return measure_; }
-  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: forgets it
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: no longer measured
 
  signals:
-  void similarityRequested(int run, std::int64_t step);  // of a run of this program: the weights before `step`
+  void similarityRequested(int run, std::int64_t step);  // for a run of this program, with the weights before `step`
 
  protected:
   QString status() const override;
@@ -41,9 +41,9 @@ class CoactivationPanel : public Panel {
   void showView();
   void showFigures();
   void showButton();
-  // The step and the similarities of the active run at the cursor; nullptr: not measured.
+  // Returns the step and the similarities of the active run at the cursor; nullptr if they were not measured.
   const MeasuredSimilarity::ByStep::value_type* measured() const { return atCursor(measured_, *selection_); }
-  const LayerSimilarity* similarity() const;  // of the selected layer; nullptr: not measured
+  const LayerSimilarity* similarity() const;  // in the selected layer; nullptr: not measured
   void refill();
   void refillTogether();
   void refillSimilarity();

@@ -85,7 +85,7 @@ QStringList costAnswers(const ExpertScan& scan) {
   const ExpertCost& first = scan.experts.front();
   const QString who = QString("Expert %1 of layer %2").arg(first.expert).arg(first.layer);
   const QString loss = QString("%1: loss %2 nats/token without it").arg(who, lossChangeText(first.loss_change));
-  // An interval that holds 0 is not told apart from no change.
+  // A change whose interval holds 0 is not told apart from no change.
   const auto needed = std::ranges::count_if(
       scan.experts, [](const ExpertCost& cost) { return cost.loss_change.mean - cost.loss_change.interval > 0; });
   return {QString("%1; the loss rises by more than its interval without %2 of the %3 experts")
@@ -117,7 +117,7 @@ QString cosineText(const FigureOfPieces& cosine) {
                                      : mean + QStringLiteral(" \u00b1 ") + QString::number(cosine.interval, 'f', 3);
 }
 
-// The pair with the largest cosine, and how similar the others are in the mean.
+// Names the pair with the largest cosine, and states the mean cosine of all pairs.
 QStringList similarityAnswers(const LayerSimilarity& layer) {
   int first = 0, second = 0;
   double sum = 0;

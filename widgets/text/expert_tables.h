@@ -1,6 +1,6 @@
-// Tables of what was measured on the experts of a model (core/checkpoints/ablation): the change of the loss without
-// each expert of a layer, by domain, and without several experts of every layer; and how similar the experts of a layer
-// are.
+// Tables of measurements on the experts of a model (core/checkpoints/ablation): the change of the loss without each
+// expert of a layer, by domain; the change without several experts of every layer; and the similarity of the experts of
+// a layer.
 #pragma once
 
 #include <QString>
@@ -18,7 +18,7 @@ struct ExpertTable {
   QString row_title, column_title;
   std::vector<FigureOfPieces> cells;  // row by row; NaN: not measured
   QString unit = "nats/token";
-  double least_scale = 0;  // the colours end at this absolute value, or at a larger one of a cell
+  double least_scale = 0;  // smallest absolute value at which the colours end
 
   const FigureOfPieces& cell(int row, int column) const { return cells[row * columns.size() + column]; }
   double largest() const;  // absolute value at which the colours end
@@ -26,12 +26,12 @@ struct ExpertTable {
   LegendScale legend(bool dark) const;
 };
 
-// Change of the loss. Columns are experts 0, 1, ...; the first row is all text.
+// Changes of the loss. Columns are experts 0, 1, ...; the first row is for all text.
 ExpertTable costsByDomain(const ExpertScan& scan, int layer);
 ExpertTable prunedModels(const ExpertScan& scan);
 ExpertTable similarExperts(const LayerSimilarity& layer, const std::vector<int>& order);  // the diagonal is NaN
 
-// Long to short.
+// Answers to the question of a panel, from long to short.
 QStringList costAnswers(const ExpertScan& scan);
 QStringList pruningAnswers(const ExpertScan& scan);
 QStringList similarityAnswers(const LayerSimilarity& layer);

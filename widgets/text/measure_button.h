@@ -1,4 +1,4 @@
-// A button that starts a measurement and, while it runs, cancels it; and the texts about it.
+// A button that starts a measurement and cancels it while it runs, and the texts about the measurement.
 #pragma once
 
 #include <QPushButton>
@@ -19,12 +19,12 @@ class MeasureButton : public QPushButton {
   void showDone() { showProgress({}); }
   bool busy() const { return !progress_.isEmpty(); }
   const QString& progress() const { return progress_; }  // empty: no measurement runs
-  const QString& refused() const { return refused_; }    // why the last one failed or was cancelled; empty: it did not
+  const QString& refused() const { return refused_; }    // why the last measurement failed or was cancelled; else empty
 
  signals:
   void requested();
   void cancelled();
-  void changed();  // the texts
+  void changed();  // the texts have changed
 
  private:
   void set(const QString& progress, const QString& refused) {

@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
-constexpr std::size_t kMaxLines = 6;  // most lines; more layers are drawn as lowest, mean and highest
-constexpr int kAtATime = 16;          // routings that the worker reads before it reports
+constexpr std::size_t kMaxLines = 6;  // most lines; of more layers, only lowest, mean and highest are drawn
+constexpr int kAtATime = 16;          // number of routings that the worker reads before it reports
 
 PyramidBin binOf(const std::vector<float>& values) {
   PyramidBin bin;
@@ -244,7 +244,7 @@ QString RoutingStabilityPanel::whyNoTrack() const {
                                                     : QString("a comparison needs an earlier one"));
 }
 
-// Starts the worker if there is new data; earlier results are drawn meanwhile.
+// Starts the worker if there are new data; earlier results are drawn until it reports.
 void RoutingStabilityPanel::bringUpToDate() {
   const HistoryPtr history = active();
   if (!history || busy_) return;
@@ -279,7 +279,7 @@ LineSeries RoutingStabilityPanel::series(const QString& label, int color,
   LineSeries line{.history = active(), .label = label, .color = color};
   line.fetch = [this, value](StepRange range, int bins) {
     std::vector<PyramidBin> slices(static_cast<std::size_t>(bins));
-    if (range.size() == 1) {  // the value at a step is the newest known there
+    if (range.size() == 1) {  // a single step has the newest value known at that step
       const StabilityPoint* point = track_.at(range.first);
       if (point && !is_missing(value(*point))) slices[0].add(value(*point));
       return slices;
@@ -422,7 +422,7 @@ QString RoutingStabilityPanel::status() const {
   return QString("%1, against step %2").arg(timeStatus(point->step, false), formatCount(point->reference));
 }
 
-// The values of the visible steps, or of the bars.
+// Lists the values of the visible steps, or the values of the bars.
 QString RoutingStabilityPanel::csv() const {
   QString text = QStringLiteral(
       "step,earlier step,layer,unchanged sets [share of tokens],by chance,same experts [share of choices],by chance\n");

@@ -1,5 +1,5 @@
-// Share of the probe text's routing that equals that of an earlier step: over steps, layer by layer over steps, or of
-// all layers at one step.
+// Share of the probe text's routing that is the same as at an earlier step: over steps, layer by layer over steps, or
+// at one step for all layers.
 #pragma once
 
 #include <QComboBox>
@@ -17,7 +17,7 @@
 
 namespace moescope {
 
-// A bar for each layer with its height in percent, chance as a line.
+// A bar for each layer, with its height in percent, and a line at the value of chance.
 class StabilityBars : public PlotFrame {
   Q_OBJECT
 
@@ -79,7 +79,7 @@ class RoutingStabilityPanel : public Panel {
   EarlierStep earlier() const;
   HistoryPtr active() const;
   void markAll();
-  QString whyNoTrack() const;  // why there is nothing to draw; empty: there is something
+  QString whyNoTrack() const;  // why there is nothing to draw; empty if there is something
   void bringUpToDate();
   void deliver(StabilityTrack track, const HistoryPtr& of);
   void refillLines();
@@ -99,7 +99,7 @@ class RoutingStabilityPanel : public Panel {
 
   StabilityTrack track_;
   HistoryPtr track_of_;
-  int track_version_ = 0;  // counts deliveries of the worker
+  int track_version_ = 0;  // counts changes of track_
   bool busy_ = false;
   LatestWorker worker_;
 };

@@ -23,14 +23,14 @@ namespace {
 enum Order { kById, kByDomain, kByTeam };
 enum Figure { kLift, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
-constexpr std::int64_t kStepsOverTraining = 8;  // at which a run is measured
+constexpr std::int64_t kStepsOverTraining = 8;  // number of steps at which a run is measured
 constexpr float kHardlyAPreference = 1.3f;      // lift below which an expert hardly prefers a domain
 
 QString nameOrNumber(const RunInfo& info, std::size_t domain) {
   return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : QString::number(domain);
 }
 
-// Evenly spread, with the first and the last step.
+// Returns evenly spread steps, with the first and the last step.
 std::vector<std::int64_t> stepsOverTraining(StepRange all) {
   std::vector<std::int64_t> steps;
   for (std::int64_t i = 0; i < kStepsOverTraining; ++i)
@@ -203,7 +203,7 @@ Panel::Answer SpecialisationPanel::answerOfRemoval() const {
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
   const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
-  // A log may have the table of one layer only, which the axis names.
+  // A log may have the table of one layer only; the axis then names that layer.
   if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
   return chosen;
 }

@@ -1,5 +1,6 @@
 // Use of a layer's experts by domain: lift over the expert's share of all text. A click on a domain names its experts.
-// On request also what the model loses without each expert, by domain, and without several of every layer.
+// On request the panel also shows what the model loses without each expert, by domain, and without several experts of
+// every layer.
 #pragma once
 
 #include <QComboBox>
@@ -20,10 +21,11 @@ class SpecialisationPanel : public Panel {
   QString csv() const override;
 
   MeasureButton* measureButton() const { return measure_; }
-  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: forgets it
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: no longer measured
 
  signals:
-  // Of a run of this program: the weights before each of the rising steps; of a checkpoint the steps do not matter.
+  // Requests a measurement at ascending steps, with the weights before each step. For a checkpoint the steps do not
+  // matter.
   void removalRequested(int run, std::vector<std::int64_t> steps);
 
  protected:
@@ -32,7 +34,7 @@ class SpecialisationPanel : public Panel {
 
  private:
   void makeButtons();
-  bool removes() const;  // whether figures of removed experts are shown
+  bool removes() const;  // true if the panel shows figures of removed experts
   const MeasuredExperts::ByStep::value_type* measured() const { return atCursor(measured_, *selection_); }
   void showFigure();
   void showButtons();
@@ -56,12 +58,12 @@ class SpecialisationPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column
-  int domain_ = -1;           // that was clicked
+  int domain_ = -1;           // clicked domain; -1: none
 };
 
-// The table of a layer in a frame; nullptr: none.
+// Returns the table of a layer in a frame; nullptr if there is none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
-// Legend of lift on the colours of utilisation: 1 neutral, blue below, orange above.
+// Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value
 QString domainName(const RunInfo& info, std::size_t domain);

@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLegendHeight = 20, kLayerLabel = 42;  // beside the usual type
+constexpr int kLegendHeight = 20, kLayerLabel = 42;  // pixels at the usual font size
 
 QColor mixedColor(const QColor& a, const QColor& b, double t) {
   return QColor::fromRgbF(static_cast<float>(a.redF() + t * (b.redF() - a.redF())),
@@ -28,7 +28,7 @@ std::string_view ofToken(const TokenFrame& text, TokenSpan token) {
   return std::string_view(text.text).substr(token.begin, token.size());
 }
 
-// Bytes that share a cell: those of a character whose bytes are all of one token, otherwise each has its own.
+// Returns the number of bytes that share a cell: all bytes of a character if they belong to one token, otherwise 1.
 std::size_t characterBytes(const TokenFrame& text, TokenSpan token, std::size_t byte) {
   return longCharacter(ofToken(text, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text.text, byte);
 }
@@ -49,8 +49,8 @@ QFont TokenTextView::letters() const {
   return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
 }
 
-// Lays out one layer as text, in which a line feed ends a line, and several layers as a table with lines as long as
-// fits.
+// Lays out one layer as text, in which a line feed ends a line, and several layers as a table whose lines are as long
+// as they fit.
 void TokenTextView::layOut() {
   places_.clear();
   if (!text_) return;
@@ -102,7 +102,7 @@ int TokenTextView::tokenAt(QPoint position, int* row) const {
   return static_cast<int>(span_at(tokens_, static_cast<std::size_t>(found - places_.begin())).begin);
 }
 
-// The expert's colour, or a trace of it while another expert is highlighted.
+// Returns the colour of the token's first expert, or a trace of it while another expert is highlighted.
 QColor TokenTextView::blended(const Row& row, int position) const {
   const auto top_k = static_cast<std::size_t>(row.layer->top_k);
   const auto* experts = row.layer->experts_TK.data() + static_cast<std::size_t>(position) * top_k;
@@ -182,7 +182,7 @@ const TokenTextView::Row* TokenTextView::legendRow() const {
   return rows_.empty() ? nullptr : &rows_.front();
 }
 
-// Paints the experts in the order of the tokens for which they are first choice.
+// Paints the experts in descending order of the number of tokens whose first choice they are.
 void TokenTextView::paintLegend(QPainter& painter) {
   chips_.clear();
   const Row* row = legendRow();
@@ -240,7 +240,7 @@ void TokenTextView::paintOverlay(QPainter& painter) {
   PlotFrame::paintOverlay(painter);
 }
 
-// A rectangle around a token's cells in each line, larger by the margins.
+// Paints a rectangle around the cells of a token in each line, larger by the margins.
 void TokenTextView::outline(QPainter& painter, int position, QMargins margins) const {
   if (position < 0 || position >= static_cast<int>(places_.size())) return;
   QRect part;

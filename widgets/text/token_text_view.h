@@ -1,5 +1,6 @@
-// A text token by token, coloured by the expert with the best score: the letters for one layer, or a line under them
-// for each layer. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
+// A text token by token, coloured by the expert that is the first choice: the letters for one layer, or a line under
+// them for each of several layers. The readout describes a token; a click or the arrow keys choose a token, a click in
+// the legend chooses an expert.
 #pragma once
 
 #include <memory>
@@ -23,23 +24,23 @@ class TokenTextView : public PlotFrame {
 
   using PlotFrame::PlotFrame;
 
-  // Shows a text: with one row coloured letters, with several a line for each.
+  // Shows a text: coloured letters for one row, a line for each of several rows.
   void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);
-  // Tokens of this expert keep their colour; -1: all do.
+  // Tokens of this expert keep their colour, others lose it; -1: all tokens keep their colour.
   void setHighlight(int layer, int expert) {
     highlight_layer_ = layer;
     highlight_ = expert;
   }
   void setCurrent(int position) { current_ = position; }  // -1: none
   const TokenFrame* text() const { return text_.get(); }
-  std::function<QStringList(int position, int layer)> describe;  // of the token that begins there
-  // Where the character of byte `position` is drawn; null: scrolled out of sight.
+  std::function<QStringList(int position, int layer)> describe;  // of the token that begins at `position`
+  // Returns the rectangle of the character with the byte `position`; null if it is scrolled out of sight.
   QRect cellOf(int position) const;
   QRgb colorOf(int position, int row) const { return blended(rows_[row], position).rgb(); }
 
  signals:
-  void tokenChosen(int position, int layer);  // its first byte
-  void expertChosen(int layer, int expert);   // -1: none any more
+  void tokenChosen(int position, int layer);  // position: first byte of the token
+  void expertChosen(int layer, int expert);   // -1: no expert is chosen any more
 
  protected:
   QMargins margins() const override { return {8, 4, 8, withType(26)}; }
@@ -64,7 +65,7 @@ class TokenTextView : public PlotFrame {
   int lineHeight() const {
     return letter_.height() + (manyRows() ? static_cast<int>(rows_.size()) * row_height_ : 0) + gap_;
   }
-  int tokenAt(QPoint position, int* row) const;  // its first byte; -1: none
+  int tokenAt(QPoint position, int* row) const;  // first byte of the token; -1: none
   void outline(QPainter& painter, int position, QMargins margins) const;
   void paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const;
   const Row* legendRow() const;
@@ -78,7 +79,7 @@ class TokenTextView : public PlotFrame {
   std::shared_ptr<const TokenFrame> text_;
   std::vector<Row> rows_;
   std::vector<TokenSpan> tokens_;
-  std::vector<Place> places_;  // of bytes
+  std::vector<Place> places_;  // place of each byte
   std::vector<Chip> chips_;
   QSize letter_;  // size of a cell
   int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;

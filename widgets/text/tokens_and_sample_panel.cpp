@@ -21,10 +21,10 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxProbeBytes = 1024;  // limit of the config
+constexpr std::size_t kMaxProbeBytes = 1024;  // limit of telemetry.probe in the config
 constexpr int kFirstToken = 8;                // token whose path is shown until one is selected
 
-// The text for editing: line ends as such, other special bytes as escapes.
+// Returns the text for editing: line feeds as such, other special bytes as escapes.
 QString editableText(const std::string& bytes) {
   QStringList lines;
   for (const auto& line : std::views::split(bytes, '\n'))
@@ -284,12 +284,12 @@ QString TokensAndSamplePanel::wantedDomain() const {
   return what_ ? what_->currentData().toString() : QString();
 }
 
-// Fills the choice of texts with the domains of the open run.
+// Fills the choice of texts with the probe and the domains of the open run.
 void TokensAndSamplePanel::fillTexts() {
   if (!what_ || !selection_->history()) return;
   const History* history = selection_->history();
   const RunInfo& info = history->info();
-  // Of a checkpoint that was run through texts there are passages only.
+  // A checkpoint that was run on texts has passages only.
   const bool probe = !info.config_toml.empty() || history->text_steps(TextKind::batch).empty() ||
                      !history->text_steps(TextKind::probe).empty();
   QStringList names;
@@ -419,7 +419,7 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
-  std::map<int, int> firsts;  // tokens of each expert that is first choice
+  std::map<int, int> firsts;  // number of tokens by their first choice
   const std::vector<TokenSpan> tokens = token_spans(*text_);
   for (const TokenSpan& token : tokens)
     ++firsts[routed->experts_TK[token.begin * static_cast<std::size_t>(routed->top_k)]];

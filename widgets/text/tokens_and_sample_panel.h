@@ -1,4 +1,4 @@
-// A text routed token by token (the probe, a passage of the data, or a sample of the model), and one token's path.
+// A text routed token by token (the probe, a passage of the data, or a sample of the model), and the path of one token.
 #pragma once
 
 #include <QComboBox>
@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// One token's path through the layers: a column for each, split by the mixing shares of its experts.
+// Path of one token through the layers: a column for each layer, split by the mixing shares of the token's experts.
 class TokenPathPlot : public PlotFrame {
   Q_OBJECT
 
@@ -64,11 +64,11 @@ class TokensAndSamplePanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  void setEditable(bool editable);  // whether the probe text can be changed, as in training
+  void setEditable(bool editable);  // true: the probe text can be changed, as in training
   TokenPathPlot* path() const { return path_; }
 
  signals:
-  void probeWanted(const QString& escaped);  // escaped as in telemetry.probe
+  void probeWanted(const QString& escaped);  // with the escapes of telemetry.probe
 
  protected:
   QString status() const override;
@@ -85,7 +85,7 @@ class TokensAndSamplePanel : public Panel {
   ExpertColors colorsOf(const TokenLayer& layer);
   void choose(int layer, int expert);
   void applyEdit();
-  QString wantedDomain() const;  // selected domain; empty: the probe
+  QString wantedDomain() const;  // selected domain; empty for the probe
   QStringList describe(int position, int layer) const;
 
   const Shows shows_;
