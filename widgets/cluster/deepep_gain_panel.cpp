@@ -47,8 +47,8 @@ void DeepEPGainPanel::refill() {
   draw();
 }
 
-// Computes one answer at a time. The curves do not depend on the load and are kept; its point takes a seventh of their
-// time.
+// Computes one answer at a time. The curves do not depend on the load and are kept; the point of the load takes a
+// seventh of the time of the curves.
 void DeepEPGainPanel::ask() {
   computing_ = true;
   pause_.start();

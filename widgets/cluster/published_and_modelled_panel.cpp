@@ -88,7 +88,7 @@ void PublishedAndModelledPanel::compute() {
     bar_of_row_.push_back(bar);
   };
   const double none = std::nan("");
-  const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the predicted fourth bar
+  const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the B200 runs and the prediction
   for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
     const BarComparison& bar = bars_[i];
     if (i == 0) add(-1, {"671B on 256 B200s, forced round-robin routing", {}, none, none, {}, true});

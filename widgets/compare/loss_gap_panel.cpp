@@ -37,7 +37,7 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
   series_ = std::move(series);
   ground_ = ground;
   drawn_ = drawn;
-  chooseEnds();  // first: the width of the plot depends on it
+  chooseEnds();  // done first, since the width of the plot depends on it
   for (GapSeries& curve : series_) {
     if (drawn != Gaps::smoothed) curve.raw = gaps.track(curve.place).series(slice_edges(range(), bins()));
     if (drawn != Gaps::each_step) {

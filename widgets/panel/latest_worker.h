@@ -22,7 +22,7 @@ class LatestWorker {
   LatestWorker& operator=(const LatestWorker&) = delete;
 
   void start(Job job);
-  void cancel();  // asks the running job to stop and drops a waiting one
+  void cancel();  // requests the running job to stop, and drops a waiting job
 
  private:
   void run(std::stop_token closing);

@@ -278,7 +278,7 @@ FigureTarget Panel::target(const MetricInfo& info) const {
   const auto frame = selection_->frame();
   const RouterFrame* router = find_router(frame.get(), target.layer);
   if (!router || router->tokens_per_expert.empty()) return target;
-  const auto& counts = router->tokens_per_expert;  // without a selected expert, the fullest one
+  const auto& counts = router->tokens_per_expert;  // no expert is selected: takes the fullest
   target.expert = static_cast<int>(std::ranges::max_element(counts) - counts.begin());
   return target;
 }
@@ -522,7 +522,7 @@ QString noDataYetNotice(const Selection& selection) {
 
 namespace {
 
-// Returns where a log can have it from; empty if there is nothing to say.
+// Returns where a log can get `what` from; empty if there is nothing to say.
 QString sourceOf(const QString& what) {
   static const std::pair<const char*, const char*> kSources[] = {
       {"copies between ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},

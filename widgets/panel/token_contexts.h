@@ -13,7 +13,7 @@ class TokenContexts : public PlotFrame {
  public:
   struct Line {
     QString before, token, after;  // printable text before, at and after the token
-    double share = 0;              // share of the token's mix, 0..1: the opacity of the frame
+    double share = 0;              // share of the expert in the token's mix, 0..1: the opacity of the frame
   };
 
   explicit TokenContexts(QWidget* parent = nullptr);

@@ -80,7 +80,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
     const int power = (bin - kHalfOctaves) / 2;
     if (bin % 2 == 0 && power % 2 == 0) edges.push_back({xOf(bin), formatPowerOfTwo(power)});
   }
-  // The last bin has no upper end: a label under its middle replaces it.
+  // The last bin has no upper end, so a label under its middle replaces the edge.
   if (lastIsShown()) edges.push_back({xOf(last_ + 0.5), orMore(last_)});
   paintBottomAxis(painter, kPixels, edges, captionForms(texts_.caption) + captionForms(texts_.in_short));
   painter.setPen(axisColor(palette()));

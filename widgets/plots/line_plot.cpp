@@ -53,7 +53,7 @@ LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selecti
 
 void LinePlot::setSeries(std::vector<LineSeries> series) {
   series_ = std::move(series);
-  chooseEnds();  // first: the width of the plot depends on it
+  chooseEnds();  // done first, since the width of the plot depends on it
   columns_.clear();
   for (const LineSeries& each : series_) columns_.push_back(columnsOf(each));
   chooseValueRange();
@@ -135,8 +135,7 @@ void LinePlot::paintReferences(QPainter& painter) const {
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
-    if (ends_ || isLow())
-      continue;  // not labelled: named at its end, or the label would lie on the curves of a low plot
+    if (ends_ || isLow()) continue;  // named at its end, or no label, which would cover the curves of a low plot
     const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
     if (std::abs(top - last) < metrics.height()) continue;
     last = top;

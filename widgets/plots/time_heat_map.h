@@ -26,10 +26,9 @@ class TimeHeatMap : public TimeAxisPlot {
   void setVisibleRows(int first, int last);
   void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
   void setLegend(const LegendScale& scale) { legend_ = scale; }
-  void setLegendElsewhere() {
-    legend_elsewhere_ = true;
-  }  // the legend is on the panel's answer line, in exported pictures in the plot
-  // Where rows or columns share a pixel, the code with the larger weight is shown.
+  // The legend is on the panel's answer line; exported pictures have it in the plot.
+  void setLegendElsewhere() { legend_elsewhere_ = true; }
+  // Sets the weights of the codes. If rows or columns share a pixel, the code with the largest weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
   void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
   // Columns without data repeat the column before them, for values that are measured only every n-th step.

@@ -15,7 +15,7 @@ namespace {
 LegendScale biasLegend(double limit, bool dark) {
   const auto text = [](double bias) {
     return withMinus(QString::number(bias, 'g', 3));
-  };  // from 0.0005 to whole numbers
+  };  // biases range from 0.0005 to whole numbers
   return {.lut = utilisationLut(dark),
           .ticks = {{0.0, text(-limit)},
                     {0.25, text(-limit / 2)},

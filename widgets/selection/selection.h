@@ -53,8 +53,8 @@ class Selection : public QObject {
   void showLayer(int layer);            // selects a layer without layerChosen()
   int expert() const { return expert_; }  // -1: none
   void setExpert(int expert);
-  // The selected operand. Its layer follows layer() if the operand exists there; selecting an operand of a MoE layer
-  // selects that layer.
+  // The selected operand. Its layer follows layer(), except for operands of dense layers and the head; selecting an
+  // operand of a MoE layer selects that layer.
   const OperandPlace& tensor() const { return tensor_; }
   void setTensor(OperandPlace tensor);
 

@@ -88,7 +88,7 @@ void ByteAffinityPanel::refill() {
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->byte_256E.empty()) {
-    const bool of_tokens = now && !history->info().config_toml.empty();  // a run here counts bytes if it reads them
+    const bool of_tokens = now && !history->info().config_toml.empty();  // runs here count bytes if they read bytes
     return view_->setNotice(of_tokens ? QString("The tokens of this run are those of a tokenizer, not bytes")
                                       : notInLogNotice(history->info(), "bytes by expert"));
   }
