@@ -32,7 +32,7 @@ class PanelFrame : public QWidget {
  public:
   PanelFrame(QWidget* content, QWidget* parent) : QWidget(parent) {
     auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, kSpace4, 0, 0);  // the margin below the grip of a dock
+    column->setContentsMargins(0, kSpace4, 0, 0);  // the same margin as below the grip of a dock
     column->addWidget(content);
   }
 

@@ -136,7 +136,7 @@ void CurvePlot::mousePressEvent(QMouseEvent* event) {
 void CurvePlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x();
   if (way == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
-  mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // set before the owner does: keys may come faster than paints
+  mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // set here, since keys may come faster than paints
   emit xChosen(mark_);
 }
 

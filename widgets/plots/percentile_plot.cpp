@@ -96,7 +96,7 @@ void PercentilePlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x();
   if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
   const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
-  current_ = groups_[place].id;  // set before the owner does: keys may come faster than paints
+  current_ = groups_[place].id;  // set here, since keys may come faster than paints
   emit groupChosen(current_);
 }
 

@@ -152,7 +152,7 @@ void ScatterPlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x() + arrowOf(event).y();
   if (points_.empty() || way == 0) return QWidget::keyPressEvent(event);
   const int point = std::clamp(current_ + way, 0, static_cast<int>(points_.size()) - 1);
-  current_ = point;  // set before the owner does: keys may come faster than paints
+  current_ = point;  // set here, since keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));
 }
