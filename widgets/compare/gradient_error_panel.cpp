@@ -224,7 +224,8 @@ Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
            first}};
 }
 
-// If the experts are pinned, returns the error against the FP32 pass that chooses its own experts as text.
+// Returns as text the error against the FP32 pass that chooses its own experts, if the experts are pinned; else
+// nothing.
 QString GradientErrorPanel::unpinnedError(int run) const {
   if (!pinned()) return {};
   const History& history = *selection_->histories()[run];

@@ -51,7 +51,7 @@ Metric JudgedRuns::judgedLoss(int place) const {
   return deciding_loss(*histories.front(), *histories[place]);
 }
 
-// A run whose loss is lost (NaN or infinite) is judged by its training loss, which shows this first.
+// A run whose loss is NaN or infinite is judged by its training loss, which shows this first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
   const Conclusion& training = training_.conclusion(place);
   const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;

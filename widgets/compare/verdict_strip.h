@@ -1,5 +1,5 @@
-// The verdict on all candidates in one line. At its right is what would settle open verdicts, with a button for it. A
-// narrow strip hides this explanation first, then the names of the runs.
+// The verdict on all candidates in one line. At its right are a text about what would settle open verdicts, and a
+// button for it. A narrow strip hides this text first, then the names of the runs.
 #pragma once
 
 #include <QPushButton>

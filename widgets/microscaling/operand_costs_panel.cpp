@@ -440,7 +440,7 @@ Panel::Answer OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (table() != Table::modelled) return;  // a row of effects is about a class of operands, not one tensor
+  if (table() != Table::modelled) return;  // a measured row is about a class of operands, not one tensor
   selection_->setTensor(model_->rows()[index.row()].place);
 }
 

@@ -41,8 +41,8 @@ QString lossText(const FigureOfPieces& figure) {
   return interval(figure, signedText(figure.mean));
 }
 
-// "Of published recipes mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty if no fit is
-// published.
+// "Of published recipes mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty if no published recipe
+// was measured.
 QString fitText(const PrecisionScan& scan) {
   QStringList within;
   for (const PublishedFit& fit : scan.published)

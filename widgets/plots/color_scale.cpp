@@ -59,8 +59,8 @@ int loadLimit(LoadScale scale) {
   return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
 }
 
-// The scale to 16 shows a load where the scale to 4 shows its square root, the scale to 64 where it shows its cube
-// root.
+// A load is on the scale to 16 where its square root is on the scale to 4, and on the scale to 64 where its cube root
+// is on the scale to 4.
 std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
   if (scale == LoadScale::to_16) utilisation = std::sqrt(utilisation);
   if (scale == LoadScale::to_64) utilisation = std::cbrt(utilisation);

@@ -148,7 +148,7 @@ void TimeHeatMap::paintData(QPainter& painter) {
   if (hatched_code_ >= 0) paintHatch(painter, picture, place);
 }
 
-// Paints each row's runs of hatched cells, which are few: an expert without tokens stays so for many steps.
+// Paints whole runs of hatched cells in a row. Runs are few, since an expert stays without tokens for many steps.
 void TimeHeatMap::paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const {
   const QRgb hatched = legend_.lut[hatched_code_];
   const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));

@@ -34,8 +34,8 @@ class ExpertPanel : public Panel {
   };
   std::function<Intervention(int layer, int expert)> interventionOf;
   void refreshActions();
-  void showExperts(std::shared_ptr<const MeasuredExperts> measured);        // nullptr: no longer measured
-  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: no longer measured
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);        // nullptr: not measured
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: not measured
 
  signals:
   void killRequested(int layer, int expert, bool kill);                  // `kill` false: revive

@@ -24,7 +24,7 @@ class CoactivationPanel : public Panel {
   QString csv() const override;
 
   MeasureButton* measureButton() const { return measure_; }
-  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: no longer measured
+  void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: not measured
 
  signals:
   void similarityRequested(int run, std::int64_t step);  // for a run of this program, with the weights before `step`

@@ -21,7 +21,7 @@ class SpecialisationPanel : public Panel {
   QString csv() const override;
 
   MeasureButton* measureButton() const { return measure_; }
-  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: no longer measured
+  void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: not measured
 
  signals:
   // Requests a measurement at ascending steps, with the weights before each step. For a checkpoint the steps do not
