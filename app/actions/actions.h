@@ -1,4 +1,4 @@
-// The base class of all actions of the window, one subclass for each subject.
+// Base class of the actions of a window. Each subject has its own subclass.
 #pragma once
 
 #include <QWidget>
@@ -16,7 +16,7 @@ class WorkspaceTabs;
 
 class Actions : public QObject {
  public:
-  // All parts of one window.
+  // Parts of one window that every subclass uses.
   struct Context {
     RunSession* session;
     Selection* selection;
@@ -25,21 +25,21 @@ class Actions : public QObject {
   };
 
  protected:
-  explicit Actions(const Context& context)  // a child of the window
+  explicit Actions(const Context& context)  // becomes a child of the window
       : QObject(context.messages->window()),
         session_(context.session),
         selection_(context.selection),
         workspaces_(context.workspaces),
         messages_(context.messages) {}
 
-  // Path of a new recording of this name (app/session/settings.h); empty: nothing can be written there, so the run is
-  // in memory only, and a message says so.
+  // Returns the path of a new recording of this name (app/session/settings.h). If no file can be written there, returns
+  // an empty path and shows a message that the run is in memory only.
   QString recordingPlace(const QString& name);
-  // Enables entries again when their menu closes, which it disabled when it opened: a disabled entry would disable its
-  // key, which then could not say what is missing.
+  // Enables `actions` whenever `menu` closes. Entries may be disabled only while their menu is open: the key of a
+  // disabled entry does nothing, so it could not show a message that says what is missing.
   void enableWhenClosed(QMenu* menu, const QList<QAction*>& actions);
-  // Disables menu entries that act on a run in training while their menu is open and nothing trains, with the reason as
-  // tool tip.
+  // Whenever `menu` opens while no run trains, disables `actions`, which act on a run in training, and shows the reason
+  // as tool tip.
   void offWithoutTraining(QMenu* menu, const QList<QAction*>& actions);
 
   RunSession* session_;

@@ -80,7 +80,7 @@ void CaptureActions::again() {
   if (!live) {
     const QString statistics = "Recordings and logs keep statistics, not tensors. ";
     try {
-      session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if it cannot be recomputed
+      session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
     } catch (const std::exception& refused) {
       return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
     }

@@ -22,7 +22,7 @@ class CaptureActions : public Actions {
  public:
   explicit CaptureActions(const Context& context);
 
-  // Shows an operand of the active run. `step`: the step of the matrix in which it was clicked.
+  // Shows an operand of the active run. `step`: the step of the matrix when it was clicked.
   void open(const OperandPlace& place, std::int64_t step);
   // Recomputes an operand of the active run at `step` and shows a part of it in the microscope.
   void openElement(const OperandElement& element, std::int64_t step);
@@ -43,7 +43,7 @@ class CaptureActions : public Actions {
   std::shared_ptr<const Capture> capture_;
   std::unique_ptr<Recomputation> recompute_;
   OperandPlace place_;
-  std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: its beginning
+  std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: from its beginning
   std::int64_t wanted_step_ = -1;
 };
 

@@ -53,7 +53,7 @@ std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
   return compared;
 }
 
-// The settings that logs state in their first lines.
+// Returns the settings of each log, which its first lines state.
 std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
   std::vector<ComparedRun> compared;
   std::map<std::string, std::string> first;
@@ -68,7 +68,7 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
             {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
         run.same_start &= found.key != "seed";
       }
-      // The settings of checkpoints are the texts: nothing of their weights follows from equal ones.
+      // The settings of a checkpoint describe only its texts, so equal settings do not imply equal weights.
       const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
       const auto until = checkpoint ? std::nullopt : same_settings_until(first, settings);
       run.noise_twin = until.has_value();
@@ -217,8 +217,8 @@ void CompareActions::removeRun(int place) {
   if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
 }
 
-// Changes the interval of all open runs, so that their gradients compare. The changes cannot be undone: one click would
-// need as many undo steps as there are runs.
+// Changes the interval of all open runs, so that their gradients can be compared. The changes are not put on the undo
+// stack: undoing one click would take one undo per run.
 void CompareActions::measureGradients(int every) {
   for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
     const QString refused = session_->change(
@@ -250,7 +250,8 @@ void CompareActions::showStatus(const LiveStatus& status) {
   showChips();
 }
 
-// Mean over the last steps, measured from the end of one step to the end of another.
+// Returns the mean time of a step over at most about kPaceSteps steps, timed from the end of one step to the end of
+// another; kNoValue until two steps have ended.
 float CompareActions::secondsPerStep(const LiveStatus& status) {
   const std::size_t runs = session_->histories().size();
   if (!status.running || !status.catching_up.empty() || runs != pace_.runs || status.step < pace_.last) {

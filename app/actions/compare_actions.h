@@ -29,7 +29,7 @@ class CompareActions : public Actions {
   CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips);
 
   void addActionsTo(QMenu* menu);
-  // Asks for a twin with another value of `setting`; nullopt: of any setting.
+  // Opens the dialog for a twin with another value of `setting`; nullopt: the user chooses the setting.
   void askForTwin(std::optional<Setting> setting);
   void addTwin(RunConfig twin);                                 // trains the twin beside run A and shows the comparison
   void addTwinWith(Setting setting, const ConfigValue& value);  // adds a copy of run A with one setting changed
@@ -40,9 +40,9 @@ class CompareActions : public Actions {
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open runs
 
  signals:
-  // Asks to train run A and more candidates than fit beside it in groups, `steps` steps each.
+  // Requests that run A and its candidates, which do not all fit beside it, train in groups, `steps` steps each.
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
-  void stepsRequested(qint64 step);  // asks to train all open runs up to `step`
+  void stepsRequested(qint64 step);  // requests that all open runs train up to `step`
 
  private:
   // Adds run A with the next seed, or the next perturbation, that no open run has.
@@ -51,7 +51,7 @@ class CompareActions : public Actions {
   void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
   void fillMenu(QMenu* menu);  // fills the menu of the chips
-  void nameChoices();          // names the entries after the letter of the active run
+  void nameChoices();          // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);
   void measureGradients(int every);
   float secondsPerStep(const LiveStatus& status);

@@ -52,7 +52,8 @@ QSpinBox* numberField(const char* name, int most) {
   return field;
 }
 
-// Asks for the shape that a file of routed experts does not state: layers, experts per token, experts per layer.
+// A dialog that asks for the shape that a file of routed experts does not state: layers, experts per token, experts per
+// layer.
 class RoutedShapeDialog : public QDialog {
  public:
   RoutedShapeDialog(const QString& why, QWidget* parent)
@@ -153,11 +154,11 @@ void FileActions::open(const QStringList& paths) {
   });
 }
 
-// Opens a file that holds no run.
+// Opens a single file that holds no run.
 void FileActions::openOther(const QString& path) {
   switch (file_kind(path.toStdString())) {
     case FileKind::tensors:
-      if (offerRuns(path)) return;  // a checkpoint of a trainer that left its log beside it
+      if (offerRuns(path)) return;  // weights of a trainer whose logs are in the same folder
       return openTensors(path);
     case FileKind::lesson:
       emit lessonOpened(path);
@@ -172,7 +173,7 @@ void FileActions::openOther(const QString& path) {
   }
 }
 
-// The texts of the checkpoint that is open; nullopt: none is.
+// Returns the texts of the open checkpoint; nullopt if no checkpoint is open.
 std::optional<CheckpointTexts> FileActions::openCheckpoint() const {
   if (session_->isLive() || session_->histories().empty()) return std::nullopt;
   const History& history = *session_->histories().front();
@@ -200,7 +201,7 @@ void FileActions::askCheckpointTexts(const QString& folder, const QString& refer
   rememberRecentFile(folder);
 }
 
-// The form shows the settings, so that the text can be chosen before the start.
+// Fills the form with the settings, so that the text can be chosen before the start.
 void FileActions::trainFrom(const QString& checkpoint) {
   form_->setDraft(run_from_checkpoint(checkpoint.toStdString()));
   emit formWanted();
@@ -259,7 +260,7 @@ void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
   dialog->open();
 }
 
-// Asks which runs to open, of a file that holds more runs than can be open together.
+// Asks which run to open if a file holds more runs than can be open together.
 void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   auto* dialog = new QInputDialog(messages_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -286,11 +287,11 @@ void FileActions::openTensors(const QString& path) {
   workspaces_->microscaling()->tensorLab()->openFile(path);
 }
 
-// Writes the built-in logs of assets/samples to files, which are opened like any other.
+// Writes the built-in logs of assets/samples to files and opens these like any other files.
 void FileActions::openSamples(const QStringList& names) {
   messages_->warnOfErrors([&] {
     QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
-    if (!QDir().mkpath(folder)) folder = QDir::tempPath() + "/moescope-samples";  // a home that cannot be written
+    if (!QDir().mkpath(folder)) folder = QDir::tempPath() + "/moescope-samples";  // the home cannot be written
     QDir().mkpath(folder);
     QStringList paths;
     for (const QString& name : names) {
@@ -332,7 +333,7 @@ void FileActions::askOpen() {
   dialog->open();
 }
 
-// Files without runs are opened as usual: they never get new steps.
+// Opens a snapshot of the runs in the files. Files without runs are opened as usual, since they never get new steps.
 void FileActions::openSnapshot(const QStringList& paths) {
   const bool runs =
       std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });

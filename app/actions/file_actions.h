@@ -23,16 +23,16 @@ class FileActions : public Actions {
   FileActions(const Context& context, RunControl* control, SetupForm* form);
 
   void addOpenActionsTo(QMenu* menu);
-  void addSaveActionsTo(QMenu* menu);  // with the recent files
+  void addSaveActionsTo(QMenu* menu);  // adds the menu of recent files, too
   void addSampleTo(QMenu* menu);
 
-  // Opens files by their kind (core/logs/file_kind.h), several runs as A, B, ... Two checkpoints are run on the same
-  // texts, the first as run A. For a folder with runs it asks which to open, and for text of unknown kind whether to
-  // train on it. A set-up link alone is opened as well.
+  // Opens files by their kind (core/logs/file_kind.h). Several runs become run A, B, ... Two checkpoints are run on the
+  // same texts, the first as run A. A folder with runs opens a dialog that asks which to open; text of unknown kind
+  // opens a question whether to train on it. A single set-up link is opened, too.
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
-  // Attaches to a training that serves its frames. Without a token it takes MOESCOPE_TOKEN or asks for one.
+  // Attaches to a training that serves its frames. If `token` is empty, takes MOESCOPE_TOKEN or asks for the token.
   void attach(const QString& address, QString token = {});
   void askOpen();
   void openSamples(const QStringList& names);  // opens logs of assets/samples by name
@@ -43,8 +43,8 @@ class FileActions : public Actions {
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
   void formWanted();                 // the set-up form was filled and should be shown
-  void runsOffered(QString folder);  // asks which runs or checkpoints of the folder to open
-  void textUnknown(QString path);    // asks whether to train on this text
+  void runsOffered(QString folder);  // requests a dialog that asks which runs or checkpoints of the folder to open
+  void textUnknown(QString path);    // requests a question whether to train on this text
 
  private:
   void openSnapshot(const QStringList& paths);

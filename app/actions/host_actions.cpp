@@ -54,7 +54,7 @@ void HostActions::start(HostPlan plan) {
     notice_->showNotice({});
     session_->attach(training_->address(), training_->token());
   });
-  // Queued, since end() deletes the sender of this signal.
+  // Queued, since end() deletes the sender.
   connect(training_.get(), &HostTraining::ended, this, &HostActions::end, Qt::QueuedConnection);
   stop_->setEnabled(true);
   training_->start();

@@ -1,5 +1,5 @@
-// "Train on hosts...": starts the run's settings with mpirun on several machines, attaches the window to it, and says
-// what a host reports when it fails.
+// "Train on hosts...": starts a run with the present settings on several machines by mpirun, attaches the window to it,
+// and shows what a host reports when it fails.
 #pragma once
 
 #include <memory>

@@ -23,8 +23,8 @@ namespace moescope {
 
 namespace {
 
-// A change of a live setting, which may consist of changes of several settings. Undo makes the reverse changes, each
-// with its own marker on the timeline.
+// A change of a live setting, which may change other settings, too. Undo makes the reverse changes, each with its own
+// mark on the timeline.
 class LiveChangeCommand : public QUndoCommand {
  public:
   LiveChangeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)
@@ -37,8 +37,9 @@ class LiveChangeCommand : public QUndoCommand {
     setText(QString::fromStdString(setting.key() + from + " to " + to_string(change_.value)));
   }
 
-  // Repeats the changes until none is refused: one of them may be valid only after another. One that stays refused
-  // (top_k after another change of the groups) removes the command from the stack.
+  // Makes the reverse changes. One may be valid only after another, so the refused ones are tried again until all or
+  // none of them are refused. If some are still refused (top_k after another change of the groups), the command is
+  // removed from the stack.
   void undo() override {
     std::vector<LiveChange> left = before_;
     for (std::size_t refused = left.size() + 1; !left.empty() && left.size() < refused;) {
@@ -115,7 +116,7 @@ void LiveSettings::change(int place, Setting setting, const ConfigValue& value) 
   if (field.get(wanted) == value) return;
   const RunConfig now = wanted;
   field.set(wanted, value);
-  if (difference(now, wanted).empty()) return;  // the choice "own" changes nothing
+  if (difference(now, wanted).empty()) return;  // for example the choice "own", which changes nothing
   if (const auto problems = validate(wanted); !problems.empty()) {
     const QString problem = QString::fromStdString(problems.front().message);
     popover_->showProblem(problem);

@@ -1,5 +1,5 @@
-// Shows the settings of the active run in every bar, and changes them in a run in training, each change with a marker
-// on the timeline. Changes can be undone; so can an expert placement that is tried out on a recording.
+// Shows the settings of the active run in every bar, and changes them while the run trains. Each change puts a mark on
+// the timeline and can be undone. An expert placement that is tried out on a recording can be undone as well.
 #pragma once
 
 #include <QString>

@@ -30,7 +30,7 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
   connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
-    // The group that was trained again replaced the file.
+    // The file was replaced when its group began to train again.
     const bool replaced = session_->showsLog() && session_->path() == recording;
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
@@ -71,13 +71,13 @@ bool QueueActions::mayTrain() {
 
 void QueueActions::train(std::unique_ptr<RunQueue> queue) {
   LiveRuns* live = session_->live();
-  if (live && !queue->status().done) live->pause();  // the live run would take threads from the candidates
+  if (live && !queue->status().done) live->pause();  // the live run would take processor time from the candidates
   outcomes_->start(std::move(queue));
 }
 
 void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
   if (!mayTrain()) return;
-  // Noise twins train first: the verdicts of the others need them.
+  // Noise twins train first, since the verdicts on the others need them.
   std::stable_partition(runs.begin() + 1, runs.end(),
                         [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
   messages_->warnOfErrors([&] {
@@ -111,7 +111,7 @@ void QueueActions::takeUp(QString queue_file) {
   });
 }
 
-// Offers to continue the queue if the opened recording is a group of candidates that have not all been trained.
+// Offers to continue the queue, or to show its outcomes, if the opened recording is a group of candidates.
 void QueueActions::offerQueueOfOpened() {
   if (session_->isLive() || session_->paths().size() != 1) return;
   const QString path = session_->path();
@@ -128,7 +128,7 @@ void QueueActions::offerQueueOfOpened() {
     const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
     notice_->offer(before + text, done ? "Show their outcomes" : "Train the others", [this, queue] { takeUp(queue); });
   } catch (const std::runtime_error&) {
-    return;  // without a readable queue file the recording is complete in itself
+    return;  // without a readable queue file the recording is opened on its own
   }
 }
 

@@ -1,5 +1,5 @@
-// Actions on candidates that do not all fit beside run A: they train in groups in the dock Outcomes. Queues that an
-// earlier session of the program left unfinished can be continued.
+// Actions on candidates that do not all fit beside run A. They train in groups, and the dock Outcomes shows the
+// results. A queue that an earlier session of the program left unfinished can be continued.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ class QueueActions : public Actions {
   QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files);
 
   void addActionsTo(QMenu* menu);
-  // Trains run A and its candidates, `steps` steps each. The live run pauses.
+  // Trains run A and its candidates, `steps` steps each, and pauses the live run.
   void start(std::vector<RunConfig> runs, qint64 steps);
-  // Reads the trained groups of a queue and trains the others. Empty: asks for the file.
+  // Reads the trained groups of a queue and trains the others. If `queue_file` is empty, asks for the file.
   void takeUp(QString queue_file);
 
  private:

@@ -1,5 +1,5 @@
 // Interventions in the router of the run in training: kill, revive or pin an expert, freeze the router, force its
-// balance. Each is a change of a live setting: it gets a marker on the timeline and Ctrl+Z undoes it.
+// balance. Each is a change of a live setting: it puts a mark on the timeline, and Ctrl+Z undoes it.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ class RouterActions : public Actions {
   void reviveAll();
   void pin(int layer, int expert, double bias) { setListed(kPinned, layer, expert, bias); }
   void release(int layer, int expert) { setListed(kPinned, layer, expert, {}); }  // removes the pin
-  void askPin(int layer, int expert);  // asks for a bias; the dialog starts with the present one
+  void askPin(int layer, int expert);  // asks for a bias; the dialog starts with the present bias
 
  private:
   // A setting that lists experts.
@@ -43,8 +43,8 @@ class RouterActions : public Actions {
   };
   static constexpr List kKilled{&RouterConfig::killed_experts, ListOf::experts};
   static constexpr List kPinned{&RouterConfig::pinned_bias, ListOf::values};
-  std::optional<double> listed(List list, int layer, int expert) const;  // nullopt: the expert is not on the list
-  void setListed(List list, int layer, int expert, std::optional<double> value);  // nullopt: takes it off the list
+  std::optional<double> listed(List list, int layer, int expert) const;  // nullopt: the expert is not in the list
+  void setListed(List list, int layer, int expert, std::optional<double> value);  // nullopt: removes the expert
 
   RunConfig config() const;
   double biasNow(int layer, int expert) const;

@@ -20,7 +20,7 @@ RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
     : Actions(context), replay_(replay), bar_(bar) {
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
-    if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // the button answers before the next tick
+    if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // does not wait for the next tick
   });
   connect(bar_->stepAction(), &QAction::triggered, this, &RunControl::stepOnce);
   connect(bar_->resetAction(), &QAction::triggered, this, &RunControl::startOver);
@@ -45,8 +45,9 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   session_->start(std::move(configs), recorded_ ? recordingPlace(name) : QString());
 }
 
-// Stops a built-in comparison at the end of its schedule. An end that a comparison or a task of a lesson has set does
-// not apply to the next run; an end that the user has set does.
+// Sets the end of the next runs. A built-in comparison pauses at the end of its schedule, unless the user has set
+// another end for it. The next run does not keep an end that a comparison or a task of a lesson has set, but it keeps
+// an end that the user has set.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
   if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
@@ -90,7 +91,7 @@ void RunControl::startOver() {
   startAll(session_->configs(), session_->live()->status().running ? Start::running : Start::paused);
 }
 
-// The requested end applies until it is reached. Continuing from there has no end.
+// The requested end applies until it is reached. A run that is continued from there has no end.
 void RunControl::goOn() {
   if (session_->showsLog()) return replay_->play();
   LiveRuns* live = session_->live();
@@ -147,7 +148,7 @@ void RunControl::showOpen() {
   if (session_->isLive())
     return bar_->showOpen(WindowBar::Open::training, session_->config(selection_->run()).optimizer.total_steps);
   if (session_->isFollowing()) {
-    replay_->pause();  // the recording was opened as finished but has new steps
+    replay_->pause();  // the recording was opened as finished, but it has new steps
     return bar_->showOpen(WindowBar::Open::following);
   }
   bar_->showOpen(WindowBar::Open::recording);

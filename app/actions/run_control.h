@@ -1,5 +1,5 @@
-// Starts runs, and runs, pauses, steps or restarts them or the replay of a recording. The window bar sends the requests
-// and shows the state.
+// Starts runs, and continues, pauses, steps or restarts them or the replay of a recording. The window bar sends the
+// requests and shows the state.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ class RunControl : public Actions {
   void startAll(const ParsedConfig& parsed);  // starts the run of a file with the twins that it defines
   // Starts the runs paused, without a recording and without an end.
   void startForLesson(const std::vector<RunConfig>& configs);
-  void setRecorded(bool recorded) { recorded_ = recorded; }  // off: runs stay in memory only
-  void setUntil(std::optional<qint64> step);  // pauses before this step, as the user asked; nullopt: no end
+  void setRecorded(bool recorded) { recorded_ = recorded; }  // false: runs stay in memory only
+  void setUntil(std::optional<qint64> step);  // sets the step before which the user wants a pause; nullopt: no end
   void runUntil(qint64 step);
   void startOver();
   void goOn();
@@ -52,7 +52,7 @@ class RunControl : public Actions {
   void stepOnce();
   void startPreset(const QString& name);
   void showReplay();
-  bool isReplay() const;  // whether a finished recording is open
+  bool isReplay() const;  // true if a finished recording is open
   void pauseBeforeTheDiskIsFull();
 
   Replay* replay_;
@@ -61,9 +61,9 @@ class RunControl : public Actions {
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
-  std::string comparison_;         // the built-in comparison that was started last; empty: another run
-  std::string asked_end_instead_;  // the built-in comparison whose end the user replaced
-  bool end_is_of_run_ = false;     // the end belongs to the run; false: the user set it for any run
+  std::string comparison_;         // name of the built-in comparison that was started last; empty: another run
+  std::string asked_end_instead_;  // name of the built-in comparison whose end the user replaced
+  bool end_is_of_run_ = false;     // true: the end belongs to the run; false: the user set it for any run
 };
 
 }  // namespace moescope

@@ -13,9 +13,9 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 5;  // the first steps are slower: they load memory and code
-constexpr int kSamples = 12;              // steps for a first figure; it is refined after twice as many
+constexpr int kSamples = 12;              // samples for the first figure; each later figure takes twice as many
 
-// "16 experts in 3 layers, MXFP8".
+// Returns for example "16 experts in 3 layers, MXFP8".
 QString modelText(const RunConfig& config) {
   const int layers = config.model.n_layers - config.model.n_dense_layers;
   const QString recipe = QString::fromStdString(to_string(Setting(&PrecisionConfig::experts).field().get(config)));
@@ -71,7 +71,7 @@ void RunCosts::measureAnew() {
   wanted_ = kSamples;
 }
 
-// Measures only a run that trains alone: the speed of several runs is that of all together.
+// Measures only a run that trains alone, because the speed of several runs is measured for all of them together.
 void RunCosts::showStatus(const LiveStatus& status) {
   const bool news = status.running && status.step >= kWarmUpSteps && status.step != last_step_;
   last_step_ = status.step;

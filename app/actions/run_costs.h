@@ -1,5 +1,5 @@
-// Measures the time of a step on this machine, and estimates from it what another run will cost, for the list of
-// presets, the set-up form and the dialogs of twins.
+// Measures the time of a step on this machine and estimates from it what another run will cost. The list of presets,
+// the set-up form and the dialogs of twins show the estimates.
 #pragma once
 
 #include <QStringList>
@@ -17,11 +17,11 @@ class RunCosts : public Actions {
   Q_OBJECT
 
  public:
-  // `keeps`: the measured speeds are stored for the next start of the program.
+  // `keeps`: whether the measured speeds are stored for the next start of the program.
   RunCosts(const Context& context, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
-  // Describes a preset and its cost in one line, from long to short.
+  // Returns one-line descriptions of a preset and its cost, the longest first.
   QStringList presetTexts(const QString& preset) const;
 
  private:
@@ -30,7 +30,7 @@ class RunCosts : public Actions {
 
   SetupForm* form_;
   RunSpeeds speeds_;
-  double seconds_ = 0;  // per step, summed over the samples
+  double seconds_ = 0;  // seconds per step, summed over the samples
   int samples_ = 0, wanted_ = 0;
   std::int64_t last_step_ = 0;
 };

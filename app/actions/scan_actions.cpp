@@ -61,7 +61,8 @@ ScanActions::ScanActions(const Context& context)
 
 namespace {
 
-// Returns the place of the first run that has data of this kind, and its newest data; -1: no run has any.
+// Returns the place of the first run that has markers of this kind, and its newest such marker; place -1 if no run has
+// any.
 std::pair<int, Marker> recorded(const std::vector<HistoryPtr>& histories, std::string_view kind) {
   for (std::size_t run = 0; run < histories.size(); ++run) {
     std::optional<Marker> found;
@@ -107,7 +108,7 @@ std::uint64_t ScanActions::truncations() const {
   return sum;
 }
 
-// A rewind deletes the later steps and their measurements.
+// Called on new data. A rewind deletes the later steps and their measurements, so the measurements are read again.
 void ScanActions::forgetAfterRewind() {
   const std::uint64_t now = truncations();
   if (std::exchange(truncations_, now) >= now) return;
@@ -136,7 +137,7 @@ void ScanActions::ask(int run, std::int64_t step) {
   withKernelsAsked(messages_->window(), kernels, session_->paths(), [this, run, step] { start(run, step); });
 }
 
-// Ends a measurement that is still running.
+// Sets what is measured next. Cancels a measurement that is still running.
 void ScanActions::begin(int run, const QString& what, Subject subject) {
   if (scan_ || checkpoint_) stop("Cancelled.");
   subject_ = subject;
@@ -180,7 +181,7 @@ void ScanActions::startTwins(int run, Recipe recipe) {
 
 namespace {
 
-// Returns the earlier measurements of the run together with the figures of one more step.
+// Returns the earlier measurements of the run and the figures of one more step.
 template <typename Figures>
 std::shared_ptr<const Measured<Figures>> withStep(const std::shared_ptr<const Measured<Figures>>& before,
                                                   const QString& run, std::int64_t step, const Figures& figures) {
@@ -217,7 +218,7 @@ void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, Measu
   const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
   if (checkpoint) steps = {history->steps().last};
   const auto found = std::make_shared<std::vector<Figures>>();
-  found->reserve(steps.size());  // so that earlier elements stay in place while the thread adds one
+  found->reserve(steps.size());  // so that push_back() in the thread does not move earlier elements
   const auto measure = [found, measure_figures](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
                                                 const auto& progress) {
     found->push_back(measure_figures(model, texts, which, progress));

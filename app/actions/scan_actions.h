@@ -1,6 +1,6 @@
-// Measures how much the format of each operand changes the gradient of a run or, of a checkpoint, its predictions, what
-// a model loses without each expert, and how similar its experts are, for the panels that ask for it. A copy of the run
-// or the checkpoint computes it in a thread of its own, so that neither training nor the screen waits.
+// Measures, for the panels that ask for it: how much the format of each operand changes the gradient of a run or the
+// predictions of a checkpoint, what a model loses without each expert, and how similar its experts are. A copy of the
+// run, or the checkpoint, computes this in its own thread, so that neither training nor the screen waits.
 #pragma once
 
 #include <QTimer>
@@ -39,26 +39,26 @@ class ScanActions : public Actions {
   void startRemoval(int run, std::vector<std::int64_t> steps);
   void startSimilarity(int run, std::int64_t step);
   void begin(int run, const QString& what, Subject subject);
-  void launch(const std::function<void()>& make);        // begins to look at the scan that `make` makes
-  using Found = std::function<void(std::size_t index)>;  // shows and keeps one of the figures of a CheckpointScan
+  void launch(const std::function<void()>& make);        // calls `make`, which creates a scan, and polls the scan
+  using Found = std::function<void(std::size_t index)>;  // shows and keeps the figures of this index
   void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found);
   template <typename Figures>
   using MeasureFigures = std::function<Figures(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                                const ComparedTexts& which, const CheckpointScan::Progress& progress)>;
-  // Measures a checkpoint, or a copy of a run with its weights before each of the rising steps. `add` keeps and shows
-  // the figures of a step.
+  // Measures a checkpoint, or a copy of a run with its weights before each of `steps`, which are in ascending order.
+  // `add` keeps and shows the figures of a step.
   template <typename Figures>
   void startOnExperts(int run, std::vector<std::int64_t> steps, MeasureFigures<Figures> measure_figures,
                       std::function<void(std::int64_t step, const Figures& figures)> add);
   void showRecorded();
-  std::uint64_t truncations() const;  // of the open runs; rises with every rewind
+  std::uint64_t truncations() const;  // sum over the open runs; rises with every rewind
   void forgetAfterRewind();
   void keep(const char* kind, std::int64_t step, const std::string& data);
   void showTwins(const std::shared_ptr<const MeasuredTwins>& measured);
   void showExperts(std::shared_ptr<const MeasuredExperts> measured);
   void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);
   std::shared_ptr<const MeasuredTwins> recordedTwins() const;
-  // Returns the figures that the first recording with markers of the kind keeps; nullptr: no recording has any.
+  // Returns the figures in the markers of the kind, from the first run that has any; nullptr if no run has any.
   template <typename Figures>
   std::shared_ptr<const Measured<Figures>> recordedFigures(
       const char* kind, std::optional<Figures> (*read)(const std::string& json)) const;
@@ -68,21 +68,22 @@ class ScanActions : public Actions {
   void lookAtCheckpoint();
   QString progressOfCheckpoint() const;
   void showProgress(const QString& progress);
-  std::vector<MeasureButton*> buttons() const;  // of the panels that show the progress; empty: those of operand costs
+  std::vector<MeasureButton*> buttons() const;  // buttons of the panels that show the progress; empty for operand
+                                                // costs, whose panels show it themselves
 
   QList<OperandCostsPanel*> panels_;
   QList<SpecialisationPanel*> specialisation_;
   QList<CoactivationPanel*> coactivation_;
   QList<ExpertPanel*> experts_;
   QTimer timer_;
-  int place_ = 0;                        // of the run that is measured
-  QString run_, what_;                   // its name, and what is measured: "Leaving out one expert at a time"
-  Subject subject_ = Subject::operands;  // of the measurement: decides which panels show its progress
-  // At most one of them measures.
+  int place_ = 0;                        // place of the measured run
+  QString run_, what_;                   // label of the measured run; "Leaving out one expert at a time"
+  Subject subject_ = Subject::operands;  // decides which panels show the progress
+  // At most one of the two is set.
   std::unique_ptr<RecomputedScan> scan_;
   std::unique_ptr<CheckpointScan> checkpoint_;
   Found found_;
-  int taken_ = 0;  // scans of checkpoint_ that were shown
+  int taken_ = 0;  // number of measurements of checkpoint_ that were shown
   std::uint64_t truncations_ = 0;
   std::shared_ptr<const MeasuredExperts> measured_experts_;
   std::shared_ptr<const MeasuredSimilarity> measured_similarity_;

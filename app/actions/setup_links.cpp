@@ -73,13 +73,13 @@ void SetupLinks::open(const QString& link) {
     const SharedSetup setup = read_setup_link(link.toStdString());
     began_ = false;
     control_->startAll(setup.configs, setup.step < 0 ? RunControl::Start::running : RunControl::Start::paused);
-    if (began_) wanted_ = setup;  // if opening did not begin, the set-up was refused or became groups
+    if (began_) wanted_ = setup;  // if not, the set-up was refused, or its runs train in groups
   });
 }
 
 void SetupLinks::showOpened() {
   if (!wanted_ || session_->opening() || !session_->isLive())
-    return;  // while a run is being opened, this signal is about the run before it
+    return;  // while a run is being opened, this signal belongs to the previous run
   const SharedSetup wanted = *std::exchange(wanted_, std::nullopt);
   workspaces_->bringUp(QString::fromStdString(wanted.workspace));
   if (wanted.run >= 0 && wanted.run < static_cast<int>(selection_->histories().size())) selection_->setRun(wanted.run);

@@ -13,8 +13,8 @@ namespace moescope {
 
 class RunControl;
 
-// Returns the settings of the open runs, present ones of runs in training and initial ones of a recording, and the
-// view; nullopt if the settings are not known.
+// Returns the settings of the open runs and the view; nullopt if the settings are not known. For runs in training these
+// are the present settings, for a recording the initial ones.
 std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selection& selection,
                                        const WorkspaceTabs& workspaces);
 
@@ -35,7 +35,7 @@ class SetupLinks : public Actions {
 
   RunControl* control_;
   std::optional<SharedSetup> wanted_;  // the set-up whose runs are being opened
-  bool began_ = false;                 // whether opening has begun since open()
+  bool began_ = false;                 // whether RunSession began to open runs since open() was called
 };
 
 }  // namespace moescope

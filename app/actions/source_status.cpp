@@ -71,7 +71,8 @@ void SourceStatus::onRunsChanged() {
 void SourceStatus::onGrowingEnded(const QString& why) {
   const bool attached = !session_->attachedTo().isEmpty();
   status_->showState(attached ? "Detached" : "Recording opened, no longer followed");
-  // A training on hosts may have ended before its last steps were read here. Its own notice says more.
+  // A training on hosts may have ended before its last steps were read here. HostActions then shows a notice that says
+  // more.
   if (!notice_->offers()) notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
   if (!attached || !why.contains("the training ended")) messages_->warn(why);
 }
@@ -98,7 +99,7 @@ bool SourceStatus::firstStepIsTaken() const {
   return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
 }
 
-// Stops while a run is paused before its first step: it waits for the user, not for the program.
+// Updates the time that is shown. Stops if a run is paused before its first step: then the program waits for the user.
 void SourceStatus::beat() {
   if (!session_->opening()) {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
@@ -116,7 +117,7 @@ void SourceStatus::showStatus(const LiveStatus& status) {
   status_->showTraining(status, static_cast<int>(session_->histories().size()));
 }
 
-// Says once after opening, and on demand, which lines of the logs could not be read, with their numbers.
+// Shows once after opening, and on demand, which lines of the logs could not be read, with their numbers.
 void SourceStatus::showSkippedLines() {
   const std::vector<SkippedLines> files = session_->skipped();
   if (files.empty()) return;

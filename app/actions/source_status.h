@@ -1,5 +1,5 @@
-// Texts of the status line and of the notice about the source of the runs: work that is in progress and its time,
-// whether new steps arrive, and missing parts and lines that could not be read.
+// Texts of the status line and of the notice about the source of the runs: what the program is doing and for how long,
+// whether new steps arrive, and which parts are missing and which lines could not be read.
 #pragma once
 
 #include <QElapsedTimer>
@@ -22,7 +22,7 @@ class SourceStatus : public Actions {
  public:
   SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice);
 
-  void addActionsTo(QMenu* menu);             // adds the entry that lists the unreadable lines again
+  void addActionsTo(QMenu* menu);             // adds the entry that shows the list of unreadable lines again
   void showProgress();                        // shows the progress of reading or following
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the runs in training
 
@@ -32,7 +32,7 @@ class SourceStatus : public Actions {
   void onRunsChanged();
   void onGrowingEnded(const QString& why);
   void showSkippedLines();
-  // While the screen has nothing new to show, a timer shows what the program is doing and for how long.
+  // Starts a timer that shows what the program is doing and for how long, until the screen has something new to show.
   void begin(const QString& what);
   void beat();
   void showBeat();

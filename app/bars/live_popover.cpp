@@ -53,7 +53,7 @@ void LivePopover::addFoot() {
   column()->addWidget(all);
 }
 
-// Passes keys on to the window: a popup receives all keys while it is open.
+// Handles the keys of undo and redo, which the window does not receive while a popup is open.
 void LivePopover::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Undo)) return emit undoRequested();
   if (event->matches(QKeySequence::Redo)) return emit redoRequested();

@@ -1,4 +1,5 @@
-// The most used live settings of the model in training: each change is a marker on the timeline and can be undone.
+// A popover with the most used live settings of the model in training. Each change puts a mark on the timeline and can
+// be undone.
 #pragma once
 
 #include <map>
@@ -23,14 +24,14 @@ class LivePopover : public Popover {
   // Shows the settings of the active run; nullptr: no run. Unless `live`, they cannot be changed.
   void showConfig(const RunConfig* config, bool live);
   void showRun(const QString& letter);  // letter of the run whose settings are changed; empty: there is only one run
-  void showProblem(const QString& problem);    // shows why a value was refused; empty: none was
+  void showProblem(const QString& problem);    // shows why a value was refused; empty: no value was refused
   FieldEditor* editor(Setting setting) const;  // nullptr: the popover has no such setting
 
  signals:
   void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
-  // Asks for a twin of run A with this value.
+  // Requests a twin of run A with this value.
   void twinRequested(moescope::Setting setting, moescope::ConfigValue value);
-  // Asks for a twin with another value of the setting; nullopt: of any setting.
+  // Requests a twin with another value of the setting; nullopt: the user chooses the setting.
   void compareRequested(std::optional<moescope::Setting> setting);
   void allSettingsRequested();
   void undoRequested();

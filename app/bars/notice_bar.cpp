@@ -52,7 +52,7 @@ void NoticeBar::offer(const QString& text, const QString& button, std::function<
   button_->show();
 }
 
-// Paints warnings in the attention colour and offers in the accent colour.
+// Paints warnings in the attention color and offers in the accent color.
 void NoticeBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());

@@ -1,4 +1,4 @@
-// A line above the panels for warnings and offers. It stays until it is closed or no longer true.
+// A line above the panels for warnings and offers. It stays until the user closes it or the text is no longer true.
 #pragma once
 
 #include <QFrame>

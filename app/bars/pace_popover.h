@@ -1,4 +1,4 @@
-// A popover for the speed of a run and the step before which it pauses.
+// A popover for the speed of a run and for the step before which the run pauses.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ class PacePopover : public Popover {
   void setTraining(bool training);  // false: a replay, which has no field for the end
 
  signals:
-  void speedRequested(double steps_per_s);          // 0: as fast as it can
+  void speedRequested(double steps_per_s);          // 0: as fast as possible
   void untilRequested(std::optional<qint64> step);  // nullopt: no end
 
  private:

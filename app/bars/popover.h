@@ -1,5 +1,5 @@
-// A frame that opens under a button of the bar and closes with Escape or a click elsewhere: rows of a label and a
-// field.
+// A frame with rows of a label and a field. It opens under a button of the bar and closes with Escape or a click
+// elsewhere.
 #pragma once
 
 #include <QFrame>
@@ -16,7 +16,7 @@ class Popover : public QFrame {
  public:
   Popover(const QString& title, QWidget* parent);
 
-  void openUnder(QWidget* anchor);  // opens with its right edge at the anchor's, moved into the screen
+  void openUnder(QWidget* anchor);  // aligns the right edges of both, then moves the popover into the screen
 
  protected:
   QLabel* addRow(const QString& name, QWidget* field);

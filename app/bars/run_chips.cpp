@@ -29,12 +29,12 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     QToolButton* chip = add_button(true);
     chip->setCheckable(true);
     chip->setIconSize({kChipSize, kChipSize});
-    chip->setContextMenuPolicy(Qt::CustomContextMenu);  // QWidget actions would add a menu arrow to the chip
+    chip->setContextMenuPolicy(Qt::CustomContextMenu);  // not actions of the widget, which would add a menu arrow
     connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
       if (live_) menu_->popup(chip->mapToGlobal(at));
     });
     connect(chip, &QToolButton::clicked, this, [this, run] {
-      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // reset until the selection changes
+      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // the selection sets it
       emit activated(run);
     });
     chip->hide();

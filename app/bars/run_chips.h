@@ -1,4 +1,4 @@
-// The open runs as coloured letters: a click makes one active, a menu beside them adds and removes runs.
+// The open runs as colored letters. A click makes a run the active one; a menu beside them adds and removes runs.
 #pragma once
 
 #include <QString>
@@ -18,9 +18,9 @@ class RunChips : public QWidget {
     QString letter;
     int color = 0;  // index of seriesColor
     QString name;
-    QString differs;   // setting that differs from run A: "precision.experts mxfp8_rceil"; empty if there is none
-                       // or this is run A
-    QString progress;  // "120 of 400" while the run catches up with run A; empty if it is level
+    QString differs;   // settings that differ from run A: "precision.experts mxfp8_rceil"; empty for run A and if none
+                       // differs
+    QString progress;  // "120 of 400" while the run catches up with run A; empty otherwise
     bool operator==(const Run&) const = default;
   };
 
@@ -31,16 +31,16 @@ class RunChips : public QWidget {
     bool names = true;  // show the names of the runs
     bool words = true;  // show the word "Compare"
   };
-  void setShown(Parts parts);          // hidden parts are in the tool tips
+  void setShown(Parts parts);          // tool tips show the hidden parts
   void setLive(bool live);             // whether runs can be added and removed
-  void showFile(const QString& path);  // chip for a file of tensors beside the runs; empty: none
+  void showFile(const QString& path);  // shows a chip for a file of tensors beside the runs; empty: hides it
   bool hasFile() const { return !path_.isEmpty(); }
 
  signals:
-  void changed();  // the shown parts and therefore the width have changed
+  void changed();  // the shown parts have changed, and with them the width
   void activated(int run);
   void fileActivated();
-  void menuWanted(QMenu* menu);  // asks to fill the menu that adds and removes runs
+  void menuWanted(QMenu* menu);  // requests that the menu be filled with the entries that add and remove runs
 
  private:
   void drawChips();

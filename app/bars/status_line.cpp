@@ -31,7 +31,7 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
 }
 
-// "200 steps", or "70 of 1,381 steps" for a log that left steps out; of a checkpoint "7 batches".
+// Returns for example "200 steps", "70 of 1,381 steps" for a log that left steps out, or "7 batches" for a checkpoint.
 QString stepsText(const History& history) {
   const std::int64_t steps = counted_steps(history), logged = history.count();
   if (run_origin(history.info()) == RunOrigin::checkpoint)
@@ -46,17 +46,17 @@ QString rateText(double per_s) {
 
 }  // namespace
 
-// One item of the status line: a dot and words, of which the longest form that is allowed is shown.
+// An item of the status line: a dot and a text in one of several forms, from long to short.
 class StatusItem : public QToolButton {
  public:
-  // Pressed only where something is connected to it.
+  // A click has an effect only if clicked() is connected.
   explicit StatusItem(QWidget* parent = nullptr) : QToolButton(parent) {
     setAutoRaise(true);
     setFocusPolicy(Qt::NoFocus);
     setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
     hide();
   }
-  // From long to short; without any the item is hidden.
+  // Sets the texts, from long to short. Without any text the item is hidden.
   void setForms(const QStringList& forms, std::optional<QRgb> dot = std::nullopt) {
     if (forms == forms_ && dot == dot_) return;
     forms_ = forms;
@@ -65,7 +65,7 @@ class StatusItem : public QToolButton {
     setForm(0);
     update();
   }
-  void setForm(int form) {  // 0: the longest; one more than there are: hidden
+  void setForm(int form) {  // 0: the longest; forms(): hidden
     const QString words = forms_.value(form);
     if (words != text()) setText(words);
     setVisible(!words.isEmpty());
@@ -134,13 +134,13 @@ bool StatusLine::event(QEvent* event) {
   QTimer::singleShot(0, items_, [this] {
     if (currentMessage().isEmpty() || items_->isHidden()) return;
     items_->hide();
-    // QStatusBar then shows the items again after the message.
+    // Lets QStatusBar show the items again after the message.
     items_->setAttribute(Qt::WA_WState_ExplicitShowHide, false);
   });
   return done;
 }
 
-// Shortens the item of the recording first and that of the run last.
+// Shortens the items until all fit: the recording first, the state of the run last.
 void StatusLine::fit() {
   const std::initializer_list<StatusItem*> order{recording_, steps_, tokens_, speed_, findings_, state_};
   for (StatusItem* item : order) item->setForm(0);

@@ -1,5 +1,5 @@
 // The status line: which run trains or is open, its speed, its recording, and the number of findings. Each item has
-// short forms; an item without room is hidden.
+// shorter forms for narrow windows; an item without room is hidden.
 #pragma once
 
 #include <QElapsedTimer>
@@ -21,7 +21,7 @@ class StatusLine : public QStatusBar {
   enum class Dot { quiet, good };
   void showTraining(const LiveStatus& status, int runs);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
-  // `path`: of the recording or log; empty: none.
+  // `path`: path of the recording or log; empty if there is none.
   void showHoldings(const QString& path, bool attached, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready);
 
@@ -39,7 +39,7 @@ class StatusLine : public QStatusBar {
   QWidget* items_;
   StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
   StatusItem* findings_;
-  QElapsedTimer since_;  // since the step at which the measurement of the speed began
+  QElapsedTimer since_;  // time since the step at which the measurement of the speed began
   std::int64_t from_ = -1;
   double steps_per_s_ = 0;
 };

@@ -28,7 +28,8 @@ namespace {
 
 constexpr int kStepChevron = 16;
 
-// The text with all digits replaced by 9, so that the button keeps its width while the step rises.
+// Replaces all digits of the text by 9. The button is as wide as this text, so that its width stays while the step
+// rises.
 QString asNines(QString digits) {
   for (QChar& digit : digits)
     if (digit.isDigit()) digit = '9';
@@ -36,7 +37,7 @@ QString asNines(QString digits) {
 }
 
 constexpr int kNarrowest = 5;    // highest level of setNarrowness()
-constexpr int kLeastBar = 320;   // width
+constexpr int kLeastBar = 320;   // minimum width of the bar
 constexpr int kLineHeight = 20;  // height of the lines between groups
 
 // Paints the bar's background and the line below it.
@@ -65,7 +66,7 @@ class BarLine : public QWidget {
 
 }  // namespace
 
-// A button with the step of the run, "1,284 of 2,000", that opens the popover of the pace.
+// A button with the step of the run, "1,284 of 2,000". It opens the popover for the pace.
 class StepButton : public QToolButton {
  public:
   StepButton() {
@@ -74,7 +75,7 @@ class StepButton : public QToolButton {
     setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   }
 
-  // `word`: what steps are called; `end`: the last planned step; nullopt: the text is "step 1,284".
+  // `word`: the word for a step. `end`: the last planned step; nullopt: the text is "step 1,284".
   void showStep(const QString& word, std::int64_t step, std::optional<std::int64_t> end) {
     if (word == word_ && step == step_ && end == end_) return;
     const QSize size = sizeHint();
@@ -86,7 +87,7 @@ class StepButton : public QToolButton {
     update();
   }
 
-  void setShort(bool is_short) {  // shows the number alone
+  void setShort(bool is_short) {  // true: shows the number alone
     if (is_short == short_) return;
     short_ = is_short;
     updateGeometry();
@@ -125,7 +126,7 @@ class StepButton : public QToolButton {
 
  private:
   QString before() const { return short_ || end_ ? QString() : word_ + QLatin1Char(' '); }
-  QString after() const { return short_ || !end_ ? QString() : " of " + grouped(*end_); }  // in secondary ink
+  QString after() const { return short_ || !end_ ? QString() : " of " + grouped(*end_); }  // drawn in secondary ink
   int widthWith(const QString& number) const {
     const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
     return body.horizontalAdvance(before()) + body.horizontalAdvance(number) + secondary.horizontalAdvance(after());
@@ -182,7 +183,7 @@ void WindowBar::makeActions() {
   setup_->setCheckable(true);
 }
 
-// Takes over the tab bar of the workspaces; in a narrow window a combo box replaces it.
+// Moves the tab bar of the workspaces into this bar. In a narrow window a combo box replaces it.
 void WindowBar::takeTabs(QTabBar* tabs) {
   tabs->setProperty(kBarTabsProperty, true);
   tabs->setUsesScrollButtons(false);
@@ -291,7 +292,7 @@ void WindowBar::showChips() {
   fit();
 }
 
-// Chooses the widest of the narrower forms that fits.
+// Uses the widest form of the bar that fits.
 void WindowBar::fit() {
   for (int level = 0; level <= kNarrowest; ++level) {
     setNarrowness(level);
@@ -310,7 +311,7 @@ void WindowBar::setRunning(bool running) {
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }
 
-// The keys for one step and for the first step also work in replays, which have no buttons for them.
+// Enables the keys for one step and for the first step also in replays, which have no buttons for them.
 void WindowBar::showOpen(Open open, std::int64_t scheduled) {
   scheduled_ = scheduled;
   const bool can_run = open == Open::training || open == Open::recording;

@@ -40,7 +40,7 @@ class WindowBar : public QToolBar {
   enum class Open { nothing, training, recording, following };  // following: the log of another program
   // `scheduled`: number of steps in the schedule of a run in training.
   void showOpen(Open open, std::int64_t scheduled = 0);
-  // Shows the state of the replay of a recording; `word`: what its steps are called.
+  // Shows the state of the replay of a recording. `word`: the word for a step.
   void showReplay(bool playing, std::int64_t step, const QString& word);
   void showStatus(const LiveStatus& status);  // shows the state of a run in training
   void showUntil(std::optional<qint64> step);
@@ -59,7 +59,7 @@ class WindowBar : public QToolBar {
   void makeLayout();
   void takeTabs(QTabBar* tabs);
   QToolButton* addButton(QAction* action, bool words);
-  QWidget* addLine();  // adds a line between two groups
+  QWidget* addLine();  // adds a separator line between two groups of controls
   void drawPictures();
   void setRunning(bool running);
   void showChips();
