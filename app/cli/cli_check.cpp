@@ -34,9 +34,9 @@ using namespace std::chrono_literals;
 
 constexpr int kFound = 1;
 constexpr auto kPause = 200ms;   // between two reads of a growing file
-constexpr int kCheckSchema = 1;  // of --json: rises when a key changes its meaning or goes away
+constexpr int kCheckSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
 
-// The words of --fail-on and "kind" in --json.
+// The words for findings in --fail-on and in the key "kind" of --json.
 struct Word {
   const char* word;
   FindingKind kind;
@@ -117,7 +117,8 @@ class FailOn {
     }
     throw std::runtime_error("--fail-on: \"" + word + "\" is not a finding, allowed are " + allowed);
   }
-  int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; beyond the last: no severity fails
+  int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe: no
+                                                        // severity fails
   std::vector<FindingKind> kinds_;
 };
 
@@ -131,7 +132,8 @@ struct CheckedRun {
 // The runs of a file, or of a folder, that another program may still be writing.
 class GrowingRuns {
  public:
-  // A log of JSON lines need not be there yet. Throws std::runtime_error: a file that holds no runs.
+  // A file that does not exist yet is followed as a log of JSON lines. Throws std::runtime_error if the file holds no
+  // runs.
   explicit GrowingRuns(const std::string& path) {
     const bool there =
         std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
@@ -143,7 +145,7 @@ class GrowingRuns {
     else
       throw std::runtime_error(no_runs_in(path, kind));
   }
-  // All runs, in new histories where a log started again or had to be read anew.
+  // Returns all runs. A log that started again or had to be read again has new histories.
   std::vector<HistoryPtr> read() {
     const auto pointers = [](const auto& histories) {
       return std::vector<HistoryPtr>(histories.begin(), histories.end());
@@ -159,7 +161,7 @@ class GrowingRuns {
   std::unique_ptr<Follower> log_;
 };
 
-// Keeps a scan for each run, so that a new step costs the same at the end of a long run as at its beginning.
+// Keeps a FindingsScan for each run, so that a new step costs the same at the end of a long run as at its beginning.
 class Checker {
  public:
   std::vector<CheckedRun> check(const std::vector<HistoryPtr>& histories) {
@@ -277,7 +279,7 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
   return text;
 }
 
-// Of a trainer and an inference engine, in one file or two.
+// Compares the log probabilities of a trainer and of an inference engine, from one file or two.
 void compare_engines(const CheckOptions& options) {
   const LogRatios ratios = compare_log_probs(read_log_probs(options.file), read_log_probs(options.engine));
   if (options.json) {

@@ -33,7 +33,7 @@ std::vector<Claim> chosen_claims(const ClaimsOptions& o) {
   return claims;
 }
 
-// With fewer steps, a comparison covers those of its last steps that exist.
+// Applies --seeds and --steps. A comparison over the last steps of a run covers at most --steps steps.
 void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
   for (Claim& claim : claims) {
     if (o.seeds > 0) claim.seeds = o.seeds;

@@ -44,7 +44,8 @@ struct ExportOptions {
   std::optional<std::int64_t> step;
 };
 
-// Runs the window program without a display: it draws the panels of which pictures, tables and reports consist.
+// Continues as the window program without a display, since only that program draws panels, which pictures, tables and
+// reports need.
 [[noreturn]] void let_window_export(const ExportOptions& options) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
   if (!fs::exists(program))
@@ -66,7 +67,8 @@ struct ExportOptions {
   throw std::runtime_error(program + ": cannot be started: " + std::strerror(errno));
 }
 
-// The part of a run up to `until`, in which only chance makes it differ from the first run.
+// Returns the steps of a noise twin up to `until`, the last step at which only chance makes it differ from the first
+// run.
 HistoryPtr part_until(const HistoryPtr& run, std::int64_t until) {
   return until < run->steps().last ? beginning_of(*run, until) : run;
 }
@@ -87,7 +89,7 @@ ReplayRun logged_run(const History& first, const HistoryPtr& run) {
   return replay;
 }
 
-// Set-up link of the runs; empty: the settings of a run are not known.
+// Returns the set-up link of the runs; empty if the settings of a run are not known.
 std::string setup_of(const OpenedRuns& opened) {
   SharedSetup setup;
   for (const auto& history : opened.histories) {
@@ -98,8 +100,8 @@ std::string setup_of(const OpenedRuns& opened) {
   return setup_link(setup);
 }
 
-// Writes a page that plays the runs in a browser, and prints how large it is. Which runs are noise twins of the first
-// follows from their settings.
+// Writes a page that plays the runs in a browser, and prints its size. The settings show which runs are noise twins of
+// the first.
 void export_replay(const std::vector<std::string>& files, const std::string& out) {
   const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
   std::vector<ReplayRun> runs;

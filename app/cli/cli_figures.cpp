@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFiguresSchema = 1;    // of --json: rises when a key changes its meaning or goes away
-constexpr std::int64_t kLook = 256;  // steps read at a time, from the newest backwards
+constexpr int kFiguresSchema = 1;    // version of --json; rises when a key changes its meaning or is removed
+constexpr std::int64_t kLook = 256;  // steps read at a time, from the newest to the oldest
 
 struct FiguresOptions {
   RoutedShape routed;
@@ -39,8 +39,8 @@ struct FiguresOptions {
 // A figure's newest value at or before a step.
 struct Scalar {
   const MetricInfo* info;
-  int layer;          // kWholeRun: of the run, or the mean over layers
-  std::int64_t step;  // -1: a mean over steps of long ago
+  int layer;          // kWholeRun: the value of the run, or the mean over layers
+  std::int64_t step;  // -1: the value is a mean over several old steps
   float value;
 };
 
@@ -53,7 +53,7 @@ std::optional<Scalar> newest(const History& history, Metric metric, int layer, s
     for (std::size_t i = steps.size(); i-- > 0;)
       if (!is_missing(values[i])) return Scalar{&metric_info(metric), layer, steps[i], values[i]};
   }
-  // Old values are kept as means of several steps, which value_at() returns.
+  // History keeps old values only as means of several steps, which value_at() returns.
   return Scalar{&metric_info(metric), layer, -1, history.value_at(metric, layer, at)};
 }
 
@@ -118,7 +118,7 @@ Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
   return figures;
 }
 
-// Adds the arrays of the newest frames that have them, as in JSON lines.
+// Adds each array with its step, from the newest frame up to `at` that has the array. The format is that of JSON lines.
 void add_arrays(Json& json, const History& history, std::int64_t at) {
   const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<const char*> keys) {
     if (!frame) return;

@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-inline nlohmann::ordered_json number_or_null(double value) {  // null for NaN and infinity
+inline nlohmann::ordered_json number_or_null(double value) {  // returns null for NaN and infinity
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 

@@ -34,7 +34,7 @@ void print_error(const std::string& text) {
   }
 }
 
-// CLI11 would answer an unknown command by saying that a command is required.
+// Checks that the command exists. CLI11 would report an unknown command as a missing command.
 void check_command(const CLI::App& app, const char* given) {
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
   if (std::ranges::find(commands, given, &CLI::App::get_name) == commands.end())
@@ -52,16 +52,16 @@ bool prints_errors(int argc, char** argv) {
   return !launched || launched->rank == 0;
 }
 
-// mpirun ends all processes when one ends with an error: the other ranks wait to give rank 0 time to print it.
+// mpirun ends all processes when one ends with an error, so the other ranks wait to give rank 0 time to print it.
 int exit_status(int status, bool prints) {
   if (status != 0 && !prints) std::this_thread::sleep_for(std::chrono::seconds(1));
   return status;
 }
 
-// Checks that standard output was written, since a full disk shows only there. Returns the exit status.
+// Flushes standard output and reports if that fails, since a full disk shows only here. Returns the exit status.
 int check_stdout(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  // The failed write and its errno are gone; another write fails for the same reason.
+  // The errno of the failed write is gone, but another write fails for the same reason.
   const bool still_fails = write(STDOUT_FILENO, "\n", 1) < 0;
   print_error(std::string("standard output: cannot be written: ") +
               (still_fails ? std::strerror(errno) : "some of it is missing"));
@@ -73,7 +73,7 @@ int check_stdout(int status) {
 int main(int argc, char** argv) {
   moescope::keep_standard_streams();
   moescope::start_with_fast_kernels(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit then shows as a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on file sizes then fails
   CLI::App app{
       "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
       "counts and predicts cluster communication."};

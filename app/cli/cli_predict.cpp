@@ -118,7 +118,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
 }
 
-// Throws if a file gives no prediction.
+// Throws std::runtime_error if nothing can be predicted for the layers of a file.
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
@@ -166,7 +166,7 @@ void predict_layers(const Command& command, const PredictOptions& options) {
 
 // ---- a training step ----
 
-// The case to predict and the recorded load for it; a routing by rule uses no load.
+// The case to predict, the name of its routing, and its recorded load, which is empty for a routing by rule.
 struct Asked {
   StepConfig config;
   std::string routing;
@@ -177,7 +177,8 @@ RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllT
   if (o.ranks > shape.n_experts)
     throw std::runtime_error("--ep " + std::to_string(o.ranks) + " is more than the " +
                              std::to_string(shape.n_experts) + " experts");
-  // So many tokens that sampling changes max/mean by less than a per cent, in whole rounds for every rank.
+  // Enough tokens that sampling changes max/mean by less than 1 %. Every rank has at least as many as there are
+  // experts.
   const std::int64_t tokens = std::int64_t{o.ranks} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ranks);
   const ChosenExperts chosen = choose_experts(o, shape, tokens);
   asked.routing = chosen.name;
@@ -211,7 +212,7 @@ Asked asked_by(const PredictOptions& o) {
   return asked;
 }
 
-// ---- what the load of a router seen in a recording would cost ----
+// ---- the cost of the load of a recorded router ----
 
 const char* variant_name(const LiveCase& c) {
   if (c.node_limited && c.balanced) return "all three";

@@ -60,7 +60,7 @@ OperandRole operand_of(const QuantizeOptions& options) {
   throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
 }
 
-// The type given for arrays that do not state theirs.
+// Returns the dtype of --dtype, for arrays that do not state theirs; nullopt if the option is not given.
 std::optional<DType> untyped_of(const QuantizeOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
   for (const DType dtype : kUntypedAre)
@@ -68,12 +68,12 @@ std::optional<DType> untyped_of(const QuantizeOptions& options) {
   throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }
 
-// The format of `operand` in a recipe, in the first GEMM that reads it.
+// Returns the format of `operand` in a recipe, for the first GEMM that reads the operand.
 OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
   return recipe_format(recipe, operand == OperandRole::dy ? Direction::dgrad : Direction::forward, operand);
 }
 
-// The MX element format of the options; nullopt: another format, whose codes and scales cannot be stored.
+// Returns the MX element format of the options; nullopt for another format, whose codes and scales cannot be stored.
 std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
   const NamedFormat* named = find_format(options.format);
   if (!named || !is_mx(*named)) return std::nullopt;
@@ -102,9 +102,9 @@ const char* axis_name(BlockAxis axis) {
   return axis == BlockAxis::row ? "row" : "column";
 }
 
-// A tensor as a stack of matrices [rows, cols] along its last two axes (experts, say), each quantized as an operand of
-// its own, with a scale of its own where the format has one for the whole operand. A vector is a matrix [1, n], a
-// scalar [1, 1].
+// A tensor as a stack of matrices [rows, cols] along its last two axes, for example one matrix per expert. Each matrix
+// is quantized as a separate operand, with its own scale if the format has one scale for an operand. A vector is a
+// matrix [1, n], a scalar is a matrix [1, 1].
 struct MatrixStack {
   std::size_t matrices = 1, rows = 1, cols = 1;
 };
@@ -118,8 +118,8 @@ MatrixStack matrices_of(const TensorView& tensor) {
   return stack;
 }
 
-// Visits whole rows of a matrix in pieces that begin at multiples of `unit` rows: a tensor may be larger than the
-// memory.
+// Calls `visit` for the rows of a matrix in pieces that begin at multiples of `unit` rows, since a tensor may be larger
+// than the memory.
 template <class Visit>
 void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, Visit visit) {
   const MatrixStack stack = matrices_of(tensor);
@@ -140,12 +140,12 @@ float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& ten
   return amax;
 }
 
-// One scale runs down a whole column.
+// True if one scale covers a whole column, so that all rows must be in one piece.
 bool needs_whole_columns(const OperandFormat& format, BlockAxis axis) {
   return format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row && axis == BlockAxis::column;
 }
 
-// Figures summed over all matrices of the tensor.
+// Returns the figures summed over all matrices of the tensor.
 QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, BlockAxis axis) {
   const MatrixStack stack = matrices_of(tensor);
   QuantSums sums;
@@ -162,7 +162,7 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
   return sums;
 }
 
-// The rows of what_if() for all matrices of the tensor.
+// Returns the rows of what_if() summed over all matrices of the tensor.
 std::vector<WhatIfRow> what_if_of(const TensorView& tensor) {
   std::vector<WhatIfRow> all;
   for (std::size_t m = 0; m < matrices_of(tensor).matrices; ++m) {
@@ -189,7 +189,8 @@ std::vector<std::size_t> scales_shape(const TensorView& tensor) {
   return shape;
 }
 
-// Reads the tensor once for each of its three outputs, which lie one after another in the file.
+// Writes the codes, the scales and the decoded values one after another. Reads the tensor a second time for the decoded
+// values.
 void write_quantized(const TensorView& tensor, const OperandFormat& format, SafetensorsStream& out) {
   const std::size_t matrices = tensor.elements() > 0 ? matrices_of(tensor).matrices : 0;
   std::vector<std::uint8_t> codes, scales, all_scales;
@@ -220,8 +221,8 @@ bool has_power_of_two_scales(const OperandFormat& format) {
   return format.scheme == QuantScheme::mx || (format.scheme == QuantScheme::fp8 && format.power_of_two_scale);
 }
 
-// "2^-9 .. 2^3", or where scales lie between powers of two "2^-9 to under 2^4"; with the number of blocks that hold NaN
-// or infinity.
+// Returns for example "2^-9 .. 2^3", or "2^-9 to under 2^4" if scales lie between powers of two, and the number of
+// blocks that hold NaN or infinity.
 std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
   int lowest = 255, highest = -1;
   for (int code = 0; code < 255; ++code) {
@@ -268,7 +269,7 @@ Json to_json(const QuantSums& sums) {
 struct AxisFigures {
   BlockAxis axis;
   QuantSums sums;
-  Recipe recipe = {};  // of --what-if
+  Recipe recipe = {};  // set for --what-if
 };
 struct TensorReport {
   const TensorView* tensor;
@@ -332,7 +333,8 @@ void print_heading(int width, const char* what) {
               "clipped %", "clipped blocks %", "scales");
 }
 
-// Prints SQNR dB / underflow % / clipped % of every choice, a line for each axis, element format and rule.
+// Prints the figures of every recipe, then SQNR dB / underflow % / clipped % in a line for each axis, element format
+// and rule, with a column for each block size.
 void print_what_if(const TensorReport& report, OperandRole operand) {
   std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
   print_heading(26, "recipe");
@@ -362,7 +364,7 @@ void print_what_if(const TensorReport& report, OperandRole operand) {
   }
 }
 
-// Why the values of a tensor cannot be quantized; empty: they can.
+// Returns why the values of a tensor cannot be quantized; empty if they can.
 std::string why_not(const TensorView& tensor) {
   if (tensor.holds == TensorView::Holds::codes) return tensor.note;
   if (!tensor.floating())

@@ -1,4 +1,4 @@
-// What the commands that open runs share: options for files of other programs, and messages about the input on standard
+// Shared by the commands that open runs: options for files of other programs, and messages about the input on standard
 // error.
 #pragma once
 
@@ -14,12 +14,11 @@ namespace moescope {
 void add_routed_options(Command& command, RoutedShape& routed);
 // Adds --run, for files that hold several runs.
 void add_run_option(Command& command, std::string& run);
-// Opens the runs of a file, or only the named one; empty: all.
+// Opens the run of this name, or all runs of the file if `run` is empty.
 OpenedRuns read_runs(const std::string& file, const std::string& run, const RoutedShape& routed = {});
 
-void print_missing(
-    const RecordingReader& recording);         // prints that steps may be missing: it was copied without its log
-void print_remarks(const OpenedRuns& opened);  // prints restarts and unknown names
-void print_notes(const OpenedRuns& opened);    // prints the remarks and the number of unreadable lines
+void print_missing(const RecordingReader& recording);  // prints which parts are known to be missing
+void print_remarks(const OpenedRuns& opened);          // prints restarts and unknown names
+void print_notes(const OpenedRuns& opened);            // prints the remarks and the number of unreadable lines
 
 }  // namespace moescope

@@ -46,7 +46,7 @@ void reproduce_run(const ReproduceOptions& options) {
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {
     if (!options.run.empty() && info.name != options.run) continue;
-    // A process can use the kernels of one run only: those of the first.
+    // A process can use the kernels of only one run; it uses those of the first.
     const KernelCheck kernels = found ? check_kernels(info.kernels) : use_recorded_kernels(info.kernels);
     found = true;
     same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;

@@ -15,35 +15,36 @@ namespace moescope {
 
 struct RecordedStep {
   RunInfo info;
-  std::shared_ptr<const TelemetryFrame> frame;  // with routers
+  std::shared_ptr<const TelemetryFrame> frame;  // frame with router statistics
 };
-// Reads the newest step at or before `step`; -1: the last step. Throws std::runtime_error if there is no such run or
-// step.
+// Reads the newest step with router statistics at or before `step`; -1: the last one. Throws std::runtime_error if
+// there is no such run or step.
 RecordedStep recorded_step(const std::string& path, int run, std::int64_t step);
 
 struct RoutingOptions {
-  std::string routing = "forced";  // a rule, or a recording: the load of its router
-  int run = 0, layer = -1;         // of the recording; layer -1: the most uneven one
-  std::int64_t step = -1;          // of the recording; -1: the last
-  bool node_limited = false;       // by a recorded load: inside the groups that the shape allows a token
+  std::string routing = "forced";  // a rule, or a recording, whose recorded load is used
+  int run = 0, layer = -1;         // for a recording; layer -1: the most uneven layer
+  std::int64_t step = -1;          // for a recording; -1: the last step
+  bool node_limited = false;       // for a recording: a token uses only as many expert groups as the shape allows
   std::string placement = "contiguous";
   int ranks = 32, ranks_per_node = 8;
-  int slots = 0;  // slots of a rank, for the placement "balanced"; 0: as many as needed
+  int slots = 0;  // slots of a rank for the placement "balanced"; 0: as many as needed
   std::int64_t seed = 1;
-  // Whether `routing` names a file to take the routing from, and not a way to make it up.
+  // True if `routing` names a file with a recorded load, false if it names a rule.
   bool names_file() const;
 };
 
 struct ChosenExperts {
   std::vector<std::int32_t> topk_TK;
   std::string name;                 // description of the routing
-  std::vector<std::uint32_t> load;  // recorded tokens of each expert; empty: by a rule
+  std::vector<std::uint32_t> load;  // recorded tokens of each expert; empty for a rule
 };
-// Experts of `tokens` tokens. Throws std::runtime_error as recorded_step() does, if the layer counted no tokens, or
-// with the allowed rules.
+// Returns the experts of `tokens` tokens. Throws std::runtime_error if recorded_step() does, if the layer counted no
+// tokens, or if there is no such rule; the message then names the rules.
 ChosenExperts choose_experts(const RoutingOptions& options, const ModelShape& shape, std::int64_t tokens);
 
-// topk_TK: routing by which "balanced" places the experts. Throws std::runtime_error with the allowed names.
+// topk_TK: routing by which "balanced" places the experts. Throws std::runtime_error, which names the placements, if
+// there is no placement of this name.
 Placement placement_named(const RoutingOptions& options, std::span<const std::int32_t> topk_TK,
                           const ModelShape& shape);
 

@@ -20,7 +20,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kScanSchema = 1;  // of --json: rises when a key changes its meaning or goes away
+constexpr int kScanSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
 
 struct ScanOptions {
   TrainOptions run;

@@ -30,7 +30,7 @@ struct VolumesOptions : RoutingOptions {
   bool no_recompute = false, json = false, matrices = false;
 };
 
-// The counted copies of one layer's routing or, from a recording, the sum over several layers.
+// The copies counted for the routing of one layer or, from a recording, the sum over several layers.
 struct Counted {
   VolumeFrame volume;
   std::string routing;
@@ -63,7 +63,8 @@ Placement placement_of(const VolumesOptions& options, const std::vector<std::int
   return placement_named(options, topk_TK, shape);
 }
 
-// A number of the file's metadata; `otherwise` if it has none.
+// Returns a number of the file's metadata, `otherwise` if there is none. Throws std::runtime_error unless it is 1 to
+// `most`.
 std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t most) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end()) return otherwise;
@@ -74,8 +75,8 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
   return value;
 }
 
-// Reads an array [R, T, K] or [T, K]. Experts, ranks and ranks of a node that the command line does not give are the
-// file's.
+// Reads an array [R, T, K] or [T, K]. Takes the number of experts, ranks and ranks per node from the file if the
+// command line does not give them.
 std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
@@ -136,7 +137,7 @@ void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more
   for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
 }
 
-// Counts with the ranks and the placement of the recording: it holds counts, not the choices of each token.
+// Uses the ranks and the placement of the recording, which holds counts but not the experts of each token.
 Counted count_recording(const VolumesOptions& options) {
   const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
   Counted counted;
@@ -177,7 +178,7 @@ double max_over_mean(const std::vector<std::uint64_t>& values) {
 struct WayCounts {
   AllToAll way;
   double sent, local, nvlink, network;     // copies per token
-  double nvlink_fullest, network_fullest;  // copies of the busiest rank over the mean number of tokens of a rank
+  double nvlink_fullest, network_fullest;  // copies of the busiest rank, divided by the mean number of tokens of a rank
   double received_max_over_mean;
 };
 

@@ -1,5 +1,5 @@
-// The commands of moescope-cli and their options. command_line.cpp and cli_main.cpp alone read CLI11, which costs every
-// file that does seconds of compiling.
+// The commands of moescope-cli and their options. Only command_line.cpp and cli_main.cpp include CLI11, which takes
+// seconds to compile.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ class Option;
 
 namespace moescope {
 
-// Thrown by a command that has said what went wrong: the exit status of the program.
+// Thrown by a command that has already printed what went wrong. `value`: exit status of the program.
 struct ExitStatus {
   int value;
 };
 
-// An output file that cannot be written, unlike wrong input: exit status 1 rather than 2.
+// Thrown if an output file cannot be written. The exit status is 1; wrong input gives 2.
 struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Refers to an option of a command. Its requirements are shown by --help.
+// Refers to an option of a command. --help shows the requirements that are set here.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
@@ -43,20 +43,20 @@ class Option {
   CLI::Option* option_;
 };
 
-// Refers to a command, which lasts as long as the App it was added to.
+// Refers to a command. Valid as long as the App that the command was added to.
 class Command {
  public:
   Command(CLI::App& app, const std::string& name, const std::string& what);
-  void last_counts();  // of options added from now on that are given several times, the last one counts
-  // `name`: "-o,--out", or without dashes for an argument. T: std::string or std::int64_t or an optional one,
-  // int, double, bool (true where it is given), std::vector of std::string or std::int64_t. `value` outlives the
-  // command.
+  void last_counts();  // if an option added after this call is given several times, the last value counts
+  // `name`: "-o,--out", or for an argument a name without dashes. T: std::string, std::int64_t, an optional of these,
+  // int, double, bool (true if the option is given), or std::vector of std::string or std::int64_t. `value` must
+  // outlive the command.
   template <typename T>
   Option option(const std::string& name, T& value, const std::string& help);
   void footer(const std::string& text);
-  void runs(std::function<void()> run);  // called after the options were read, if the command was given
+  void runs(std::function<void()> run);  // `run` is called after the options are read, if the command is given
   bool given(const char* option) const;
-  // Throws std::runtime_error when one of `options` was given: "--ranks `why`".
+  // Throws std::runtime_error "--ranks `why`" if one of `options` was given.
   void refuse(std::initializer_list<const char*> options, const std::string& why) const;
 
  private:

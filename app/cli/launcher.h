@@ -11,8 +11,9 @@ struct LaunchedRank {
   std::string by;           // "Open MPI"
 };
 
-// OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel MPI), SLURM_PROCID and
-// SLURM_STEP_NUM_TASKS (srun; a batch script alone has no step, and is one process). nullopt: started alone.
+// Reads OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel MPI), or SLURM_PROCID and
+// SLURM_STEP_NUM_TASKS (srun; a batch script alone has no step, and is one process). Returns nullopt if the process was
+// started alone.
 std::optional<LaunchedRank> launched_rank();
 
 }  // namespace moescope

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShownBadLines = 10;  // unreadable lines printed for a file; --bad-lines writes all
+constexpr std::size_t kShownBadLines = 10;  // unreadable lines printed for each file; --bad-lines writes all
 
 struct ImportCommand {
   std::vector<std::string> files;
@@ -84,7 +84,7 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
   }
 }
 
-// "1401 steps", "3 steps from 10 to 30"
+// Returns for example "1401 steps" or "3 steps from 10 to 30".
 std::string logged_steps(const History& run) {
   const StepRange steps = run.steps();
   const std::string count = std::to_string(run.count()) + (run.count() == 1 ? " step" : " steps");

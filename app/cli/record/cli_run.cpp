@@ -79,7 +79,7 @@ void print_losses(const CheckpointRun& run, double seconds) {
               static_cast<double>(run.tokens()) / seconds);
 }
 
-// Shares of an even load, 1 is fair.
+// Prints the load of each expert divided by its fair share.
 void print_load(const CheckpointRun& run) {
   const RunInfo& info = run.info();
   if (info.moe_layers.empty()) return;
@@ -93,7 +93,7 @@ void print_load(const CheckpointRun& run) {
   }
 }
 
-// What the model writes behind the end of each text.
+// Prints the continuation of each text.
 void print_written(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
                    const std::optional<Tokenizer>& tokenizer) {
   for (const LabelledText& text : texts) {
@@ -116,7 +116,8 @@ std::string interval_text(const FigureOfPieces& figure, double factor) {
          (std::isnan(figure.interval) ? "" : formatted(" +- %.2g", factor * figure.interval));
 }
 
-// How much a published recipe's forward pass changes the loss, against what matters (kMatters of the loss).
+// Prints how much the forward pass of each published recipe changes the loss, and compares the change with kMatters of
+// the loss.
 void print_published(const PrecisionScan& scan) {
   const double matters = kMatters * scan.loss;
   std::printf(
@@ -137,7 +138,7 @@ std::function<bool(int done, int of)> shown_passes(const RunCommand& command) {
   };
 }
 
-// Which operands the recipe hurts most.
+// Prints how much the predictions change when one operand at a time is rounded.
 PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
                           Recipe recipe) {
   const PrecisionScan scan =
@@ -168,7 +169,7 @@ void print_pruning(const ExpertScan& scan) {
   std::fputs(aligned(rows).c_str(), stdout);
 }
 
-// Another expert of the layer, and the cosine of the outputs.
+// Returns the expert of the layer with the most similar outputs, and the cosine of the outputs.
 std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
   const LayerSimilarity* layer = similarity.find(cost.layer);
   const int other = layer ? layer->most_similar(cost.expert) : -1;
@@ -179,7 +180,7 @@ struct ExpertFigures {
   ExpertScan scan;
   ExpertSimilarity similarity;
 };
-// Which experts the model could do without.
+// Prints what the model loses without each expert, and how similar the experts are.
 ExpertFigures print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                  const RunCommand& command) {
   const ComparedTexts which{command.texts.length, command.twin_pieces};
@@ -206,7 +207,7 @@ ExpertFigures print_without_each(CheckpointModel& model, const std::vector<Label
   return figures;
 }
 
-// Figures of checkpoint B against A, by text and over all batches.
+// Figures that compare checkpoint B with A: means over the batches, with intervals.
 class PairFigures {
  public:
   explicit PairFigures(const CheckpointPair& pair)
@@ -271,7 +272,7 @@ void begin_run(RecordingInWork& recording, const CheckpointRun& run) {
   recording.add(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
 }
 
-// The texts through two checkpoints, a piece at a time.
+// Runs the texts through two checkpoints, one batch at a time.
 void run_pair(const RunCommand& command, const CheckpointModel& a, const std::vector<LabelledText>& texts,
               const Tokenizer* tokenizer) {
   require_same_tokenizer(command.folder, command.with);

@@ -16,14 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kFramesAWrite = 64;  // frames written in one transaction
-constexpr const char* kPart = ".part-";    // suffix of a file in work, followed by the process id
+constexpr const char* kPart = ".part-";    // suffix of an unfinished file, followed by the process id
 
 void remove_part(const std::string& part) {
   std::error_code ignored;
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(part + suffix, ignored);
 }
 
-// Removes unfinished files that killed commands left beside the same file.
+// Removes unfinished files that killed commands left for the same recording.
 void remove_abandoned_parts(const fs::path& out) {
   const std::string begins = out.filename().string() + kPart;
   std::error_code error;

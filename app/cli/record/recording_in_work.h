@@ -1,5 +1,5 @@
-// A recording that a command writes from start to end: beside its final name, and renamed at the end. A recording of
-// that name is whole, or there is none.
+// A recording that a command writes from start to end. It is written beside its final name and renamed at the end, so
+// that a file of that name is always complete.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace moescope {
 
-// Every failure throws OutputError.
+// Throws OutputError if the recording cannot be written.
 class RecordingInWork {
  public:
   explicit RecordingInWork(std::string out);
-  ~RecordingInWork();  // removes what is not finished
+  ~RecordingInWork();  // removes an unfinished recording
   RecordingInWork(const RecordingInWork&) = delete;
   RecordingInWork& operator=(const RecordingInWork&) = delete;
   void add(const RunInfo& info);

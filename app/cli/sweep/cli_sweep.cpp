@@ -51,7 +51,7 @@ RunConfig base_of(const SweepOptions& o) {
   return std::move(runs.front());
 }
 
-// Several processes share a sweep: run n trains in the process of rank n % ranks.
+// The part of a sweep that one of several processes trains: run n trains in the process of rank n % ranks.
 struct Share {
   int rank = 0, ranks = 1;
   bool has(std::size_t run) const { return static_cast<int>(run % static_cast<std::size_t>(ranks)) == rank; }
@@ -76,7 +76,8 @@ Share share_of(const SweepOptions& o) {
   return {launched->rank, launched->ranks};
 }
 
-// Reads the finished runs with --continue. Without it, no recording of the sweep may exist.
+// Reads the finished runs with --continue. Throws std::runtime_error if a recording exists and neither --continue nor
+// --overwrite is given.
 void take_up(const SweepOptions& o, RunQueue& queue) {
   const std::vector<RunGroup> runs = queue.groups();
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -90,8 +91,8 @@ void take_up(const SweepOptions& o, RunQueue& queue) {
   guard_outputs({}, {{"--table", o.table}, {"--page", o.page}}, o.run.overwrite || o.run.continues);
 }
 
-// Reads the runs that other processes trained meanwhile. A recording that cannot be read is not finished: its process
-// may be about to replace it or have just created it, and reports other errors itself.
+// Reads the runs that other processes have trained. A recording that cannot be read counts as unfinished: its process
+// may have just created it or be about to replace it, and reports other errors itself.
 void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (share.has(i)) continue;
@@ -105,7 +106,7 @@ void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& 
   }
 }
 
-// Shows the progress in a line that redraws itself on a terminal; elsewhere in a line for every run that ends.
+// Shows the progress in a line that redraws itself on a terminal; elsewhere prints a line for every run that ends.
 class SweepLine {
  public:
   void show(const QueueStatus& progress, std::size_t runs) {
@@ -127,7 +128,7 @@ class SweepLine {
   std::chrono::steady_clock::time_point shown_{};
 };
 
-// Trains the runs of this process; false: it was stopped.
+// Trains the runs of this process. Returns false if it was stopped.
 bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, std::vector<RunGroup>& runs) {
   std::vector<RunGroup> own;
   for (std::size_t i = 0; i < runs.size(); ++i)

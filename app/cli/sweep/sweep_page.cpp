@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr int kWidth = 760, kRow = 26, kTop = 10, kAxis = 44, kLabel = 300, kRight = 20;
 constexpr int kMostTicks = 6;
 
@@ -20,7 +20,7 @@ std::string escaped(const std::string& text) {
   return html;
 }
 
-// The text with plus-minus and minus signs in HTML.
+// Returns the text with plus-minus and minus signs in HTML.
 std::string printed(std::string text) {
   for (std::size_t at = 0; (at = text.find("+-", at)) != std::string::npos;) text.replace(at, 2, "&plusmn;");
   if (text.starts_with('-')) text.replace(0, 1, "&minus;");
@@ -36,7 +36,7 @@ std::string label_of(const SweepResult& result, const SweepPoint& point) {
   return label;
 }
 
-// The axis of losses over the width of the picture.
+// The axis of losses over the width of the figure.
 class Axis {
  public:
   explicit Axis(const SweepResult& result) {

@@ -1,4 +1,4 @@
-// The results of a sweep: columns on a terminal, a CSV, a page with a picture.
+// The results of a sweep: columns on a terminal, a CSV, a page with a figure.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct SweepResult {
   std::span<const SweepPoint> points;
 };
 
-// A figure of the tables: its name for people, and the keys of its CSV columns.
+// A figure of the tables: its title, and the keys of its CSV columns.
 struct SweepColumn {
-  const char *title, *key, *half_key;  // half_key: half of the interval over seeds; nullptr: not shown
+  const char *title, *key, *half_key;  // half_key: half the interval over seeds; nullptr: not shown
   SeedMean SweepPoint::*figure;
   const char* format;
 };
@@ -34,11 +34,13 @@ inline constexpr SweepColumn kSweepColumns[] = {
 };
 
 std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures
-std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of figures that are not known are empty
-// HTML that needs nothing else: the table, and each point's loss with its seeds and interval on one axis.
+std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of unknown figures are empty
+// Returns an HTML page that needs no other files: the table, and each point's loss with its seeds and interval on one
+// axis.
 std::string sweep_page(const SweepResult& result);
 
-// The sentences below the table, for terminal and page: what the figures are over, and what the intervals mean.
+// Returns the sentences below the table, for terminal and page: over which steps and seeds the figures are taken, and
+// what the intervals mean.
 std::string sweep_notes(const SweepResult& result);
 
 }  // namespace moescope

@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-// The table and, below it, a sentence for each candidate that trained.
+// Returns the table and, below it, a sentence for each candidate that trained.
 std::string outcomes_report(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.

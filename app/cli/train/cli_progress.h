@@ -1,4 +1,4 @@
-// The progress of a training: a bar on a terminal, an occasional plain line elsewhere.
+// The progress of a training: a bar on a terminal, a line from time to time elsewhere.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,11 @@ void show_count(const char* what, std::int64_t done, std::int64_t of);
 
 class Progress {
  public:
-  // `title`: printed before each line, such as "group 2 of 4". `later`: work that follows this training, in multiples
-  // of it.
+  // `title`: printed before each line, such as "group 2 of 4". `later`: work after this training, in multiples of it.
   Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title = {}, double later = 0);
   void show(const TelemetryFrame& frame);                // after each step
   void finish();                                         // leaves the bar on the terminal and starts a new line
-  double tokens_per_s() const { return tokens_per_s_; }  // since the start, without the first step
+  double tokens_per_s() const { return tokens_per_s_; }  // mean since the start, without the first step
 
  private:
   using Clock = std::chrono::steady_clock;

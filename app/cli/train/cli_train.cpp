@@ -31,9 +31,9 @@
 namespace moescope {
 namespace {
 
-// More candidates than train side by side: moescope-cli train takes them in groups (run_queue.h), each with run A and a
-// recording of its own, and prints one table of outcomes. Groups that an earlier start finished are kept with
-// --continue.
+// If there are more candidates than can train side by side, moescope-cli train trains them in groups (run_queue.h),
+// each with run A and its own recording, and prints one table of outcomes. With --continue, the groups that an earlier
+// start finished are kept.
 
 void refuse_options(const TrainOptions& o, std::size_t runs) {
   const auto refuse = [&](const char* option) {
@@ -85,8 +85,8 @@ double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
   return static_cast<double>(runs) / static_cast<double>(groups[group].runs.size());
 }
 
-// Prints the outcomes of the groups that finished. Returns the exit status, `status` unless the table cannot be
-// written.
+// Prints the outcomes of the finished groups. Returns the exit status: 1 if `status` is 0 and the table cannot be
+// written, else `status`.
 int report(const TrainOptions& o, const RunQueue& queue, int status) {
   const std::vector<Outcome> found = group_outcomes(queue.groups());
   std::printf("\n%s", printable_lines(outcomes_report(found)).c_str());
@@ -98,8 +98,8 @@ int report(const TrainOptions& o, const RunQueue& queue, int status) {
   return status;
 }
 
-// Throws std::runtime_error: options that do not go with groups, recordings of other candidates, outputs that cannot be
-// written; ExitStatus, if training failed or was stopped.
+// Throws std::runtime_error if options do not go with groups, if the recordings hold other candidates, if outputs
+// cannot be written, or if a group cannot be trained; ExitStatus if training failed or was stopped.
 void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   refuse_options(o, runs.size());
   const std::int64_t steps = o.steps.value_or(runs.front().optimizer.total_steps);
@@ -124,7 +124,8 @@ void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   if (const int end = report(o, queue, status); end != 0) throw ExitStatus{end};
 }
 
-// Runs an action that can fail on rank 0 only, since only rank 0 writes: afterwards all ranks continue, or none does.
+// Runs an action that can fail on rank 0 only, since only rank 0 writes. Afterwards all ranks continue, or all ranks
+// throw.
 void together(Ranks* ranks, const std::function<void()>& action) {
   std::string problem;
   try {
@@ -188,7 +189,7 @@ void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ran
   if (status != 0) throw ExitStatus{status};
 }
 
-// All ranks find the same errors, and one of them prints them.
+// All ranks find the same errors; only one rank prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   if (!options.matrix_units.empty()) use_matrix_units(options.matrix_units);

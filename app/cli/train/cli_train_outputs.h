@@ -1,5 +1,5 @@
-// What moescope-cli train writes besides its recording. A full disk ends an output, never the training: the reason is
-// kept, printed once, and shows in the exit status.
+// The outputs of moescope-cli train besides its recording. A full disk ends an output but not the training. The error
+// is kept and printed once, and the exit status is then 1.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace moescope {
 
-// Remembers the identity of a file or folder, to notice that it was removed or replaced.
+// Remembers which file or folder is at a path, to notice that it was removed or replaced.
 class WatchedPath {
  public:
   WatchedPath() = default;  // watches no path: is_there() is always true
@@ -29,14 +29,14 @@ class WatchedPath {
 
 class JsonLines {
  public:
-  explicit JsonLines(const std::string& path);  // empty: none, -: standard output. Throws std::runtime_error.
+  explicit JsonLines(const std::string& path);  // "-": standard output; empty: writes nothing
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;
   void write(const TelemetryFrame& frame);
   void write(const RunInfo& info);                         // call before the run's first frame
-  const std::string& error() const { return error_; }      // why writing has ended; empty: it has not
-  bool reader_is_gone() const { return reader_is_gone_; }  // the reader of the pipe is gone
+  const std::string& error() const { return error_; }      // why writing has ended; empty if it has not
+  bool reader_is_gone() const { return reader_is_gone_; }  // true if the reader of the pipe has ended
 
  private:
   void write(const std::string& line);
@@ -46,16 +46,16 @@ class JsonLines {
   WatchedPath there_;
 };
 
-// The folder of --checkpoint, in which an engine writes the checkpoints.
+// The folder of --checkpoint, in which the engine writes the checkpoints.
 class TrainCheckpoints {
  public:
-  // Creates the folder; empty: no checkpoints. Throws std::runtime_error.
+  // Creates the folder; an empty path means no checkpoints. Throws std::runtime_error if the folder cannot be written.
   explicit TrainCheckpoints(const std::string& folder);
   // Records that the checkpoint of `step` was written, or why it was not.
   void note(std::int64_t step, const std::string& problem);
-  const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty: none was written
-  const std::string& error() const { return error_; }    // error of the last checkpoint; empty: none
-  // Says which files were removed after they had been written; empty: none, or already reported.
+  const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty if none was written
+  const std::string& error() const { return error_; }    // error of the last checkpoint; empty if it was written
+  // Returns once which files were removed after they had been written; empty if there is nothing new to report.
   std::string removed();
 
  private:
@@ -70,8 +70,8 @@ struct TrainOutputs {
   JsonLines lines;
 };
 
-// Finds all problems with the paths of the options before anything is written. Throws std::runtime_error.
+// Checks all paths of the options before anything is written. Throws std::runtime_error.
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs);
-std::string given_token();  // token of the environment for --serve; empty: not set
+std::string given_token();  // token for --serve from the environment; empty if it is not set
 
 }  // namespace moescope

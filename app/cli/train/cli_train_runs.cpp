@@ -66,7 +66,7 @@ std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigPr
     add_override(list, problems, "--seed " + std::to_string(*o.seed), &RunConfig::seed, std::to_string(*o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, &PrecisionConfig::experts, o.precision);
-  if (o.ep > 0) {  // the virtual ranks are the processes
+  if (o.ep > 0) {  // each process is one virtual rank
     add_override(list, problems, "--ep " + std::to_string(o.ep), &ParallelConfig::ranks, std::to_string(o.ep));
     const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
     add_override(list, problems, "--ranks-per-node " + per_node, &ParallelConfig::ranks_per_node, per_node);
@@ -84,8 +84,8 @@ ParsedConfig named_config(const TrainOptions& o) {
   return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
 }
 
-// The run that the options name, with the twins of its [[compare]] tables. Options apply to all of them, except to a
-// key in which a twin differs.
+// Returns the run that the options name, and the twins of its [[compare]] tables. Options apply to all of them, except
+// to a key in which a twin differs.
 std::vector<RunConfig> named_runs(const TrainOptions& o) {
   ParsedConfig parsed = named_config(o);
   std::vector<ConfigProblem> problems = std::move(parsed.problems);
@@ -97,7 +97,7 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
       if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.setting == change.setting; }))
         change.setting.field().set(run, change.value);
   }
-  // The problems of the file are known already; here the config with its overrides is checked.
+  // The problems of the file are already in the list; these checks are for the runs with their overrides.
   for (const RunConfig& run : runs)
     if (problems.empty() && !o.from.empty()) problems = TrainingStart(o.from).contradictions(run);
   for (const RunConfig& run : runs)
@@ -106,7 +106,7 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
   return runs;
 }
 
-// The twin of --compare KEY=VALUE[,KEY=VALUE...].
+// Returns the twin of --compare KEY=VALUE[,KEY=VALUE...].
 RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   const std::string option = "--compare " + settings;
   std::vector<Override> changes;

@@ -1,4 +1,4 @@
-// The runs of moescope-cli train: from a preset or a file with the changes by options, with their twins, or from a
+// The runs of moescope-cli train: a run from a preset or a file, changed by options, with its twins, or the runs of a
 // checkpoint. All problems with them are found before the first step.
 #pragma once
 
@@ -17,7 +17,7 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o);  // the run and its
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks);
 
 // Restarts the program with the kernels that computed the checkpoint of --resume, if possible; call before MPI starts.
-// Returns a note about the kernels; empty: they are the same, or there is no readable checkpoint.
+// Returns a note about the kernels; empty if they are the same or there is no readable checkpoint.
 std::string kernels_of_checkpoint(const TrainOptions& o);
 
 }  // namespace moescope

@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 volatile std::sig_atomic_t g_signal = 0;
-volatile std::sig_atomic_t g_speaks = 1;  // nonzero: this rank prints why the training ends
+volatile std::sig_atomic_t g_speaks = 1;  // nonzero: this rank prints why the training ended
 
 struct Process {
   pid_t id;
@@ -20,13 +20,13 @@ struct Process {
 };
 std::vector<pid_t> g_ranks_before;  // process ids of the lower ranks on this machine
 
-// The first signal stops after the step in flight; a second one ends the program at once.
+// Stops the training after the present step. With SA_RESETHAND, the same signal ends the program when it comes again.
 void stop_after_step(int signal) {
   g_signal = signal;
 }
 
-// While a step waits for a dead rank, only signal handlers run. Ending the process there is safe: SQLite rolls the open
-// transaction back when the recording is next opened.
+// Ends the process. While a step waits for a dead rank, only signal handlers run. Ending in one is safe: SQLite rolls
+// the open transaction back when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
       "\n"
@@ -37,14 +37,14 @@ void give_up(int) {
   _exit(1);
 }
 
-// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. The first rank that is still
-// alive prints the message; which one that is becomes certain only after SIGTERM.
+// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. The lowest rank on this machine
+// that is still alive prints the message; which rank this is becomes certain only after SIGTERM.
 void stop_soon(int signal) {
   g_signal = signal;
   for (const pid_t before : g_ranks_before)
     if (kill(before, 0) == 0) g_speaks = 0;
   itimerval soon{};
-  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // time to print the message even on a busy machine
+  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // leaves time to print the message even on a busy machine
   setitimer(ITIMER_REAL, &soon, nullptr);
 }
 
@@ -84,12 +84,12 @@ void catch_signals(Ranks* ranks) {
   // A closed terminal sends SIGHUP and the shell sends it again. The second signal must not interrupt the checkpoint
   // that the first one started.
   stop_unless_ignored(SIGHUP, 0);
-  std::signal(SIGPIPE, SIG_IGN);  // the end of the reader of --jsonl - then shows as a failed write
+  std::signal(SIGPIPE, SIG_IGN);  // a write to --jsonl - then fails if its reader has ended
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);
     std::signal(SIGALRM, give_up);
     std::signal(SIGTERM, stop_soon);
-    std::signal(SIGINT, SIG_IGN);  // mpirun receives it as well, and signals all ranks
+    std::signal(SIGINT, SIG_IGN);  // mpirun receives SIGINT, too, and signals all ranks
     return;
   }
   struct sigaction action {};

@@ -1,17 +1,18 @@
-// Stops a training without a window, or another command, by signals.
+// Stops a training without a window, or another command, when the process receives a signal.
 #pragma once
 
 #include "core/parallel/ranks.h"
 
 namespace moescope {
 
-// From now on SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup does) stop the training after the step in
-// flight; collective over `ranks` (nullptr: one process).
-// Ranks whose step waits for a dead rank end soon after mpirun asks them to, and one on each machine prints why.
+// After this call SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) stop the training after the present
+// step. Collective over `ranks`; nullptr: one process. Ranks whose step waits for a dead rank end soon after mpirun
+// sends them SIGTERM, and one rank on each machine prints why.
 void catch_signals(Ranks* ranks);
-// From now on the signal shows in stop_signal(), unless it is ignored; `flags`: of sigaction().
+// After this call stop_signal() returns `signal` once it was received, unless it is ignored. `flags`: sa_flags of
+// sigaction().
 void stop_unless_ignored(int signal, unsigned flags);
-int stop_signal();                    // the signal received so far; 0: none
+int stop_signal();                    // the signal that was received; 0: none
 const char* signal_text(int signal);  // "Ctrl-C"
 
 }  // namespace moescope

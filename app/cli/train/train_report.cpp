@@ -29,7 +29,7 @@
 namespace moescope {
 namespace {
 
-// The runs of a comparison, a row each.
+// Returns a table with a row for each run of a comparison.
 std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
   std::vector<TextRow> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB, worst", "mean", "flips %",
@@ -54,9 +54,9 @@ std::string gap_text(const Conclusion& c) {
   return figure_text(c.gap, "%+.4f") + (is_missing(c.half) ? "" : " +-" + figure_text(c.half, "%.2g"));
 }
 
-// Describes the share of routing in the gap of a twin that replays run A's routing, beside a twin that differs in
-// nothing else. Replay often narrows the interval, so that a gap due to arithmetic shows where the gap due to both does
-// not.
+// Returns how much of the loss gap of `choosing` is due to routing. `replaying` replays run A's routing and otherwise
+// has the same settings. Replay often narrows the interval, so that the part of the gap that is due to arithmetic can
+// be told from chance even if the whole gap cannot.
 std::string routing_share(const PairedRun& replaying, const PairedRun& choosing, const HistoryPtr& a,
                           std::span<const PairedRun> twins, const Judging& judging) {
   const Conclusion with = conclude(a, replaying, twins, judging, Metric::ce_loss),
@@ -70,8 +70,8 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   return text + '\n';
 }
 
-// The gap of the training loss, where the validation loss decides: ": training loss gap +0.012 +-0.005 nats/token; the
-// validation loss decides". Empty: the training loss decides.
+// Returns a sentence on the gap of the training loss if the validation loss decides; empty if the training loss
+// decides.
 std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                                 const Judging& judging) {
   if (deciding_loss(*a, *run.run) == Metric::ce_loss) return {};
@@ -81,7 +81,7 @@ std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::
          " nats/token; the validation loss decides, as it is measured\n";
 }
 
-// The run that differs from run `i` in nothing but replay.
+// Returns the index of the run that differs from run `i` only in replay; nullopt if there is none.
 std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> configs, std::size_t i) {
   for (std::size_t own = 1; own < configs.size(); ++own) {
     const auto found = difference(configs[own], configs[i]);
@@ -90,8 +90,8 @@ std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> config
   return {};
 }
 
-// The result of a comparison: a table of the runs and the conclusions. `configs` [run]: the settings of the runs. Runs
-// from 1 on are compared with run 0.
+// Returns the result of a comparison: a table of the runs and the conclusions. `configs` [run]: the settings of the
+// runs. Runs from 1 on are compared with run 0.
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
                               double epsilon) {
   const StepRange window = last_common_steps(histories, kOutcomeSteps);
@@ -174,7 +174,7 @@ void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
   ranks = wire.ranks;
   const auto size = static_cast<std::size_t>(ranks);
   for (std::size_t i = 0; i < size * size; ++i) {
-    if (i / size == i % size) continue;  // copies that stay on their rank
+    if (i / size == i % size) continue;  // copies that stay on their rank are not sent
     sent += static_cast<double>(wire.sent_RR[i]);
   }
   const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
@@ -222,7 +222,7 @@ void TrainReport::serve() {
   try {
     feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
   } catch (const std::runtime_error& error) {
-    failure_ = std::string("--serve: ") + error.what();  // checked on all ranks before the first step
+    failure_ = std::string("--serve: ") + error.what();  // wants_step() sums it over the ranks before the first step
     return;
   }
   for (const auto& history : engine_.histories()) feed_->add_run(history->info());
@@ -290,7 +290,7 @@ void TrainReport::save_checkpoint(bool last) {
   if (!failed_before) say(problem + (last ? "" : "; training goes on and will try the next one"));
 }
 
-// Reports outputs that failed at once, since hours of training may be left.
+// Reports failed outputs right after a step, since hours of training may be left.
 void TrainReport::look_after_outputs() {
   if (!writes()) return;
   const auto say_once = [&](const std::string& error, bool& said) {

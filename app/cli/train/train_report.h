@@ -26,7 +26,7 @@ struct TrainJob {
   Ranks* ranks = nullptr;    // nullptr: one process
   std::string kernels = {};  // note on the kernels that computed the checkpoint of --resume
   std::string group = {};    // "group 2 of 4"; empty: a training without groups
-  double later = 0;          // work of the groups after it, in multiples of this group
+  double later = 0;          // work of the groups after this one, in multiples of it
   std::unique_ptr<TrainOutputs> outputs = std::make_unique<TrainOutputs>();  // outputs, written by rank 0
 };
 
@@ -45,15 +45,16 @@ struct WireTotals {
   double sent = 0, counted = 0, ms = 0, steps = 0;
 
   void add(const TelemetryFrame& frame, const RunConfig& config);
-  std::string text() const;  // empty: there was no all-to-all between ranks
+  std::string text() const;  // empty if there was no all-to-all between ranks
 };
 
 class TrainReport : public EngineObserver {
  public:
-  // `options` and `engine` must outlive the report. Prints what trains, and serves its frames if --serve is given.
+  // `options` and `engine` must outlive the report. Prints which runs train, and serves their frames if --serve is
+  // given.
   TrainReport(const TrainOptions& options, Engine& engine, TrainJob job);
 
-  // Whether to take a step; the same on all ranks, since the others would wait for a rank that ended.
+  // True if the next step should be taken; the same on all ranks, since the others would wait for a rank that ended.
   bool wants_step();
   void frame(const TelemetryFrame& frame) override;
   void twin_lost(const Trouble& trouble) override;
@@ -83,7 +84,8 @@ class TrainReport : public EngineObserver {
   LastSteps last_;
   WireTotals wire_;
   std::string failure_;                               // error of an output or a step that ended the training early
-  bool recording_said_ = false, lines_said_ = false;  // whether the end of the recording, or of the lines, was printed
+  bool recording_said_ = false, lines_said_ = false;  // whether the error of the recording, or of the lines, was
+                                                      // printed
   bool unwritten_ = false;                            // an output could not be written as requested
 };
 
