@@ -55,7 +55,7 @@ void dropKnownWarnings(QtMsgType type, const QMessageLogContext& context, const 
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
 }
 
-// Whether there is a display or an explicit choice of platform. Qt aborts without a display, but help, errors and
+// True if there is a display or an explicit choice of platform. Qt aborts without a display, but help, errors and
 // pictures need none.
 bool hasDisplay() {
   for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
@@ -74,7 +74,7 @@ void atExit() {
 }
 
 // When the X server or the Wayland compositor dies, Qt and Xlib call exit(), which destroys objects that the training's
-// threads still use. The guard ends these threads first, so that recordings are closed, and leaves the program at once.
+// threads still use. The guard first ends these threads, so that recordings are closed, and then ends the program.
 class ExitGuard {
  public:
   explicit ExitGuard(std::function<void()> end) : end_(std::move(end)) {  // at most one guard exists
@@ -103,8 +103,8 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
-  StopSignals
-      stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first signal started
+  // `stop` outlives the window: a second signal must not interrupt the checkpoint that the first signal started.
+  StopSignals stop;
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
   MainWindow window(for_a_person, facts);
@@ -162,7 +162,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
 int main(int argc, char** argv) {
   keep_standard_streams();
   const std::string blas = start_with_fast_kernels(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit then shows as a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on file sizes then fails
   QElapsedTimer since_start;
   since_start.start();
   shown_by_qt = qInstallMessageHandler(dropKnownWarnings);

@@ -43,8 +43,8 @@ class FileActions : public Actions {
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
   void formWanted();                 // the set-up form was filled and should be shown
-  void runsOffered(QString folder);  // requests a dialog that asks which runs or checkpoints of the folder to open
-  void textUnknown(QString path);    // requests a question whether to train on this text
+  void runsOffered(QString folder);  // emitted when the user is asked which runs or checkpoints to open
+  void textUnknown(QString path);    // emitted when the user is asked whether to train on this text
 
  private:
   void openSnapshot(const QStringList& paths);

@@ -26,7 +26,7 @@ class ActionsDock : public SideDock {
  public:
   explicit ActionsDock(QWidget* parent = nullptr);
 
-  // Settings of the active run; nullptr: no run; not live: read-only.
+  // Shows the settings of the active run; nullptr: no run. Unless `live`, they cannot be changed.
   void showConfig(const RunConfig* config, bool live);
   void showDomains(const std::vector<std::string>& domains);
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);

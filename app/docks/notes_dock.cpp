@@ -142,7 +142,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
       const auto recorded = session_->recordedRun(place);
       if (!recorded) throw std::runtime_error(kOnlyRecordings);
       write_marker(recorded->file, {recorded->run, step, kNoteKind, words});
-      // Only the opener wrote to the history before, and History is thread-safe.
+      // No other thread writes to a history after it was opened, and History is thread-safe.
       const auto history = std::const_pointer_cast<History>(session_->histories()[static_cast<std::size_t>(place)]);
       history->append(Marker{session_->runAt(place), step, kNoteKind, words});
     }

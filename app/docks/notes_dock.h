@@ -1,5 +1,5 @@
-// Notes that the user pins to steps of the active run: a list to go to, edit and delete them. They are kept in the
-// recording, whether in training or opened.
+// Notes that the user pins to steps of the active run: a list to go to, edit and delete them. The recording keeps them,
+// both in training and when it is opened.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ class NotesDock : public SideDock {
 
   void addActionsTo(QMenu* menu);  // adds entries about the cursor's step and the entry that shows this dock
   void addActionsTo(QMenu* menu, qint64 step);  // adds entries about `step`
-  void ask(qint64 step);                        // asks for the text of a note at `step`, new or changed
+  void ask(qint64 step);                        // asks for the text of a new or existing note at `step`
   void pin(qint64 step, const QString& text);   // pins a note to `step`; an empty text removes it
 
  signals:

@@ -28,14 +28,14 @@ namespace {
 
 constexpr int kLookMs = 250, kOutcomesMs = 1000;
 constexpr int kBarParts = 1000;
-constexpr int kFirstRows = 5, kLeastRows = 3;  // of the table, when the dock is shown for the first time
+constexpr int kFirstRows = 5, kLeastRows = 3;  // rows of the table when the dock is shown for the first time
 
 QString timeLeft(double seconds) {
   if (is_missing(static_cast<float>(seconds))) return "time left is known after two steps";
   return aboutDuration(seconds) + " left";
 }
 
-// "20261123-150000-nano-groups: 1 of 3 groups done, 7 candidates, 400 steps"
+// Returns for example "20261123-150000-nano-groups: 1 of 3 groups done, 7 candidates, 400 steps".
 QString queueText(const QString& path) {
   const QString name = QFileInfo(path).completeBaseName();
   try {
@@ -47,7 +47,7 @@ QString queueText(const QString& path) {
         .arg(state.runs.size() - 1)
         .arg(grouped(state.steps));
   } catch (const std::runtime_error&) {
-    return name + ": cannot be read";  // opening it says why
+    return name + ": cannot be read";  // opening the queue shows why
   }
 }
 
@@ -147,7 +147,7 @@ void OutcomesDock::showEvent(QShowEvent* event) {
   QTimer::singleShot(0, this, &OutcomesDock::takeHeight);  // after the layout has placed the dock
 }
 
-// Gives the dock its kept height, or that of a few rows; Qt would give it half of the window.
+// Gives the dock its kept height, or else the height of a few rows. Qt would give it half of the window.
 void OutcomesDock::takeHeight() {
   auto* window = qobject_cast<QMainWindow*>(parentWidget());
   if (!window || isFloating() || !isVisible()) return;

@@ -27,27 +27,26 @@ class OutcomesDock : public SideDock {
  public:
   explicit OutcomesDock(Selection* selection, QWidget* parent = nullptr);
 
-  // Trains the groups that have not finished, and shows the dock. Not while another queue trains.
+  // Trains the groups that have not finished, and shows the dock. No other queue may be training.
   void start(std::unique_ptr<RunQueue> queue);
-  QString recording()
-      const;  // path from which the groups' recordings are named (path_of_group()); empty: no recordings
+  QString recording() const;  // path after which path_of_group() names the recordings; empty: no recordings
   OutcomesPanel* panel() const { return panel_; }
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
   void goOn();  // trains the groups that have not finished
-  void end();   // cancels, and waits for the step in flight
+  void end();   // cancels, and waits until the present step ends
 
   // Height of the dock when it was last shown; 0: never shown. Stored between sessions.
   int keptHeight() const { return kept_height_; }
   void keepHeight(int height);
 
  signals:
-  // The recording of the group in training has steps; `run`: the name of its run A.
+  // Emitted after a start, once the recording of the group in training has steps. `run`: the name of its run A.
   void begun(QString recording, QString run);
-  void takeUpRequested(QString queue_file);  // asks to continue this queue; empty: asks for the file first
+  void takeUpRequested(QString queue_file);  // requests to continue this queue; empty: asks for the file first
   void openRequested(QString recording, QString run);
-  void runChosen(QString recording, QString run);  // selects the run if its recording is open
-  void failed(QString why);                        // emitted if training failed or the groups cannot be compared
+  void runChosen(QString recording, QString run);  // requests that the run be selected if its recording is open
+  void failed(QString why);                        // emitted if training failed or a candidate cannot be opened
 
  protected:
   void showEvent(QShowEvent* event) override;

@@ -77,7 +77,7 @@ float figureOf(const Outcome& o, int column) {
   return isText(column) ? kNoValue : kOutcomeHeads[column].figure(o);
 }
 
-// More digits for small gaps: a noise twin may be a millionth away.
+// Shows more digits for small gaps, since the gap of a noise twin may be 1e-6.
 QString nats(float value) {
   if (is_missing(value)) return {};
   const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
@@ -309,7 +309,7 @@ bool OutcomesPanel::isMeasured(int column) const {
   return std::ranges::any_of(outcomes_, [column](const Outcome& o) { return !is_missing(figureOf(o, column)); });
 }
 
-// Says which columns are hidden since they are empty, and how to fill them.
+// Returns which columns are hidden because they are empty, and which settings fill them.
 QString OutcomesPanel::status() const {
   QStringList keys;
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");

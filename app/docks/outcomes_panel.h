@@ -1,5 +1,5 @@
-// The table of outcomes: run A, then its candidates by loss gap. A click on a column's title sorts by it, so does S
-// with the cursor in the column; Enter or a double click opens the group's recording.
+// The table of outcomes: run A, then its candidates by loss gap. A click on a column's title sorts by the column; so
+// does the key S with the cursor in the column. Enter or a double click opens the group's recording.
 #pragma once
 
 #include <vector>

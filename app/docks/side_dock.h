@@ -1,4 +1,5 @@
-// A dock beside the workspaces: a rounded surface with its title and a button that closes it, dragged by the title.
+// A dock beside the workspaces: a rounded surface with its title and a button that closes it. It is dragged by the
+// title.
 #pragma once
 
 #include <QDockWidget>

@@ -73,7 +73,7 @@ bool ExportActions::hasRuns() {
   return false;
 }
 
-// Whether a recording is on disk: only it holds all arrays of all steps. Says so if there is none.
+// True if the run is in a recording on disk, which alone holds all arrays of all steps. Shows a message otherwise.
 bool ExportActions::hasRecording() {
   if (!session_->path().isEmpty() && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
   messages_->warn(
@@ -270,7 +270,7 @@ void ExportActions::savePictureOfWindow() {
                     [this](const QString& path) { Workspace::savePicture(messages_->window(), path); });
 }
 
-// The panel with the keyboard focus, else the panel under the mouse; nullptr: none.
+// Returns the panel with the keyboard focus, else the panel under the mouse; nullptr if there is none.
 Panel* ExportActions::chosenPanel() const {
   for (QWidget* start : {QApplication::focusWidget(), QApplication::widgetAt(QCursor::pos())})
     for (QWidget* at = start; at; at = at->parentWidget())

@@ -24,7 +24,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLastSteps = 100;  // number of last steps of which the table shows means
+constexpr std::int64_t kLastSteps = 100;  // the table shows means over this number of last steps
 constexpr double kAnyDifference = 0;
 constexpr QSize kPictureSize{640, 330};
 
@@ -199,7 +199,7 @@ void Report::outcome() {
                   .arg(100 * kMatters);
 }
 
-// Names the matrix units, which tokens/s depend on; once if they are the same in all runs.
+// Names the matrix units, on which tokens/s depend; once if they are the same in all runs.
 QString Report::units() const {
   std::vector<std::string> units;
   for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
@@ -246,7 +246,7 @@ void Report::figuresTable() {
       html(kSqnrNote) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
 
-// Writes the settings; of logs, those of their first lines.
+// Writes the settings that differ between the runs; for logs, the settings of their first lines.
 void Report::settings() {
   if (!compares()) return;
   std::vector<SettingDifference> keys;

@@ -1,5 +1,5 @@
 // A report of the open runs as one self-contained HTML file: the result in words, figures as SVG, tables of figures and
-// settings, findings, changes while they trained.
+// settings, findings, and the changes during training.
 #pragma once
 
 #include <QByteArray>

@@ -63,7 +63,7 @@ GlossaryWindow::GlossaryWindow(const QList<GlossaryEntry>& entries, QWidget* par
   query_->setFocus();
 }
 
-// Lists terms that contain the words before meanings that do.
+// Lists entries whose term contains the words before entries whose source or meaning does.
 void GlossaryWindow::search(const QString& typed) {
   const QString words = typed.trimmed();
   QList<GlossaryEntry> found;

@@ -13,7 +13,7 @@ namespace moescope {
 struct GlossaryEntry {
   QString term, source, meaning;
 };
-// The rows of the table in the page.
+// Returns the rows of the tables in the page.
 QList<GlossaryEntry> glossaryOf(const QString& markdown);
 
 class GlossaryWindow : public QDialog {
@@ -30,7 +30,7 @@ class GlossaryWindow : public QDialog {
   QTextBrowser* text_;
 };
 
-// Shows the window, at most once. Says so if the page is missing.
+// Shows the window; at most one is open. Shows a message if the page is missing.
 void showGlossary(QWidget* parent);
 
 }  // namespace moescope

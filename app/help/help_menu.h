@@ -10,7 +10,7 @@ namespace moescope {
 class FileActions;
 class WorkspaceTabs;
 
-// `about`: facts on this program and machine, rich text, one per line.
+// `about`: facts about this program and machine in rich text, one per line.
 void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, const QStringList& about);
 
 }  // namespace moescope

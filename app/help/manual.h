@@ -12,10 +12,10 @@ struct ManualPage {
   QString title, path;
 };
 
-QString manualFolder();                             // empty: there is no manual
+QString manualFolder();                             // empty if there is no manual
 QList<ManualPage> manualPages();                    // in reading order, without the glossary
-QString manualPage(const QString& name);            // path of "precision.md"; empty: not there
-ManualPage manualPageOn(const QString& workspace);  // the page about the panels of a workspace; empty: there is none
+QString manualPage(const QString& name);            // path of "precision.md"; empty if there is no such page
+ManualPage manualPageOn(const QString& workspace);  // the page about the panels of a workspace; empty if there is none
 
 // Opens a page in the desktop's viewer. Without a viewer, shows the path to copy.
 void openManualPage(QWidget* parent, const QString& path);

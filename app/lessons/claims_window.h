@@ -1,4 +1,4 @@
-// The table of published claims that were tried on a miniature (core/lessons/claim_results.h), in a window of its own.
+// The table of published claims that were tested on a small model (core/lessons/claim_results.h), in its own window.
 #pragma once
 
 #include <QDialog>

@@ -36,7 +36,8 @@ int numberOf(const std::string& name) {  // number of a built-in lesson, from 0;
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
-// The keys 1 to 9 choose a lesson at once, 0 the tenth. A second entry with a "1" would make both wait for Return.
+// Returns the number with its mnemonic: the keys 1 to 9 and, for the tenth lesson, 0. Later numbers have none, since
+// two entries with the same key would both wait for Return.
 QString mnemonic(int number) {
   QString text = QString::number(number);
   return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
@@ -185,7 +186,8 @@ void LessonActions::leave() {
   guide_->leave();
 }
 
-// Shown after the lesson's few panels are arranged: with all panels of a workspace a small window would grow.
+// Shows the dock after the few panels of the lesson are arranged: with all panels of a workspace a small window would
+// grow.
 void LessonActions::showPane() {
   const QSize size = window_->size();
   dock_->show();

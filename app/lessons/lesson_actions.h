@@ -34,7 +34,7 @@ class LessonActions : public Actions {
 
  signals:
   void started();
-  void goOnRequested();  // the user keeps the run, which was paused for the question
+  void goOnRequested();  // the user kept the run, which was paused for the question
 
  private:
   void makeDock();

@@ -36,7 +36,7 @@ QWidget* newFigureRow() {
   return row;
 }
 
-// Colours unexpected values. The note says the same in words.
+// Colors unexpected values. The note says in words that they are unexpected.
 void tint(QLabel* label, const LessonFigureRow& row) {
   QPalette palette = label->parentWidget()->palette();
   const Colors& c = colors(palette);

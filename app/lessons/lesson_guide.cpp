@@ -99,8 +99,9 @@ void LessonGuide::begin() {
   timer_.start();
 }
 
-// Opens the lesson's tensors, without those of another lesson. The tensor of the first task is put under the
-// microscope, but not yet with the block that the task shows.
+// Opens the lesson's tensors and removes those of the lesson before. Shows the tensor of the first task in MXFP8 E4M3,
+// with the block of the task. If the task asks for this format, the block is not shown yet, since it would be the
+// answer.
 void LessonGuide::openTensors() {
   if (lesson_.tensors.empty()) return;
   for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
@@ -310,7 +311,8 @@ void LessonGuide::look() {
   if (runsAreOpen()) state().histories = session_->histories();
   reader_.set_chosen(tensor_lab_->format());
   reader_.set_histories(state().histories);
-  // Judges the tasks in order: a later task that is done already still waits for its turn.
+  // Checks the tasks in order and stops at the first that is not done, so that a later task is not marked before its
+  // turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (step.prediction && !state().predicted()) break;
     lookAtTask(static_cast<int>(i));
@@ -324,7 +326,7 @@ void LessonGuide::look() {
   showNext();
 }
 
-// Hides the measured values until the prediction: they would give the answer away.
+// Shows the figures. The measured values are hidden until the prediction, since they would give the answer away.
 void LessonGuide::showFigures() {
   QList<LessonFigureRow> rows;
   for (const LessonCheck& check : now().checks) rows << figureRow(check);

@@ -37,7 +37,8 @@ class LessonGuide : public QObject {
   const Lesson& lesson() const { return lesson_; }
   // Whether the open runs belong to a lesson, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
-  // Continues in the present step without a prediction, for pictures; true once the step's explanation is open.
+  // Performs the next action of the present step without a prediction, for pictures. Returns true once all tasks of the
+  // step are done and its explanation is open.
   bool passStep();
 
  signals:
@@ -57,12 +58,10 @@ class LessonGuide : public QObject {
     QString number;
     double value = 0;
     std::vector<bool> done;
-    std::vector<std::shared_ptr<const History>>
-        histories;  // histories of the runs that the step is about, kept when others are opened
+    std::vector<std::shared_ptr<const History>> histories;  // runs of the step, kept when other runs are opened
     bool revealed = false;
     std::optional<bool> right;
-    std::optional<std::int64_t>
-        began_at;  // step of the runs when the page was first opened, of which a checkpoint is kept
+    std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; has a checkpoint
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
@@ -80,8 +79,8 @@ class LessonGuide : public QObject {
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
   // A step is about these runs.
   int startOf(int step) const;
-  bool startsRuns(int step) const;  // whether one of its tasks starts runs
-  bool runsAreOpen() const;         // whether the runs of the present step are open
+  bool startsRuns(int step) const;  // true if a task of this step starts runs
+  bool runsAreOpen() const;         // true if the runs of the present step are open
   void lookAtTask(int task);        // checks whether a task is done
   void showWhatIsMissing();
   void perform(int task);
@@ -90,13 +89,13 @@ class LessonGuide : public QObject {
   LessonTaskState taskState(int task, bool before);
   void showFigures();
   LessonFigureRow figureRow(const LessonCheck& check);
-  bool showsLiveFigures();  // whether the last task is a training that goes on
+  bool showsLiveFigures();  // true if the last task is a training that is not over
   void showNext();
   void showReveal();
   void judgePrediction();
   bool predicted() const;
   bool tasksDone();
-  QString opensWhen();  // says when the explanation opens
+  QString opensWhen();  // returns when the explanation opens
   QString verdict(const StepState& state) const;
 
   RunSession* session_;

@@ -1,4 +1,4 @@
-// Marks of the lesson page for done, running, waiting and locked tasks. They differ in shape as well as in colour.
+// Marks of the lesson page for done, running, waiting and locked tasks. They differ in shape as well as in color.
 #pragma once
 
 #include <QWidget>

@@ -57,7 +57,7 @@ QString spaced(QString markdown) {
   return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 
-// A title as it stands after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
+// Returns a title for the place after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
 QString afterColon(QString title) {
   if (title.size() > 1 && !title[1].isUpper() && !title[1].isDigit()) title[0] = title[0].toLower();
   return title;
@@ -68,7 +68,7 @@ QString afterColon(QString title) {
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
   setAccessibleName("Lesson");
-  setMinimumWidth(kPaneLeastWidth);  // also with larger type: the panels need the room
+  setMinimumWidth(kPaneLeastWidth);  // does not grow with the font, since the panels need the room
   auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
   makeHead(column);

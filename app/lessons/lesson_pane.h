@@ -1,5 +1,5 @@
-// The page of a guided lesson: text, prediction, tasks, figures, explanation. It shows and asks; lesson_guide.h
-// decides.
+// The page of a guided lesson: text, prediction, tasks, figures, explanation. It shows and asks; LessonGuide
+// (lesson_guide.h) decides.
 //
 // Everything can be done with the keyboard: Tab, arrows and Space in the page; Ctrl+Return performs the next action.
 #pragma once
@@ -41,9 +41,9 @@ class LessonPane : public QWidget {
   LessonQuestion* question() const { return question_; }
   void showPredicted(bool predicted);
   void showTasks(const QList<LessonTaskState>& tasks);
-  void showMissing(const QString& what);  // why the step cannot be done; empty: it can
+  void showMissing(const QString& what);  // shows why the step cannot be done; empty: it can be done
   void showFigures(const QList<LessonFigureRow>& figures);
-  // Verdict and text of the explanation; both empty: none.
+  // Shows the verdict and the text of the explanation; hides the explanation if both are empty.
   void showReveal(const QString& verdict, const QString& text);
   enum class Reveal { none, locked, open };
   void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "when step 500 is trained"

@@ -140,8 +140,8 @@ void LessonPanels::selectNothing() {
   selection_->fitRange();
 }
 
-// Arranges the panels of a step, but only if the step before arranged others: changes that the user made in between
-// stay.
+// Arranges the panels of a step, but only if the step before arranged other panels, so that changes that the user made
+// in between stay.
 void LessonPanels::show(const LessonView& view) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);

@@ -46,7 +46,7 @@ class RunMultiples {
   explicit RunMultiples(Selection* selection) : selection_(selection) {}
   ~RunMultiples() { end(); }
 
-  // Multiplies a panel of the load over time if several runs are open; does nothing for other panels.
+  // Shows the panel Load over time once for every run if several runs are open. Other panels are shown as they are.
   void show(QDockWidget* dock);
   void end();
 

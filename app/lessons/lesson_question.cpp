@@ -14,7 +14,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kSkipped = -2;  // QButtonGroup assigns an id for -1
+constexpr int kSkipped = -2;  // not -1, for which QButtonGroup assigns an id
 
 }  // namespace
 

@@ -41,7 +41,8 @@ LessonTasks::LessonTasks(RunSession* session, RunControl* control, LiveSettings*
   connect(session_, &RunSession::runsChanged, this, &LessonTasks::noticeClosedRuns);
 }
 
-// Gives the runs up once one of them is closed: a lesson identifies runs by their places, which then change.
+// Stops treating the runs as the lesson's own once one of them is closed: a lesson identifies runs by their places,
+// which then change.
 void LessonTasks::noticeClosedRuns() {
   const auto& open = session_->histories();
   if (open.size() < ours_.size() || !std::equal(ours_.begin(), ours_.end(), open.begin())) ours_open_ = false;

@@ -1,5 +1,5 @@
-// Performs the tasks of a lesson, and judges by the state of the runs whether they are done, so that work by hand
-// counts. Only runs that the lesson started are judged.
+// Performs the tasks of a lesson. The state of the runs decides whether a task is done, so that a task counts that the
+// user did by hand. Only runs that the lesson started are judged.
 #pragma once
 
 #include <QObject>
@@ -29,8 +29,8 @@ class LessonTasks : public QObject {
   void rest();               // pauses the runs after the lesson and removes the end of their training
   bool runsAreOurs() const;  // whether the open runs were started by a lesson and none was closed
   void perform(const LessonTask& task);
-  bool done(const LessonTask& task) const;       // whether a task is done, of any kind but `start`
-  bool stillDone(const LessonTask& task) const;  // whether no run was rewound to a step before the end of the task
+  bool done(const LessonTask& task) const;       // true if a task is done; false for a task `start`
+  bool stillDone(const LessonTask& task) const;  // true unless a run was rewound to a step before the end of the task
 
  private:
   std::vector<int> places(const LessonTask& task) const;  // places of the runs that a task `set` changes

@@ -8,7 +8,7 @@ namespace moescope {
 class CardFrame : public QFrame {
  public:
   using QFrame::QFrame;
-  void setAccented(bool accented);  // draws the border in the accent colour
+  void setAccented(bool accented);  // draws the border in the accent color
 
  protected:
   void paintEvent(QPaintEvent* event) override;

@@ -42,7 +42,7 @@ QGridLayout* fieldGrid() {
   return grid;
 }
 
-// Beside the first line of a tall field.
+// Aligns the label with the first line of a tall field.
 QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field) {
   auto* name = new QLabel(label);
   name->setBuddy(field);
@@ -91,7 +91,7 @@ QDialogButtonBox* dialogButtons(QDialog* dialog, const QString& does, QPushButto
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
   *primary = buttons->addButton(does, QDialogButtonBox::AcceptRole);
   (*primary)->setProperty(kPrimaryProperty, true);
-  buttons->button(QDialogButtonBox::Cancel)->setAutoDefault(false);  // Return is for the primary one
+  buttons->button(QDialogButtonBox::Cancel)->setAutoDefault(false);  // Return presses the primary button
   QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
   return buttons;
 }

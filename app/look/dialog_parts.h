@@ -1,5 +1,5 @@
-// The anatomy of a dialog: a heading with a note beside it, fields whose labels share a column, quiet explanations, a
-// line that says what is wrong, and the buttons, of which one is primary.
+// The parts of a dialog: a heading with a note beside it, fields whose labels share a column, explanations in secondary
+// ink, a line that shows what is wrong, and the buttons, of which one is primary.
 #pragma once
 
 #include <QString>
@@ -15,20 +15,20 @@ class QWidget;
 
 namespace moescope {
 
-// Of the whole dialog, which gets the ground of a panel.
+// Returns the column of a dialog, below its heading. Gives the dialog the background of a panel.
 QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString& note = {});
 
-// Rows of a label and a field for dialogColumn(); `field` may be taller than its label.
+// Returns a grid for dialogColumn() with rows of a label and a field. A field may be taller than its label.
 QGridLayout* fieldGrid();
 QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field);
 
 QLabel* quietText(const QString& text = {});  // wrapped, of the secondary size
-QLabel* problemText();                        // wrapped, in the colour of a warning; hidden until showProblem()
+QLabel* problemText();                        // wrapped, in the color of warnings; hidden until showProblem()
 void showProblem(QLabel* label, const QString& problem);
 
 QScrollArea* scrollOf(QWidget* content);  // scrolls up and down only, without a frame
 
-// "Cancel" and the button that does what the dialog is for.
+// "Cancel" and the primary button, whose text is `does`.
 QDialogButtonBox* dialogButtons(QDialog* dialog, const QString& does, QPushButton** primary);
 
 }  // namespace moescope

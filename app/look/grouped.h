@@ -1,11 +1,11 @@
-// Whole numbers as the window writes them in sentences.
+// Whole numbers in the sentences of the window.
 #pragma once
 
 #include <QLocale>
 
 namespace moescope {
 
-// "1,284".
+// Returns for example "1,284".
 inline QString grouped(qlonglong value) {
   return QLocale(QLocale::English).toString(value);
 }

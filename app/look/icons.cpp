@@ -83,7 +83,7 @@ bool isFilled(Picture which) {
   return which == Picture::play || which == Picture::pause || which == Picture::step;
 }
 
-using Points = QList<QPointF>;  // two points in braces could also be a rectangle
+using Points = QList<QPointF>;  // as a named type, since two points in braces could also be a rectangle
 
 QPainterPath shape(Picture which) {
   QPainterPath path;
@@ -135,7 +135,7 @@ QPixmap picturePixmap(Picture which, const QColor& color, int size) {
   return pixmap;
 }
 
-// The icon of a checked button is in the accent colour.
+// The icon of a checked button is in the accent color.
 QIcon picture(Picture which, const QPalette& palette) {
   QIcon icon;
   icon.addPixmap(picturePixmap(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);

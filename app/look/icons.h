@@ -1,4 +1,4 @@
-// Icons of buttons, drawn in the palette's text colour so that they suit every theme.
+// Icons of buttons, drawn in the palette's text color so that they suit every theme.
 #pragma once
 
 #include <QIcon>
@@ -11,7 +11,7 @@ namespace moescope {
 
 enum class Picture { menu, play, pause, step, reset, live, settings, plus, close, search, folder };
 QIcon picture(Picture which, const QPalette& palette);
-// The icon in one colour, `size` logical pixels wide and high.
+// Returns the icon in one color, `size` logical pixels wide and high.
 QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);
 
 // Calls `draw` now and whenever the widget's palette changes, for icons that are drawn once.
@@ -19,7 +19,7 @@ void followPalette(QWidget* widget, std::function<void()> draw);
 
 QIcon applicationIcon();  // assets/moescope.svg
 
-// A run's letter on a square of its colour.
+// Returns a run's letter on a square of its color.
 QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);
 
 }  // namespace moescope

@@ -14,7 +14,7 @@ class QWidget;
 
 namespace moescope {
 
-// Why an action on a run in training is disabled.
+// Reason why an action on a run in training is disabled.
 inline constexpr const char* kNothingTrains =
     "Only for a run in training. A log or a recording is open; Set-up (F2) starts a run.";
 
@@ -35,7 +35,8 @@ class Messages : public QObject {
   // Asks for the name of a file and passes it to `save`, whose exceptions it shows as warnings.
   void saveAs(const QString& title, const QString& suggested, const QString& filter,
               const std::function<void(const QString& path)>& save);
-  // Shows the values under the mouse or the keyboard cursor; empty: none. Updates at most twelve times a second.
+  // Shows the values under the mouse or the keyboard cursor; an empty text removes them. Updates at most twelve times a
+  // second.
   void showReadout(const QString& text);
 
  signals:

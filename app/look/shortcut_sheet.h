@@ -14,7 +14,7 @@ struct ShortcutGroup {
   QString name;                            // "View"
   QList<QPair<QString, QString>> entries;  // keys and their actions
 };
-// The shortcuts of the window's menus, of its other actions, and of the plots.
+// Returns the shortcuts of the window's menus, of its other actions, and of the plots.
 QList<ShortcutGroup> shortcutGroups(QMainWindow* window);
 
 void showShortcutSheet(QMainWindow* window);

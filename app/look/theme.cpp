@@ -24,7 +24,7 @@ void applyType() {
   const QFont font = scaledFont(bodyFont(), type_factor);
   QApplication::setFont(font);
   QToolTip::setFont(font);
-  // Notifies the widgets of the font, since Qt does so only while the event loop runs and a window may grow before.
+  // Notifies the widgets of the font. Qt does so only while the event loop runs, and a window may grow before that.
   QEvent changed(QEvent::ApplicationFontChange);
   for (QWidget* widget : QApplication::allWidgets()) QApplication::sendEvent(widget, &changed);
 }
@@ -52,8 +52,8 @@ Theme rememberedTheme() {
 
 void applyTheme(Theme theme) {
   desktopTheme();  // read before the first theme is applied
-  // Widgets with a style sheet keep their old palette: their sheets are removed for the change. Sheets that follow the
-  // theme are set anew by their owners.
+  // A widget with a style sheet would keep its old palette, so the sheets are removed during the change. The owners of
+  // sheets that follow the theme set them again.
   std::vector<std::pair<QPointer<QWidget>, QString>> sheets;
   for (QWidget* widget : QApplication::allWidgets())
     if (!widget->styleSheet().isEmpty()) sheets.emplace_back(widget, widget->styleSheet());

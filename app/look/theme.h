@@ -21,9 +21,9 @@ void applyTheme(Theme theme);
 void setTypeFactor(double factor);  // scales all fonts of the application; 1: the usual size
 // Gives the widget a font of this size, which follows the application's font.
 void setType(QWidget* widget, Type type, bool semibold = false);
-void rememberTheme(std::optional<Theme> theme);  // nullopt: the desktop's
+void rememberTheme(std::optional<Theme> theme);  // nullopt: the desktop's theme
 
-// Colour of warnings, legible on the palette's window colour. The text of a warning says so as well.
+// Color of warnings, legible on the palette's window color. The text of a warning says that it is one.
 QColor warningColor(const QPalette& palette);
 
 }  // namespace moescope

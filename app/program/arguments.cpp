@@ -103,7 +103,7 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
 }
 
-// Whether a file is text of unknown kind. The window itself handles folders and unreadable files.
+// True if a file is text of unknown kind. The window handles folders and unreadable files.
 bool isUnknownText(const QString& file) {
   try {
     return !QFileInfo(file).isDir() && file_kind(file.toStdString()) == FileKind::text;
@@ -118,7 +118,7 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
     result.setup = result.files.takeFirst();
     return;
   }
-  for (QString& file : result.files)  // a desktop passes files as addresses as well
+  for (QString& file : result.files)  // a desktop may pass a file as a URL
     if (file.startsWith("file://")) file = QUrl(file).toLocalFile();
   for (const QString& file : result.files)
     if (!QFileInfo::exists(file))
@@ -133,7 +133,8 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
 
 void readSetup(const QCommandLineParser& parser, Arguments& result) {
   if (result.setup.isEmpty()) return;
-  // The window shows errors of a link: a user who clicked it does not see standard error.
+  // Only --setup is checked here. The window shows the errors of a clicked link, since its user does not see standard
+  // error.
   try {
     if (parser.isSet("setup")) read_setup_link(result.setup.toStdString());
   } catch (const std::runtime_error& error) {

@@ -15,7 +15,7 @@ struct Arguments {
   QStringList files;               // files to open instead of training
   QStringList follow;              // logs to follow instead of training
   std::vector<RunConfig> configs;  // runs to train; the first is run A
-  bool run_given = false;          // the command line names what to train or open
+  bool run_given = false;          // whether the command line names what to train or open
   QString attach;                  // HOST:PORT of a training to attach to; empty: none
   QString lesson;                  // lesson to start; empty: none
   QString setup;                   // set-up link to open; empty: none

@@ -23,7 +23,7 @@ namespace {
 
 const QStringList kForms = {"png", "svg", "csv", "html"};
 
-// Case, spaces and hyphens do not matter.
+// Compares names without regard to case, spaces, hyphens and underscores.
 bool sameName(const QString& a, const QString& b) {
   const auto plain = [](QString text) { return text.remove(' ').remove('-').remove('_').toLower(); };
   return plain(a) == plain(b);

@@ -15,24 +15,25 @@ namespace moescope {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
-// Looks of a waiting thread before it sleeps. With libgomp's 300,000 a step of `nano` in the window took 20 times as
-// long on two cores beside other programs, since a thread that spins keeps its core from the one that it waits for;
-// with 500 a step of S on 16 idle cores took 1.1 times as long.
+// Number of times that a waiting thread checks for work before it sleeps. With libgomp's 300,000 a step of `nano` in
+// the window took 20 times as long on two cores beside other programs, since a thread that spins keeps its core from
+// the thread that it waits for. With 500 a step of S on 16 idle cores took 1.1 times as long.
 constexpr const char *kSpinCount = "GOMP_SPINCOUNT", *kShortSpin = "5000";
-// Both say that a restart was made, so that it does not happen twice.
+// A restart sets one of these variables, so that it does not happen twice.
 constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // the slow core that OpenBLAS chose
 constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // core and matrix units of a recording
 
-char** own_arguments = nullptr;  // main()'s
+char** own_arguments = nullptr;  // argv of main()
 
-// The program itself, under its own name for whoever lists processes.
+// Returns the path of the program, so that lists of processes show its name and not "exe".
 std::string own_path() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "/proc/self/exe" : path.string();
 }
 
-// Returns where it cannot be done. What is empty stays as it is.
+// Restarts the program with these values of the variables; an empty value leaves its variable as it is. Returns only if
+// the restart failed.
 void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
   std::map<std::string, std::string> variables;
   for (char** each = environ; *each; ++each) {
@@ -61,7 +62,7 @@ KernelCheck use_recorded_kernels(const std::string& recorded) {
       check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept, as you set it.";
       return check;
     }
-  if (std::getenv(kRestartedFor))  // which left the cores that this OpenBLAS was built without
+  if (std::getenv(kRestartedFor))  // the restart had no effect: OpenBLAS was built without this core
     check.text += " This OpenBLAS has no " + check.core + " kernels.";
   else if (own_arguments)
     restart(check.core, check.units, kRestartedFor, check.core + ' ' + check.units);

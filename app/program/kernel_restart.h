@@ -1,5 +1,5 @@
 // Restarts a program of MoEScope, window or command line, with the environment that its kernels need: OpenBLAS and
-// OpenMP read theirs before main(). Without Qt.
+// OpenMP read their variables before main(). Does not use Qt.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace moescope {
 
-// Where OpenBLAS's kernels are older than the CPU, restarts this program once with OPENBLAS_CORETYPE set (unless the
-// user set it). With the same restart threads of a loop spin shortly before they sleep (GOMP_SPINCOUNT, unless the user
-// set it or OMP_WAIT_POLICY). Call first in main(). Returns a sentence for the log and the about box.
+// Restarts this program once with other environment variables where needed: with OPENBLAS_CORETYPE if OpenBLAS chose
+// kernels that are older than the CPU (unless the user set it), and with GOMP_SPINCOUNT, so that the threads of a loop
+// spin shortly before they sleep (unless the user set it or OMP_WAIT_POLICY). Call first in main(). Returns a sentence
+// for the log and the About box.
 std::string start_with_fast_kernels(char** argv);
 
-// check_kernels(), after a restart of this program with the recorded core and matrix units where that helps; those that
-// the user set are kept. Call before the program begins anything that a restart would lose.
+// Returns check_kernels(), after a restart of this program with the recorded core and matrix units if that helps. Keeps
+// the core and matrix units that the user set. Call before the program begins anything that a restart would lose.
 KernelCheck use_recorded_kernels(const std::string& recorded);
 
 }  // namespace moescope

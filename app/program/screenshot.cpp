@@ -30,8 +30,8 @@ constexpr int kPollMs = 50;
 constexpr int kMaxWaitMs = 30000;
 constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in the event loop
 
-// Waits until no panel has the property "busy", which panels with a worker set while they compute, and until the
-// verdict has its findings up to step `judged_to`.
+// Calls `then` once no panel has the property "busy", which panels with a worker set while they compute, and the
+// verdict has its findings up to step `judged_to`; at the latest after `wait_ms`.
 void waitForPanels(MainWindow* window, const std::function<void()>& then, std::int64_t judged_to, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
   const FindingsWatch* findings = window->findings();
@@ -59,7 +59,8 @@ void finishOnce(const std::function<bool()>& ready, MainWindow* window, const QS
   poll->start(kPollMs);
 }
 
-// Takes the picture of a file of tensors, which opens no session, once the slowest panel, What if, has its figures.
+// Takes the picture of a file of tensors, which opens no session. Waits until What if, the slowest panel, has its
+// figures.
 void finishWithTensors(MainWindow* window, const QString& path) {
   const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
   const auto ready = [lab, waited = 0]() mutable {
@@ -69,7 +70,7 @@ void finishWithTensors(MainWindow* window, const QString& path) {
   finishOnce(ready, window, path);
 }
 
-// Whether a file holds tensors; unreadable files are reported elsewhere.
+// True if a file holds tensors. Unreadable files are reported elsewhere.
 bool holdsTensors(const QString& path) {
   try {
     return file_kind(path.toStdString()) == FileKind::tensors;

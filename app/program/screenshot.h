@@ -13,11 +13,11 @@ inline constexpr qint64 kScreenshotSteps = 100;
 
 // Ends the event loop; a problem is printed to stderr and makes the exit code 1.
 void quitWith(const QString& problem);
-// Quits with an error where the window would ask which runs of a folder to open.
+// Quits with an error if the window asks which runs to open or whether to train on a text.
 void quitWhereAsked(MainWindow* window);
 // Calls `action`; if it throws, prints the error, quits and returns false.
 bool guardedQuit(const std::function<void()>& action);
-// Called once all frames have arrived and no panel is busy.
+// Calls `then` once all frames have arrived and no panel is busy.
 void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then);
 
 // Call once the window is shown; ends the event loop with the program's exit status.
