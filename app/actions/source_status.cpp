@@ -62,7 +62,7 @@ void SourceStatus::offerToFollow() {
                  [this] { session_->open(QStringList(session_->paths())); });
 }
 
-// Called when a large recording has been read to its end.
+// Called when the open runs have changed, for example when a large recording has been read to its end.
 void SourceStatus::onRunsChanged() {
   if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
     status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");

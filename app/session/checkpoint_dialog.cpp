@@ -19,7 +19,7 @@ namespace moescope {
 
 namespace {
 
-const QString kAskForFolder = QStringLiteral("?");  // data of the entry that asks
+const QString kAskForFolder = QStringLiteral("?");  // data of the entry that asks for a folder
 
 }  // namespace
 
@@ -113,7 +113,7 @@ CheckpointDialog::~CheckpointDialog() {
   reader_.join();
 }
 
-// In a thread: the time of a layer of a large model is seconds.
+// Reads the model in a thread, since measuring a layer of a large model takes seconds.
 void CheckpointDialog::describe() {
   reader_ = std::thread([this] {
     QString facts, problem;
@@ -154,7 +154,7 @@ void CheckpointDialog::setReference(const QString& folder) {
   reference_->setCurrentIndex(place);
 }
 
-// Asks for a folder, and takes over the texts of an open checkpoint.
+// Asks for a folder if that entry was chosen. If the open checkpoint was chosen, takes over its texts.
 void CheckpointDialog::followReference() {
   const QString chosen = reference_->currentData().toString();
   if (chosen == kAskForFolder) {

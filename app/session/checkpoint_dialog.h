@@ -1,5 +1,5 @@
-// Asks which texts to run through the model of a checkpoint, and says beforehand how large it is and how long it takes;
-// or begins the set-up of a training from it.
+// Asks which texts to run through the model of a checkpoint. Shows beforehand how large the model is and how long a run
+// takes. Also offers to set up a training from the checkpoint.
 #pragma once
 
 #include <QDialog>
@@ -20,17 +20,17 @@ class CheckpointDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `has_log`: a log of the training lies beside the weights, and can be opened instead.
+  // `has_log`: a log of the training is in the folder of the weights and can be opened instead.
   CheckpointDialog(const QString& folder, bool has_log, QWidget* parent);
   ~CheckpointDialog() override;  // waits until the model has been read
   void addFiles(const QStringList& paths);
-  // Offers a checkpoint that is open as the reference, with the texts that it was run on.
+  // Offers an open checkpoint as the reference, together with the texts that it was run on.
   void offerReference(const CheckpointTexts& open);
-  void setReference(const QString& folder);  // another checkpoint, run as run A on the same texts
+  void setReference(const QString& folder);  // selects another checkpoint, which becomes run A on the same texts
 
  signals:
   void chosen(CheckpointTexts texts);
-  void trainingWanted();  // on from its weights
+  void trainingWanted();  // requests the set-up of a training that starts from these weights
   void tensorsWanted();
   void logWanted();
 
@@ -49,7 +49,7 @@ class CheckpointDialog : public QDialog {
   QPlainTextEdit* prompt_;
   QListWidget* files_;
   QComboBox* reference_;
-  CheckpointTexts open_;  // of offerReference()
+  CheckpointTexts open_;  // the checkpoint of offerReference()
   QPushButton* run_;
   bool readable_ = false;
   std::thread reader_;

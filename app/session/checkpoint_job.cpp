@@ -18,7 +18,7 @@ namespace moescope {
 
 namespace {
 
-// One piece a batch: a short text has several steps, and each has one domain.
+// One piece for each batch, so that a short text has several steps, and each step has one domain.
 constexpr int kSequences = 1;
 
 Tokenizer tokenizerOf(const QString& folder) {
@@ -34,7 +34,7 @@ TextSources sourcesOf(const CheckpointTexts& request) {
 
 using Frame = std::shared_ptr<const TelemetryFrame>;
 
-constexpr double kShareOfWeights = 0.1;  // of the progress: weights are read once, before the first batch
+constexpr double kShareOfWeights = 0.1;  // share of the progress: the weights are read once, before the first batch
 
 void begin(RecordingWriter& writer, const CheckpointRun& run) {
   writer.add_run(run.info());

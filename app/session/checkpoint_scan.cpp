@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-// Each text once, and of few texts several pieces.
+// Number of pieces of text: one for each text, but at least and at most these.
 constexpr int kLeastPieces = 8, kMostPieces = 16;
 
 TextSources sourcesOf(const History& run) {
@@ -26,7 +26,7 @@ TextSources sourcesOf(const History& run) {
   return std::move(*sources);
 }
 
-// The weights of a trainer as a checkpoint of transformers.
+// Writes the weights of a trainer as a checkpoint of transformers.
 void exportInto(const QTemporaryDir& folder, const Trainer& trainer) {
   const std::string saved = folder.filePath("run.safetensors").toStdString();
   trainer.save(saved);

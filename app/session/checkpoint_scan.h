@@ -1,5 +1,5 @@
-// Measures something on a model in a thread of its own: on a checkpoint with the texts of a run of it, which its
-// recording names; or on the weights of a run of this program before some of its steps, with its held-out text.
+// Measures a model in its own thread: a checkpoint with the texts of a run of it, which the recording of that run
+// names, or the weights of a run of this program before some of its steps, with the run's held-out text.
 #pragma once
 
 #include <atomic>
@@ -18,22 +18,23 @@ namespace moescope {
 
 class CheckpointScan {
  public:
-  using Progress = std::function<bool(int done, int of)>;  // passes; returns false to stop
+  using Progress = std::function<bool(int done, int of)>;  // counts passes; returns false to stop
   // Called in the thread, once for each step. May throw std::exception.
   using Measure = std::function<void(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                      const ComparedTexts& which, const Progress& progress)>;
-  // Both start at once; the destructor stops after the current pass or step. Of a checkpoint; throws
-  // std::runtime_error: the recording does not name the texts.
+  // Measures a checkpoint. Both constructors start the thread; the destructor stops it after the current pass or step.
+  // Throws std::runtime_error if the recording does not name the texts.
   CheckpointScan(const History& run, Measure measure);
-  // Of a run, of which a copy trains up to the last of the rising steps; the plan is that of the first.
+  // Measures a run, of which a copy trains up to the last of `steps`, which are in ascending order. `plan`: for the
+  // first.
   CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
 
   bool over() const { return over_; }
   int passes() const { return of_; }                     // 0: the model is being read, or the copy trains
-  std::int64_t next_step() const { return next_step_; }  // of the copy
+  std::int64_t next_step() const { return next_step_; }  // next step of the copy
   int passes_done() const { return done_; }
   int measured() const { return measured_; }           // calls of Measure that have returned
-  const std::string& error() const { return error_; }  // once it is over; empty: none
+  const std::string& error() const { return error_; }  // call once it is over; empty if there was no error
 
  private:
   void measureRun(const RecomputePlan& plan, const std::vector<std::int64_t>& steps, const std::stop_token& stop);
@@ -46,7 +47,7 @@ class CheckpointScan {
   std::atomic<bool> over_ = false;
   std::atomic<int> done_ = 0, of_ = 0, measured_ = 0;
   std::atomic<std::int64_t> next_step_ = 0;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last, since it uses the other members
 };
 
 }  // namespace moescope

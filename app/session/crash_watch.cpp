@@ -19,7 +19,7 @@ QString lockFolder() {
 
 std::unique_ptr<QLockFile> lockOf(const QString& name) {
   auto lock = std::make_unique<QLockFile>(lockFolder() + '/' + name);
-  lock->setStaleLockTime(0);  // a lock never expires: only that of a dead process is stale
+  lock->setStaleLockTime(0);  // a lock does not expire: it is stale only if its process is dead
   return lock;
 }
 

@@ -1,5 +1,5 @@
-// Offers at the next start the recording of a program that crashed. Each window that records holds a lock file named
-// after its recording; a lock without a process is left by a crash, a kill or a power cut.
+// After a crash, offers at the next start the recording that the crashed program wrote. Each window that records holds
+// a lock file named after its recording. A crash, a kill or a power cut leaves a lock without a process.
 #pragma once
 
 #include <QLockFile>
@@ -17,19 +17,19 @@ class CrashWatch : public QObject {
   Q_OBJECT
 
  public:
-  CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of the recording that the session writes
+  CrashWatch(const RunSession* session, QWidget* window);  // holds a lock for the recording that the session writes
 
-  // Recordings of crashed programs, newest first; each is returned once.
+  // Returns the recordings of crashed programs, the newest first. Each recording is returned once.
   static QStringList takeCrashedRecordings();
-  // Asks whether to open the newest of them, if there is any.
+  // Asks whether to open the newest recording of a crashed program, if there is any.
   void offerCrashedRecording();
-  void release() { lock_.reset(); }  // call when the recording is closed
+  void release() { lock_.reset(); }  // call after the recording was closed
 
  signals:
   void openRequested(QString recording);
 
  private:
-  void hold(const QString& recording);  // holds the lock of this recording; empty: of none
+  void hold(const QString& recording);  // holds the lock of this recording; empty: holds no lock
   QWidget* window_;
   std::unique_ptr<QLockFile> lock_;
 };

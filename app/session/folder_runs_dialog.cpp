@@ -22,7 +22,7 @@ namespace moescope {
 namespace {
 
 enum Column { kName, kKind, kSize, kChanged, kColumns };
-constexpr int kMostModels = 2;  // that are run on the same texts
+constexpr int kMostModels = 2;  // most models that are run on the same texts
 const QString kModel = QStringLiteral("model");
 
 QDateTime timeOf(std::filesystem::file_time_type time) {

@@ -1,5 +1,5 @@
-// Asks which runs and checkpoints of a folder to open, in a table: runs with the newest first, then checkpoints; the
-// first row is selected. Also offers to train on the folder as text.
+// Asks in a table which runs and checkpoints of a folder to open. The runs come first, the newest on top, then the
+// checkpoints; the first row is selected. The dialog also offers to train on the folder as text.
 #pragma once
 
 #include <QDialog>
@@ -24,7 +24,7 @@ class FolderRunsDialog : public QDialog {
                    QWidget* parent);
 
  signals:
-  void chosen(QStringList paths);  // of runs, or of one or two checkpoints
+  void chosen(QStringList paths);  // paths of runs, or of one or two checkpoints
   void textWanted();
 
  private:

@@ -69,7 +69,7 @@ QStringList mpirunArguments(const HostPlan& plan) {
   QStringList arguments{"--tag-output", "--map-by", "slot", "--host",      hosts.join(','),
                         "-n",           ranks,      "-x",   kTokenVariable};
   const bool here = std::ranges::all_of(plan.hosts, [](const HostRanks& host) { return isThisMachine(host.name); });
-  // mpirun looks for a remote shell, which a training on this machine alone does not need.
+  // mpirun would look for a remote shell, which a training on this machine alone does not need.
   if (here && !qEnvironmentVariableIsSet("OMPI_MCA_plm"))
     arguments << "--mca"
               << "plm"
@@ -126,7 +126,7 @@ void HostTraining::read() {
   }
 }
 
-// Takes a line "[1,3]<stderr>:text" of rank 3; a line without a prefix is mpirun's own.
+// Reads a line of the output: "[1,3]<stderr>:text" is from rank 3; a line without such a prefix is from mpirun.
 void HostTraining::take(const QByteArray& bytes) {
   static const QRegularExpression tag(R"(^\[\d+,(\d+)\]<(stdout|stderr)>:\s?)");
   QString line = QString::fromUtf8(bytes).trimmed();
@@ -150,8 +150,8 @@ QString HostTraining::ofRank(int rank, const QString& text) const {
   return QString("%1 (rank %2): %3").arg(hostOfRank(plan_.hosts, rank)).arg(rank).arg(text);
 }
 
-// Says why the training ended: the message of the rank that failed first. The other ranks and mpirun only report that
-// it is missing.
+// Returns why the training ended: the messages about killed ranks, then those of the ranks. mpirun's own messages,
+// which only report that a rank is missing, are left out if it names a killed rank.
 QString HostTraining::why(int status) const {
   QStringList lines = killed_ + said_by_ranks_;
   if (killed_.isEmpty()) lines += said_by_mpirun_;

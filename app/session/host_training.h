@@ -1,5 +1,5 @@
-// A training whose expert-parallel ranks run on several hosts: mpirun starts moescope-cli on them, rank 0 writes the
-// recording and serves its frames to this window.
+// A training whose expert-parallel ranks run on several hosts. mpirun starts moescope-cli on the hosts; rank 0 writes
+// the recording and serves its frames to this window.
 #pragma once
 
 #include <QByteArray>
@@ -15,11 +15,11 @@ struct HostRanks {
   QString name;
   int ranks = 1;
 };
-// "node1" or "node1:4", one a line; empty lines and what follows # are passed over. Throws std::runtime_error with the
-// line.
+// Reads hosts such as "node1" or "node1:4" (4 ranks), one per line; ignores empty lines and text after #. Throws
+// std::runtime_error, which names the wrong line.
 std::vector<HostRanks> parseHosts(const QString& text);
 int ranksOf(const std::vector<HostRanks>& hosts);
-// Host of a rank. Ranks fill the hosts in order, as mpirun maps them by slot.
+// Returns the host of a rank. Ranks fill the hosts in order, as mpirun maps them by slot.
 QString hostOfRank(const std::vector<HostRanks>& hosts, int rank);
 bool hostsAreNodes(const std::vector<HostRanks>& hosts);  // whether all hosts have equally many ranks and count as
                                                           // nodes; else all ranks count as one node
@@ -48,13 +48,13 @@ class HostTraining : public QObject {
 
  signals:
   void serving();                         // the training serves its frames
-  void ended(bool stopped, QString why);  // `why`: the messages of the hosts; empty: all steps were taken
+  void ended(bool stopped, QString why);  // `why`: messages of the hosts; empty if all steps were taken
 
  private:
   void read();
   void take(const QByteArray& line);
   void finish(int status, bool crashed);
-  QString ofRank(int rank, const QString& text) const;  // "node2 (rank 3): TEXT"
+  QString ofRank(int rank, const QString& text) const;  // returns "node2 (rank 3): TEXT"
   QString why(int status) const;
 
   HostPlan plan_;

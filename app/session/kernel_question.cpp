@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// Starts another window of this program, as a process of its own. False: it did not start.
+// Starts another window of this program as a separate process. Returns false if it did not start.
 bool openWindowWith(const KernelCheck& recorded, const QStringList& files) {
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
   if (!recorded.core.empty()) environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(recorded.core));

@@ -17,7 +17,7 @@ constexpr char kOpenFilters[] =
 
 }  // namespace
 
-// Uses Qt's dialog: the desktop's has no room for the check box.
+// Uses Qt's dialog, since the desktop's dialog has no room for the check box.
 OpenDialog::OpenDialog(QWidget* parent)
     : QFileDialog(parent, "Open"), follow_(new QCheckBox("&Follow: read new steps while another program writes them")) {
   setObjectName("open_dialog");

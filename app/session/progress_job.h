@@ -12,7 +12,7 @@ class ProgressJob : public QProgressDialog {
   Q_OBJECT
 
  public:
-  // `work` runs in a thread of its own. It calls progress(0..1), stops when that returns false, and returns whether it
+  // `work` runs in its own thread. It calls progress(0..1), stops when that returns false, and returns whether it
   // finished. The job then deletes itself.
   using Work = std::function<bool(const std::function<bool(double)>& progress)>;
   ProgressJob(const QString& what, QWidget* window, Work work);

@@ -61,7 +61,7 @@ void Replay::show(std::int64_t step) {
   const StepRange all = selection_->history()->steps();
   const std::int64_t at = std::clamp(step, all.first, all.last);
   selection_->setStep(at);
-  // Shows at least two steps, so that there is an axis.
+  // Shows at least two steps, since an axis needs two.
   selection_->setRange({all.first, std::max(at, std::min(all.first + 1, all.last))});
   emit changed();
 }

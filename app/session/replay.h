@@ -1,4 +1,5 @@
-// Replays an opened recording: the cursor moves from step to step at a chosen speed, and every time axis ends at it.
+// Replays an opened recording: the cursor moves from step to step at a chosen speed, and every time axis ends at the
+// cursor.
 #pragma once
 
 #include <QElapsedTimer>

@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-// A file and its size and time before it was read.
+// A file, with its size and time before it was read.
 struct WatchedFile {
   std::string path;
   FileStamp stamp;
@@ -46,7 +46,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFollowMs = 200;       // between two checks of a growing file
 constexpr int kTicksUntilRead = 10;  // ticks without new lines after which a follower has read its file to the end
-// Least pause between two checks of a file, in multiples of the time of the last check.
+// Least pause between two checks of a file, in multiples of the duration of the last check.
 constexpr int kLeastWatchPauses = 19;
 constexpr std::chrono::milliseconds kWatchEvery{500};
 
@@ -56,7 +56,7 @@ std::vector<std::string> textsOf(const QStringList& list) {
   return texts;
 }
 
-// Settings of all runs, or none: settings of only some runs cannot be compared.
+// Returns the settings of all runs, or none if those of a run are not known, since then the runs cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
   std::vector<RunConfig> configs;
   for (const auto& history : histories) {
@@ -194,7 +194,7 @@ void RunSession::follow(const QStringList& paths) {
   emit opened();
 }
 
-// Reports once that an opened file has changed. Recordings report their new steps themselves.
+// Returns a function that reports once that an opened file has changed. Recordings report their new steps themselves.
 std::function<std::size_t()> RunSession::watch(const Opened& result) {
   if (result.watched.empty()) return {};
   return [this, files = result.watched, of = result.histories, next = Clock::now(), told = false]() mutable {
@@ -211,7 +211,7 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
   };
 }
 
-// Starts to follow the opened files. The read steps stay on screen until the followers have read as many.
+// Starts to follow the opened files. The steps that were read stay on screen until the followers have read as many.
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const QString& path : open_.paths)
@@ -222,7 +222,8 @@ void RunSession::followOpened() {
   follow_timer_.start();
 }
 
-// Whether the followers have read as much as is shown, or started again: a rewritten file may stay shorter than before.
+// True if the followers have read as many steps as are shown, or have read nothing new for kTicksUntilRead ticks: a
+// rewritten file may stay shorter than before.
 bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now) {
   std::uint64_t sequence = 0;
   for (const auto& history : now) sequence += history->sequence();
@@ -233,7 +234,7 @@ bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now
                             [](const auto& a, const auto& b) { return a->steps().last >= b->steps().last; });
 }
 
-// Notices runs of followed files that started or restarted; frames arrive without this.
+// Adopts runs of followed files that started or restarted. New frames arrive without this function.
 void RunSession::noticeFollowed() {
   std::vector<std::shared_ptr<const History>> now;
   for (const auto& follower : catching_up_.empty() ? followers_ : catching_up_)
@@ -280,7 +281,7 @@ void RunSession::stopFilling() {
   filling_cancelled_ = false;
 }
 
-// Reads the files completely and replaces the sample.
+// Reads the files completely and replaces the sample that is shown.
 void RunSession::fill() {
   filling_ = 0;
   filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), of = open_.histories] {
@@ -324,7 +325,7 @@ void RunSession::attach(const QString& address, const QString& token) {
   });
 }
 
-// Appends new steps in a thread until another run is opened or a source ends.
+// Appends new steps in a thread, until other runs are opened or a source ends.
 void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
   grower_ = {};
   if (more.empty()) return;
@@ -453,7 +454,7 @@ void RunSession::catchUp(std::int64_t from) {
   noticeRuns();
 }
 
-// A recording numbers its runs; a log holds one.
+// The runs of a recording have numbers in it. A log counts as one run.
 std::optional<RecordedRun> RunSession::recordedRun(int place) const {
   for (const QString& path : open_.paths) {
     const std::string file = path.toStdString();
@@ -473,7 +474,7 @@ RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& pla
   if (open_.live)
     return plan_recompute(run, *open_.histories.front(), place, step,
                           open_.live->checkpoint_before(run.info().run, step));
-  // Runs from several files each read their own batches.
+  // Runs from several files each have their own batches.
   const bool several = open_.paths.size() > 1;
   return plan_recompute(run, several ? run : *open_.histories.front(), place, step, nullptr,
                         several ? std::string() : recorded_checkpoint(open_.path.toStdString(), run.info().name, step));

@@ -1,5 +1,5 @@
-// The runs that are open in the window: in training, or from files. Both are opened in a thread. A new request to open
-// cancels the one before it, and opened() or failed() refers to the newest request.
+// The runs that are open in the window: runs in training, or runs from files. A thread opens them. A new request to
+// open cancels the request before it, and opened() or failed() refers to the newest request.
 #pragma once
 
 #include <QObject>
@@ -27,7 +27,7 @@ struct RecomputePlan;
 
 struct RecordedRun {
   std::string file;
-  int run = 0;  // its number in the recording
+  int run = 0;  // its number in the recording (RunInfo::run)
 };
 
 class RunSession : public QObject {
@@ -36,7 +36,7 @@ class RunSession : public QObject {
  public:
   explicit RunSession(QObject* parent = nullptr);
   ~RunSession() override;
-  void end();  // ends training, reading and recordings; training within a step
+  void end();  // ends training within a step, reading, and recordings
 
   // Replaces the open runs once the new ones are ready. On failure the open runs stay, paused. An empty recording path
   // keeps the run in memory only. The 1 to kMaxRuns runs start paused, the first as run A.
@@ -45,13 +45,13 @@ class RunSession : public QObject {
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `routed`: the shape
-  // that a file of routed experts does not state. `only`: names of the runs to open of a file with several. `snapshot`:
-  // without following them.
+  // that a file of routed experts does not state. `only`: names of the runs to open, for a file with several runs.
+  // `snapshot`: the files are not followed.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
             bool snapshot = false);
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet.
   void follow(const QStringList& paths);
-  // Attaches to a training that serves its frames (train --serve), from its first step on.
+  // Attaches to a training that serves its frames (train --serve), and shows it from its first step.
   void attach(const QString& address, const QString& token);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
@@ -59,16 +59,18 @@ class RunSession : public QObject {
   bool isLive() const { return open_.live != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
   bool isSnapshot() const { return open_.snapshot && !open_.live; }  // whether the open files are not followed
-  // Whether new steps may arrive: of a recording that is still being written, or an attached training.
+  // True if new steps may arrive: a recording that is still being written is open, or the window is attached to a
+  // training.
   bool canGrow() const { return can_grow_; }
-  // Whether new steps do arrive: the runs train, are attached or followed, or have grown since they were opened.
+  // True if new steps do arrive: the runs train, are attached or followed, or have grown since they were opened.
   bool showsNewSteps() const { return open_.live || !followers_.empty() || shows_new_; }
-  // Share of a large recording that was read, 0 to 1, while a sample of it is shown; -1: nothing is being read.
+  // Share of a large recording that was read, 0 to 1; meanwhile a sample of it is shown. -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   QString followingText() const;  // "following run.jsonl: 120 lines", or the file it waits for
   // HOST:PORT of the attached training; empty: not attached.
   const QString& attachedTo() const { return open_.attached_to; }
-  // Whether the open steps were not trained here: a recording, another program's log, an attached training.
+  // True if the open steps were not trained here: a recording, a log of another program, or an attached training is
+  // open.
   bool showsLog() const { return !open_.live && !open_.histories.empty(); }
   LiveRuns* live() const { return open_.live.get(); }  // nullptr: no run is in training
   const QString& path() const { return open_.path; }   // path of the written or shown recording; empty: in memory only
@@ -83,18 +85,18 @@ class RunSession : public QObject {
   std::vector<RunConfig> configs() const;  // of all open runs; empty: not known
   bool hasConfig() const { return open_.live || !open_.configs.empty(); }
   int runAt(int place) const;  // RunInfo::run
-  // Where the run at `place` lies on the disk; nullopt: it is from a log, or in training. Throws std::runtime_error if
-  // a file cannot be read.
+  // Returns the file and the number of the run at `place`; nullopt if it is from a log or in training. Throws
+  // std::runtime_error if a file cannot be read.
   std::optional<RecordedRun> recordedRun(int place) const;
-  // Plans how to recompute a step of one of the histories: from checkpoints of the training or the recording, on the
-  // batches that the run read. Throws the exceptions of plan_recompute().
+  // Returns the plan to recompute a step of one of the histories, from checkpoints of the training or the recording and
+  // on the batches that the run read. Throws the exceptions of plan_recompute().
   RecomputePlan planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const;
-  // The following return why they were refused; empty: they were accepted.
+  // The following return why the request was refused; empty if it was accepted.
   QString change(const LiveChange& change);
   QString addRun(const RunConfig& config);  // trains the run up to run A's step, even while paused
   QString rewind(std::int64_t step);
-  // Adds a twin of the run at `place` from a kept checkpoint, with the keys in which `twin` differs from the run's
-  // config.
+  // Adds a twin of the run at `place` that starts from a kept checkpoint. The twin gets the keys in which `twin`
+  // differs from the run's config.
   QString branch(int place, std::int64_t step, const RunConfig& twin);
   QString removeRun(int place);
   void noticeRuns();  // checks whether the training thread has closed a run
@@ -103,13 +105,13 @@ class RunSession : public QObject {
   void openingStarted(QString what);
   void openingProgress(double share);
   void opened();
-  void failed(QString message);  // opening failed, and the open runs stay
+  void failed(QString message);  // opening failed; the earlier runs stay open
   // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
   void routedShapeWanted(QStringList paths, QString why);
   // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
-  void runsChanged();              // a run was added or removed
+  void runsChanged();              // a run was added or removed, or its history was replaced by a complete one
   void grew();                     // a growing recording or an attached training has new steps
   void growingEnded(QString why);  // no more steps will come
 
@@ -121,17 +123,18 @@ class RunSession : public QObject {
     std::vector<SkippedLines> skipped;
     QString path, attached_to;
     QStringList paths, only, missing;
-    bool snapshot = false;  // the files are not followed
+    bool snapshot = false;  // true: the files are not followed
   };
   struct Opened;
   using Work = std::function<void(Opened&)>;
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
-  std::unique_ptr<LiveRuns> take(Opened& result);  // replaces what is open; returns the training until now
-  // Acts on the runs in training. Returns why that was refused, `refusal` if nothing trains; empty: it was done.
+  std::unique_ptr<LiveRuns> take(Opened& result);  // replaces the open runs; returns the training that was open
+  // Calls `act`, which acts on the runs in training. Returns why it was refused, `refusal` if nothing trains; empty if
+  // it was done.
   QString ask(const char* refusal, const std::function<void()>& act);
-  void catchUp(std::int64_t from);  // trains new runs of a paused training up to its step, if that is after `from`
+  void catchUp(std::int64_t from);  // if training is paused, trains new runs from step `from` up to its step
   void growWith(std::vector<std::function<std::size_t()>> more);
   std::function<std::size_t()> watch(const Opened& result);
   void followOpened();
@@ -142,13 +145,13 @@ class RunSession : public QObject {
 
   Open open_;
   std::vector<std::unique_ptr<Follower>> followers_;
-  // Followers of grown files that have not read as much as is shown.
+  // Followers of files that have grown, until they have read as much as is shown.
   std::vector<std::unique_ptr<Follower>> catching_up_;
   std::uint64_t caught_up_sequence_ = 0;
   int ticks_without_news_ = 0;
   QTimer follow_timer_;
   std::thread opener_, filler_;
-  std::function<void()> newest_request_;  // request that waits until the opener has cancelled an earlier one
+  std::function<void()> newest_request_;  // starts the newest request, after the opener has cancelled the earlier one
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
   bool can_grow_ = false, shows_new_ = false;

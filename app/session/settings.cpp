@@ -20,7 +20,7 @@ void removeRecording(const QString& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
 }
 
-// Throws if the folder cannot be written; a full disk shows here as well.
+// Throws std::runtime_error if the folder cannot be written. Writes some bytes, so that a full disk is noticed, too.
 void requireWritable(const QDir& folder) {
   QTemporaryFile probe(folder.filePath("probe-XXXXXX"));
   if (probe.open() && probe.write(QByteArray(kProbeBytes, '.')) == kProbeBytes && probe.flush()) return;

@@ -1,4 +1,4 @@
-// The window's stored state (QSettings), and the folder of its recordings.
+// The stored state of the window (QSettings), and the folder of its recordings.
 #pragma once
 
 #include <QSettings>
@@ -16,16 +16,17 @@ inline constexpr int kRecentFiles = 8;
 
 QSettings settings();  // one INI file in the user's configuration directory
 
-// Stores values with a checksum, for those that are not checked when they are read, such as the places of docks: a
-// damaged settings file then loses them without harm. Empty: not stored, or by another version.
+// Stores values with a checksum. For values that are not checked when they are read, such as the places of docks.
+// sealed() returns them; empty if nothing was stored, if the settings file is damaged, or if another version stored
+// them.
 void keepSealed(const QString& key, const QVariantMap& values);
 QVariantMap sealed(const QString& key);
 
 QString recordingsFolder();
-qint64 recordingBytes(const QString& path);  // size with the write-ahead log; 0: no such file
-// A new path <folder>/<date>-<name>.moescope. Creates the folder and removes the oldest recordings of the window until
-// at most kKeptRecordings - 1 with at most kKeptBytes are left. Throws std::runtime_error if the folder cannot be
-// written.
+qint64 recordingBytes(const QString& path);  // size including the write-ahead log; 0: there is no such file
+// Returns a new path <folder>/<date>-<name>.moescope. Creates the folder, and removes the oldest recordings of the
+// window until at most kKeptRecordings - 1 recordings with at most kKeptBytes are left. Throws std::runtime_error if
+// the folder cannot be written.
 QString newRecordingPath(const QString& name);
 
 QStringList recentFiles();

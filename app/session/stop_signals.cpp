@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-int signal_pipe[2] = {-1, -1};  // written by the signal handler, which may not call Qt
+int signal_pipe[2] = {-1, -1};  // the signal handler, which may not call Qt, writes the signal into it
 
 void on_signal(int signal) {
   const auto number = static_cast<unsigned char>(signal);
-  if (::write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // a full pipe: nobody reads it
+  if (::write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // the pipe is full, so nobody reads it
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// SIGTERM, SIGHUP and Ctrl-C in the terminal close the program as closing its window does: training stops after the
-// current step, and the newest checkpoint stays beside the recording.
+// SIGTERM, SIGHUP and Ctrl-C in the terminal end the program like closing its window: training stops after the current
+// step, and the newest checkpoint stays beside the recording.
 #pragma once
 
 #include <QObject>
@@ -10,7 +10,8 @@ class StopSignals : public QObject {
   Q_OBJECT
 
  public:
-  // Handles the signals until destroyed. An ignored SIGHUP (nohup) stays ignored. At most one object exists.
+  // Handles the signals until the object is destroyed. SIGHUP stays ignored if it was (nohup). At most one object
+  // exists.
   explicit StopSignals(QObject* parent = nullptr);
   ~StopSignals() override;
 

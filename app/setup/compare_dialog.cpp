@@ -37,7 +37,7 @@ namespace {
 
 constexpr int kUsualSteps = 300, kMostSteps = 1'000'000, kRowsShown = 6;
 
-constexpr int kDialogWidth = 480;  // beside the usual type
+constexpr int kDialogWidth = 480;  // width with the usual font
 
 }  // namespace
 
@@ -251,7 +251,7 @@ void CompareDialog::onKeyChosen() {
   editor_->setValue(field->get(first_));
   place_->insertWidget(0, editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
-  // Placed before the key list in the tab order, although it is made later.
+  // The editor follows the key list in the tab order, although it was made later.
   QWidget* before = keys_;
   for (QWidget* part : editor_->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
     if (!(part->focusPolicy() & Qt::TabFocus)) continue;
@@ -345,7 +345,7 @@ void CompareDialog::showGrid(bool shown) {
   growToFit();
 }
 
-// A grid that does not fit or is not valid leaves the list as it is.
+// Adds the points of the grid to the list. An invalid or too large grid leaves the list as it is.
 void CompareDialog::addGrid() {
   try {
     std::vector<SweepAxis> axes;
@@ -368,7 +368,7 @@ void CompareDialog::addGrid() {
   }
 }
 
-// Skips values that the rules between settings exclude.
+// Adds a candidate for each other value. Skips values that the rules between settings exclude.
 void CompareDialog::addEveryOtherValue() {
   const ConfigField& field = editor_->field();
   QString refused;
@@ -437,12 +437,13 @@ void CompareDialog::check() {
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_({twin()}, 0));
 }
 
-// If the list has candidates, the dialog trains these, and the editor holds the next candidate.
+// Shows the button and the cost for the listed candidates, which the dialog then trains; the editor holds the next
+// candidate.
 void CompareDialog::showCandidates() {
   const auto count = static_cast<int>(list_->candidates().size());
   ok_->setEnabled(true);
   ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
-  if (difference(first_, twin()).empty()) showProblem(problem_, {});  // nothing is wrong with the list
+  if (difference(first_, twin()).empty()) showProblem(problem_, {});  // the list itself is valid
   QStringList words;
   if (const QString how = list_->words(); !how.isEmpty()) words << how;
   if (cost_of_) words << cost_of_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);
@@ -451,7 +452,7 @@ void CompareDialog::showCandidates() {
   growToFit();
 }
 
-// Enlarges the dialog for the list and its cost; a larger size that the user chose stays.
+// Enlarges the dialog for the list and its cost. Keeps a larger size that the user chose.
 void CompareDialog::growToFit() {
   if (!layout()) return;
   list_->layout()->activate();  // the layout must compute its new height now

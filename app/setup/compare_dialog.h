@@ -1,4 +1,4 @@
-// Asks in which setting a twin differs from run A, or from a checkpoint of a run; or for several twins, as a list of
+// Asks in which setting a twin differs from run A, or from a checkpoint of a run. For several twins it takes a list of
 // candidates.
 #pragma once
 
@@ -26,31 +26,31 @@ namespace moescope {
 
 class FieldEditor;
 
-// The list of candidates to compare with run A, up to kMaxCandidates, and the number of steps that they train if they
-// do not all fit beside run A.
+// The list of candidates to compare with run A, up to kMaxCandidates. If they do not all fit beside run A, also asks
+// for the number of steps that they train.
 class CandidateList : public QWidget {
   Q_OBJECT
 
  public:
   explicit CandidateList(const RunConfig& first, QWidget* parent = nullptr);
 
-  // Adds a candidate, or puts it in the row `instead`. Returns why it was refused; empty: it is on the list.
+  // Adds a candidate, or replaces the row `instead` by it. Returns why it was refused; empty if it is on the list.
   QString add(const RunConfig& candidate, int instead = -1);
   int chosen() const;  // row of the selected candidate; -1: none
 
   const std::vector<RunConfig>& candidates() const { return candidates_; }
   std::vector<RunConfig> runs() const;  // run A and the candidates
-  void setRoom(int runs);               // number of runs that can train beside run A at once
+  void setRoom(int runs);               // number of runs that can train beside run A
   bool inGroups() const { return static_cast<int>(candidates_.size()) > room_; }
   int steps() const;  // steps of each group
-  // How the candidates train and what is missing for a verdict, in a sentence or two.
+  // Returns how the candidates train and what is missing for a verdict, in a sentence or two.
   QString words() const;
 
  signals:
   void changed();
 
  private:
-  QString refusal(const RunConfig& candidate, int instead) const;  // `instead`: row to replace; -1: one more candidate
+  QString refusal(const RunConfig& candidate, int instead) const;  // `instead`: row to replace; -1: adds a row
   void remove();
   int rowHeight() const;
   void fill(int chosen);
@@ -69,22 +69,23 @@ class CompareDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `from`: step of a checkpoint from which the twin continues; it can then differ in live settings only, or in none.
+  // `from`: step of a checkpoint from which the twin continues. The twin can then differ only in live settings, or in
+  // none.
   CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
-  // Describes the cost of the twin or of the listed candidates: for so many steps in groups, or beside run A (0 steps).
+  // Describes the cost of the twin or of the listed candidates: for `steps` steps in groups, or beside run A (0 steps).
   using CostText = std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)>;
   void setCost(CostText text);
-  // Number of runs that can train beside run A at once; more candidates train in groups.
+  // Sets the number of runs that can train beside run A; if there are more candidates, they train in groups.
   void setRoom(int runs);
 
-  // Whether twins may differ in a setting. Those of [data] determine the batches, which all runs share.
+  // True if twins may differ in a setting. The settings of [data] determine the batches, which all runs share.
   static bool comparable(Setting setting);
 
  signals:
-  void twinRequested(moescope::RunConfig twin);  // asks for the twin, or for one candidate beside run A
-  // Asks to train run A and its candidates in groups, one after the other.
+  void twinRequested(moescope::RunConfig twin);  // requests the twin, or one candidate beside run A
+  // Requests that run A and its candidates train in groups, one after the other.
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
 
  private:
@@ -114,9 +115,9 @@ class CompareDialog : public QDialog {
   FieldEditor* editor_ = nullptr;
   QLabel *now_, *problem_, *cost_;
   CostText cost_of_;
-  CandidateList* list_ = nullptr;  // nullptr: the twin of a checkpoint
+  CandidateList* list_ = nullptr;  // nullptr if the twin starts from a checkpoint
   QLineEdit* grid_ = nullptr;
-  QSpinBox* seeds_ = nullptr;  // of each point of the grid
+  QSpinBox* seeds_ = nullptr;  // seeds of each point of the grid
   QGridLayout* fields_ = nullptr;
   int grid_row_ = 0;
   QPushButton* add_ = nullptr;

@@ -21,7 +21,7 @@ namespace moescope {
 
 namespace {
 
-// Letters of a choice for which the box has room; "mxfp8_e5m2_grad" would take half of the form.
+// Letters of a choice for which the box has room. "mxfp8_e5m2_grad" would take half of the form.
 constexpr int kShownLetters = 12;
 
 QString shortestNumber(double value) {
@@ -34,7 +34,7 @@ QString joined(const std::vector<std::string>& choices) {
   return list.join(", ");
 }
 
-class QuietComboBox : public QComboBox {  // ignores the wheel: scrolling the form must not change choices
+class QuietComboBox : public QComboBox {  // ignores the wheel without focus: scrolling must not change choices
  public:
   using QComboBox::QComboBox;
 
@@ -66,7 +66,7 @@ QString fieldToolTip(const ConfigField& field) {
 
 namespace {
 
-// Why a run with these settings does not use this one, as rich text; empty: it does.
+// Returns as rich text why a run with these settings does not use this setting; empty: it does.
 QString whyUnused(const ConfigField& field, const RunConfig& config) {
   const Setting setting = field;
   const auto only_with = [](Setting other, const char* value) {
@@ -253,7 +253,7 @@ QString FieldEditor::problem() const {
   return QString("\"%1\" is not %2: give %3").arg(number_->text(), kind, rangeText(field_));
 }
 
-// A focused check box or list receives Space and letters in place of the window's shortcuts.
+// Lets a focused check box or list receive Space and letters, which the window's shortcuts would take.
 bool FieldEditor::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::FocusIn || event->type() == QEvent::Enter) emit focused();
   if (event->type() == QEvent::ShortcutOverride && (check_ || choice_)) {

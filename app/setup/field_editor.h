@@ -1,4 +1,4 @@
-// The editor of one key of the run config, made from its row in config_fields().
+// The editor of one key of the run config, described by the key's row in config_fields().
 #pragma once
 
 #include <QWidget>
@@ -26,13 +26,13 @@ class FieldEditor : public QWidget {
 
   const ConfigField& field() const { return field_; }
   void setValue(const ConfigValue& value);  // sets the value without a signal
-  void setUnit(const QString& unit);        // unit of a number, inside its field
-  // Enables the editor if a run with these settings uses this one; else the tool tip says why it does not. nullptr: no
-  // settings are known.
+  void setUnit(const QString& unit);        // unit of a number, shown inside its field
+  // Enables the editor if a run with this config uses the setting; else the tool tip says why it does not. nullptr: no
+  // config is known.
   void offer(const RunConfig* config, bool enabled = true);
   void clear();                              // shows that no value is known, without a signal
-  std::optional<ConfigValue> value() const;  // nullopt: the text has not the right type
-  QString problem() const;                   // why this value is not valid by itself; empty: it is
+  std::optional<ConfigValue> value() const;  // nullopt: the text does not have the right type
+  QString problem() const;                   // why this value alone is not valid; empty: it is valid
 
  signals:
   void edited();     // on every change by the user
@@ -51,10 +51,10 @@ class FieldEditor : public QWidget {
   void browse(bool folder);
   void chooseTokenizer();
   void chooseOperands();
-  void enterText(const QString& text);  // sets the text as if it were typed
+  void enterText(const QString& text);  // sets the text as if the user had typed it
 
   const ConfigField& field_;
-  ConfigValue type_;  // any value of the field's type
+  ConfigValue type_;  // a value of the field's type, used for the type alone
   QCheckBox* check_ = nullptr;
   QComboBox* choice_ = nullptr;
   NumberEdit* number_ = nullptr;

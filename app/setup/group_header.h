@@ -1,5 +1,5 @@
-// The header of a group of settings, which folds the group: its name, a note, and whether all its settings need a new
-// run.
+// The header of a group of settings: its name, a note, and whether all its settings need a new run. A click folds the
+// group.
 #pragma once
 
 #include <QToolButton>

@@ -17,11 +17,11 @@ class HostsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `folder`: proposed folder of config and recording.
+  // `folder`: proposed folder for config and recording.
   HostsDialog(const QString& folder, qint64 steps, QWidget* parent);
 
  signals:
-  void planned(moescope::HostPlan plan);  // the plan, whose config and recording have new names in the folder
+  void planned(moescope::HostPlan plan);  // config and recording of the plan have new names in the folder
 
  private:
   HostPlan plan() const;  // throws std::runtime_error with the error in the input

@@ -25,7 +25,7 @@ MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_->setVerticalSpacing(kSpace4);
   grid_->setColumnStretch(1, 1);
   even_ = new QPushButton("Same as the data", this);
-  even_->hide();  // until there are domains
+  even_->hide();  // shown once there are domains
   even_->setToolTip(
       "No weights: built-in domains are equally frequent, all places of your own text are equally likely");
   connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
@@ -51,7 +51,7 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     followFont(row.share,
                [share = row.share] { share->setMinimumWidth(share->fontMetrics().horizontalAdvance("100 %")); });
     row.share->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-    // While a slider is dragged only the shown shares change; a key press commits at once.
+    // While the user drags a slider only the shown shares change. A key press sets the mixture at once.
     connect(row.slider, &QSlider::valueChanged, this, [this, slider = row.slider] {
       as_data_lie_ = false;
       showShares();

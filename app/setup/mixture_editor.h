@@ -1,4 +1,5 @@
-// Sets the share of each domain in the batches with a slider for each, and writes data.mixture when one is released.
+// Sets the share of each domain in the batches. Each domain has a slider; data.mixture is set when a slider is
+// released.
 #pragma once
 
 #include <QWidget>
@@ -17,7 +18,7 @@ class MixtureEditor : public QWidget {
  public:
   explicit MixtureEditor(QWidget* parent = nullptr);
   void setDomains(const std::vector<std::string>& domains);
-  // Sets the sliders without a signal; empty: all sliders alike, "as the data lie".
+  // Sets the sliders without a signal. Empty: all sliders are equal, and the shares are those of the data.
   void setMixture(const std::string& text);
 
  signals:

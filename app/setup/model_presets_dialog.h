@@ -1,5 +1,5 @@
-// Compares the presets of published models: a column for each, a row for each setting in which they differ, and the
-// text of the selected one.
+// Compares the presets of published models: a column for each preset, a row for each setting in which they differ, and
+// the text of the selected preset.
 #pragma once
 
 #include <QDialog>

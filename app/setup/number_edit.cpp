@@ -19,10 +19,10 @@ namespace moescope {
 
 namespace {
 
-constexpr int kRestMs = 400;  // milliseconds after the last step after which the value is committed
+constexpr int kRestMs = 400;  // milliseconds from the last step of the arrows until the value is committed
 
-// The number 1, 2 or 5 times a power of ten of this rank. By way of text, so that 5e-6 is the double that typing it
-// gives.
+// Returns 1, 2 or 5 times a power of ten, counted by `rank`. Goes through text, so that 5e-6 is the same double as the
+// typed 5e-6.
 double oneTwoFive(int rank) {
   static constexpr int kLead[] = {1, 2, 5};
   const int decade = (rank >= 0 ? rank : rank - 2) / 3;
@@ -80,7 +80,7 @@ void NumberEdit::setUnit(const QString& unit) {
   placeUnit();
 }
 
-// Shows the unit where the arrows are while the pointer is over the field.
+// Shows the unit at the right, where the arrows appear while the pointer is over the field.
 void NumberEdit::placeUnit() {
   const QFont small = typeFont(QApplication::font(), Type::secondary);
   if (unit_->font() != small) unit_->setFont(small);
@@ -149,7 +149,7 @@ QValidator::State NumberEdit::validate(QString& input, int&) const {
   return std::all_of(input.cbegin(), input.cend(), allowed) ? QValidator::Acceptable : QValidator::Invalid;
 }
 
-// Ignores the wheel: scrolling the form must not change numbers.
+// Ignores the wheel unless the field has the focus: scrolling the form must not change numbers.
 void NumberEdit::wheelEvent(QWheelEvent* event) {
   if (hasFocus())
     QAbstractSpinBox::wheelEvent(event);
@@ -157,7 +157,8 @@ void NumberEdit::wheelEvent(QWheelEvent* event) {
     event->ignore();
 }
 
-// Whether a key is for the window: Space, letters that no number has, and undo after Enter, which means the change.
+// True if the window handles a key: Space, letters that no number has, and undo once the value was committed, which
+// then undoes the change.
 bool NumberEdit::isForTheWindow(const QKeyEvent& key) const {
   if (key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) return !dirty_;
   if (key.modifiers() != Qt::NoModifier || key.text().isEmpty() || !key.text()[0].isPrint()) return false;

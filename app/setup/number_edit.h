@@ -1,5 +1,5 @@
 // A number as text, with arrows whose step suits its magnitude. Any text can be typed: the owner of the editor reports
-// values that are out of range or no number; none is clamped silently.
+// text that is no number or out of range; no value is clamped silently.
 #pragma once
 
 #include <QAbstractSpinBox>

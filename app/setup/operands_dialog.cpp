@@ -40,7 +40,7 @@ std::vector<OperandRecipe> readable(const QString& text) {
   }
 }
 
-// Whether the table has no cell for an entry.
+// True if the table has no cell for an entry.
 bool is_single(const OperandRecipe& recipe) {
   return recipe.gemm || recipe.layers != LayerRange{} || recipe.rounding || recipe.rotated;
 }

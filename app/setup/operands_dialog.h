@@ -1,5 +1,5 @@
-// A table of the recipes of single operands: a combo box for each class of GEMMs and operand, and a line for entries of
-// single layers and GEMMs.
+// A table of the recipes of single operands: a combo box for each class of GEMMs and each operand, and a line for
+// entries that concern single layers or GEMMs.
 #pragma once
 
 #include <QDialog>
@@ -18,9 +18,9 @@ class OperandsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // text that cannot be read counts as empty
+  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
   QComboBox* choice(GemmClass gemm_class, OperandRole operand) const;
-  QLineEdit* single() const { return single_; }  // line for entries of single layers and GEMMs
+  QLineEdit* single() const { return single_; }  // line for entries that concern single layers or GEMMs
   QString text() const;
 
  signals:

@@ -17,7 +17,7 @@ namespace {
 constexpr int kCost = Qt::UserRole;
 constexpr int kGap = 24;  // pixels between name and cost
 
-// Paints the costs in a column at the right.
+// Paints the costs in a column at the right of the names.
 class CostDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -63,7 +63,7 @@ void PresetList::paintEvent(QPaintEvent*) {
   painter.drawControl(QStyle::CE_ComboBoxLabel, option);
 }
 
-// Asks for the costs each time: measurements while the program runs improve them.
+// Asks for the costs each time, since measurements improve them while the program runs.
 void PresetList::showPopup() {
   const std::vector<std::string> presets = preset_names();
   for (int i = 0; i < count(); ++i) {

@@ -1,4 +1,4 @@
-// The list of presets. While it is open, the cost of a run stands beside each name.
+// The list of presets. While it is open, it shows the cost of a run beside each name.
 #pragma once
 
 #include <QComboBox>

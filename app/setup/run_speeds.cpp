@@ -17,10 +17,12 @@ namespace {
 
 constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
-// Distance of another format in ln of work, as for twice the work: recipes differ by less than that.
+// Distance between runs with other formats, in ln of the work; about that of twice the work, since recipes differ by
+// less.
 constexpr double kOtherFormats = 0.7;
 
-// All settings that decide how fast a step of given work is: the recipes of the linear layers, and the optimizer.
+// Returns all settings that decide how fast a step with a given work is: the recipes of the linear layers, and the
+// optimizer.
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
@@ -96,7 +98,7 @@ std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const 
   return Estimate{nearest.seconds_per_step * flops / nearest.flops_per_step, distance(nearest) == 0, nearest.name};
 }
 
-// The sum counts as measured only if all its parts are.
+// The sum counts as measured only if all its parts were measured.
 std::optional<RunSpeeds::Estimate> RunSpeeds::of(const std::vector<RunConfig>& runs) const {
   auto all = of(runs.front());
   for (std::size_t i = 1; i < runs.size() && all; ++i) {

@@ -1,4 +1,4 @@
-// Speeds of models on this machine, measured while they trained, and estimates for new runs.
+// Speeds of models on this machine, measured while they train, and estimates for new runs.
 #pragma once
 
 #include <QList>
@@ -13,30 +13,31 @@ namespace moescope {
 
 class RunSpeeds {
  public:
-  // `keeps`: stored between sessions (settings.h).
+  // `keeps`: the speeds are stored between sessions (settings.h).
   explicit RunSpeeds(bool keeps);
 
-  // Records the time of a step of this run, measured over steps without a limit of speed.
+  // Records the time of a step of this run, measured over steps without a speed limit.
   void note(const RunConfig& config, double seconds_per_step);
 
   struct Estimate {
     double seconds_per_step = 0;
-    bool measured = false;  // measured on this very run; else scaled by FLOPs from the nearest measured run
+    bool measured = false;  // true: measured with this work and these formats; false: scaled by FLOPs from the nearest
+                            // run
     QString of;             // name of the measured run
   };
   std::optional<Estimate> of(const RunConfig& config) const;             // nullopt: nothing was measured yet
   std::optional<Estimate> of(const std::vector<RunConfig>& runs) const;  // estimate of a step of all runs together
 
-  // Parameters, memory and time to the end of the schedule of runs in lock-step, with the source of each figure, in a
-  // sentence or two.
+  // Returns parameters, memory and the time to the end of the schedule of runs in lock-step, with the source of each
+  // figure, in a sentence or two.
   QString costText(const std::vector<RunConfig>& runs) const;
-  // Memory and time: "48 MB, 2,000 steps in about 7 min (measured here)".
+  // Returns memory and time: "48 MB, 2,000 steps in about 7 min (measured here)".
   QString shortText(const RunConfig& run) const;
-  // The figures of costText() in a few words: "3 runs, 0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s".
+  // Returns the figures of costText() in a few words: "3 runs, 0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s".
   QString listText(const std::vector<RunConfig>& runs) const;
-  // The costs of twins that start when the other run has taken `step` steps.
+  // Returns the costs of twins that start when the other run has taken `step` steps.
   QString twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const;
-  // The costs of groups that train one after the other, `steps` steps each.
+  // Returns the costs of groups that train one after the other, `steps` steps each.
   QString groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const;
 
  private:

@@ -1,5 +1,5 @@
-// The drawer with the set-up form at the right edge of the window, over the panels, between the bar and the status
-// line. Closed at first.
+// The drawer with the set-up form at the right edge of the window, over the panels and between the bar and the status
+// line. It is closed at first.
 #pragma once
 
 #include <QFrame>

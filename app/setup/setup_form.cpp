@@ -59,7 +59,7 @@ QLabel* quietLabel(const QString& text) {
   return label;
 }
 
-// A label without the key in parentheses, which the foot of the form shows: "Experts per token (top_k)".
+// Returns a label without the key in parentheses, which the foot of the form shows: "Experts per token (top_k)".
 QString withoutParenthesis(QString label) {
   return label.remove(QRegularExpression(" \\([^)]*\\)"));
 }
@@ -190,7 +190,7 @@ QWidget* SetupForm::makeFields() {
   }
   column->addStretch(1);
   scroll_ = scrollOf(fields);
-  scroll_->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields and has no frame to show a focus
+  scroll_->setFocusPolicy(Qt::NoFocus);  // its fields have the focus; it has no frame that could show one
   for (QWidget* ground : {fields, scroll_->viewport()}) ground->setBackgroundRole(QPalette::Base);
   return scroll_;
 }
@@ -207,7 +207,7 @@ QWidget* SetupForm::makeBottom() {
   explained_->setText("<b>Settings</b>");
   explanation_->setText(
       "Point at a setting to read what it does. A right click on its name trains a twin with another value.");
-  // The explanation keeps one height, so that fields do not move under the pointer.
+  // The explanation has a fixed height, so that fields do not move under the pointer.
   QScrollArea* words = scrollOf(explanation_);
   words->setFocusPolicy(Qt::NoFocus);
   for (QWidget* ground : {static_cast<QWidget*>(explanation_), words->viewport()})
@@ -367,7 +367,7 @@ void SetupForm::onEdited(const std::string& key) {
   check();
 }
 
-// Shows the settings for which the edited setting stands, or the one that stands for it.
+// Shows the settings that the edited setting sets, or the setting that sets it.
 void SetupForm::showDerived(const ConfigField& edited) {
   for (const auto& [key, row] : rows_) {
     const ConfigField& field = row.editor->field();
@@ -384,7 +384,8 @@ void SetupForm::onCommitted(const std::string& key) {
   emit liveChangeRequested(editor->field(), *editor->value());
 }
 
-// Checks the draft with the values in the editors, so that a live field is checked before it is sent.
+// Checks the draft together with the values in the editors, so that a live field is checked before its change is
+// requested.
 void SetupForm::check() {
   RunConfig shown = draft_;
   std::vector<ConfigProblem> own;
@@ -414,7 +415,7 @@ void SetupForm::setCosts(std::function<PresetList::Cost(const RunConfig&)> of_dr
   showCost();
 }
 
-// Shows the cost of valid settings only: an invalid shape has no size.
+// Shows the cost of valid settings only, since an invalid shape has no size.
 void SetupForm::showCost() {
   const bool known = problems_.empty();
   for (const Group& group : groups_)
@@ -464,15 +465,14 @@ void SetupForm::markChanges() {
     const bool changed = has_open_run_ && field.get(draft_) != field.get(open_run_);
     const QFont font = changed ? semibold(this->font()) : this->font();
     if (row.label->font() != font) row.label->setFont(font);
-    // On one line, without its last words if it does not fit.
+    // Shows the label on one line and leaves out its last words if it does not fit.
     row.label->setText(elidedWords(withoutParenthesis(QString::fromStdString(field.label)), QFontMetrics(font),
                                    withType(kLabelColumn - (row.marked ? kMarkSize : 0), fontMetrics())));
   }
   rows_.at(Setting(&RouterConfig::top_k).key()).editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
 }
 
-// Marks settings that need a new run, in the header of a group if that holds for all its settings, else beside each
-// setting.
+// Marks settings that need a new run: in the header of a group if all its settings do, else beside each setting.
 void SetupForm::markNewRuns() {
   for (const Group& group : groups_) {
     const bool all = std::ranges::none_of(group.keys, [](const std::string& key) { return find_field(key)->live; });
@@ -504,7 +504,7 @@ void SetupForm::filter(const QString& text) {
 }
 
 void SetupForm::explain(const ConfigField& field) {
-  // Explains a setting that stands for others by the recipe that it stands for now.
+  // A setting that sets others is explained by the recipe that it sets now.
   const std::string recipe = field.derived ? published_recipe_about(to_string(field.get(draft_))) : "";
   const std::string& help = recipe.empty() ? field.help : recipe;
   explained_->setText(QString("<b>%1</b> <code>%2</code>")

@@ -35,16 +35,16 @@ class SetupForm : public QWidget {
 
   const RunConfig& draft() const { return draft_; }
   void setDraft(const RunConfig& config);
-  // The config of the open run, against which changes are shown; nullptr: no open run can be changed live.
+  // Sets the config of the open run, against which changes are shown; nullptr: no open run can be changed live.
   void setOpenRun(const RunConfig* config);
-  // Sets the functions that describe the cost of the draft and of each preset; showCost() calls them.
+  // Sets the functions that describe the cost of the draft and of each preset. showCost() calls the first.
   void setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
                 std::function<PresetList::Cost(const QString&)> of_preset);
   void showCost();
   void setPurpose(const QString& text);  // purpose of the settings: "run A, in training"
   void takeFocus();
   FieldEditor* editor(const std::string& key) const;
-  // Opens the field's group and scrolls to the field; false: there is no such field.
+  // Opens the field's group and scrolls to the field. Returns false if there is no such field.
   bool showField(const std::string& key);
 
  signals:
@@ -53,10 +53,10 @@ class SetupForm : public QWidget {
   void liveChangeRequested(moescope::Setting setting, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
-  // Asks for a twin with another value of this setting; nullopt: of any.
+  // Requests a twin with another value of this setting; nullopt: the user chooses the setting.
   void compareRequested(std::optional<moescope::Setting> setting);
   void valueTwinRequested(moescope::Setting setting, moescope::ConfigValue value);
-  void twinRequested(moescope::RunConfig config);  // asks for a twin with the draft as settings
+  void twinRequested(moescope::RunConfig config);  // requests a twin with the draft as settings
 
  private:
   struct Row {

@@ -1,4 +1,4 @@
-// The context menu "Compare with..." of a setting: values that a twin of run A could have, one click for a twin.
+// The context menu "Compare with..." of a setting: values for a twin of run A. A click on a value trains the twin.
 #pragma once
 
 #include <QString>
@@ -12,13 +12,13 @@ class QWidget;
 
 namespace moescope {
 
-// The offered values: the other choices, the other state of a switch, or of a number the half, twice, a tenth and ten
-// times, as far as allowed.
+// Returns the offered values: the other choices; the other state of a switch; or half, twice, a tenth and ten times a
+// number. Values that are not allowed are left out.
 std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& now);
 
 struct TwinOffers {
   std::function<ConfigValue()> now;                // the present value
-  std::function<bool()> possible;                  // whether a twin could be trained
+  std::function<bool()> possible;                  // true if a twin can be trained now
   std::function<void(const ConfigValue&)> chosen;  // a value was chosen
   std::function<void()> other;                     // "another value" was chosen
 };

@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kLastRunKey[] = "last_run";
 
-// A button under the sentence of a panel that has no run to show: the way to the start page. Belongs to the panel.
+// A button under the sentence of a panel that has no run to show; it opens the start page. The panel owns it.
 class EmptyPanelButton : public QObject {
  public:
   EmptyPanelButton(Panel* panel, RunSession* session, Selection* selection, std::function<void()> pressed)
@@ -41,7 +41,7 @@ class EmptyPanelButton : public QObject {
     button_->hide();
     connect(button_, &QPushButton::clicked, this, std::move(pressed));
     panel_->installEventFilter(this);
-    // Plots set their notice while they paint.
+    // Watches the plots, which set their notice while they paint.
     for (PlotFrame* plot : panel_->findChildren<PlotFrame*>()) plot->installEventFilter(this);
     connect(selection_, &Selection::dataChanged, this, &EmptyPanelButton::look);
     connect(session_, &RunSession::openingStarted, this, &EmptyPanelButton::look);
@@ -58,7 +58,7 @@ class EmptyPanelButton : public QObject {
   }
 
  private:
-  // The widget that says that there is no run; nullptr: none does.
+  // Returns the widget that shows that there is no run; nullptr if none does.
   const QWidget* notice() const {
     const QString notice = noRunNotice();
     for (const PlotFrame* plot : panel_->findChildren<PlotFrame*>())
@@ -123,7 +123,7 @@ void FirstSteps::showPage() {
   offerPage();
 }
 
-// The page stays while the first run is being opened, so that it is not replaced by empty panels in between.
+// Shows or hides the page. It stays while the first run is being opened, so that no empty panels are shown in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
   const bool shown = wanted_ && session_->histories().empty() && !session_->isFollowing() && !busy &&
@@ -137,7 +137,8 @@ void FirstSteps::onOpened() {
   look();
 }
 
-// Stored at once, since the program may end by a crash. A run in memory leaves nothing to open.
+// Stores the last run as soon as it is opened, since the program may crash. A run in memory only cannot be opened
+// again.
 void FirstSteps::keepLastRun() const {
   const QStringList files = session_->isLive() ? QStringList{session_->path()} : session_->paths();
   if (!remembers_ || files.isEmpty() || files.front().isEmpty()) return;

@@ -1,5 +1,5 @@
-// Shows the start page on the Overview while nothing is open, a button for it on panels without a run, and on it the
-// last opened run after a restart.
+// Shows the start page on the Overview while nothing is open, and a button for it on panels without a run. After a
+// restart the page offers the last opened run.
 #pragma once
 
 #include <QObject>
@@ -19,11 +19,11 @@ class FirstSteps : public QObject {
   Q_OBJECT
 
  public:
-  // `remembers`: the last opened run is stored.
+  // `remembers`: whether the last opened run is stored.
   FirstSteps(StartPage* page, RunSession* session, Selection* selection, WorkspaceTabs* workspaces, bool remembers);
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
 
-  void offerPage();  // shows the page on the Overview from now on whenever nothing is open
+  void offerPage();  // from this call on, shows the page on the Overview whenever nothing is open
   void showPage();   // calls offerPage() and brings the Overview to the front
   StartPage* page() const { return page_; }
 

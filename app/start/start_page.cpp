@@ -27,12 +27,12 @@
 namespace moescope {
 namespace {
 
-// Small example pictures for the five questions of the Overview, drawn from invented figures.
+// Small example figures for the five questions of the Overview, drawn from invented values.
 
 constexpr int kExampleWidth = 120, kExampleHeight = 76;
 constexpr int kExampleExperts = 10, kExampleSteps = 44, kExampleRanks = 8;
 
-// A pseudorandom number in [0, 1), the same in every run.
+// Returns a pseudorandom number in [0, 1), the same in every run of the program.
 double invented(int a, int b) {
   auto bits = static_cast<std::uint32_t>(a) * 2654435761U ^ static_cast<std::uint32_t>(b) * 40503U;
   bits ^= bits >> 13;
@@ -40,7 +40,7 @@ double invented(int a, int b) {
   return static_cast<double>(bits >> 8 & 0xFFFF) / 0xFFFF;
 }
 
-// The colour at `share` of a colour map, interpolated.
+// Returns the color at `share` of a color map, interpolated.
 QColor shade(const std::array<QRgb, 7>& map, double share) {
   const double at = std::clamp(share, 0.0, 1.0) * 6;
   const auto below = static_cast<std::size_t>(std::min(at, 5.0));
@@ -197,7 +197,7 @@ QPushButton* button(const QString& text, const char* name, bool primary = false)
   return made;
 }
 
-// The icon of a way to begin: open book, folder, two columns.
+// The icon of a way to begin: an open book, a folder, or two columns.
 class DoorIcon : public QWidget {
  public:
   enum class Kind { book, folder, columns };

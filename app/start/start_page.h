@@ -1,5 +1,5 @@
-// The page of the Overview while nothing is open: three ways to begin, a training of one's own, the questions that the
-// Overview answers, and sample logs.
+// The page of the Overview while nothing is open: three ways to begin, a training, the questions that the Overview
+// answers, and sample logs.
 #pragma once
 
 #include <QScrollArea>
@@ -20,9 +20,9 @@ class StartPage : public QScrollArea {
  public:
   explicit StartPage(QWidget* parent = nullptr);
 
-  // Sets the function that describes the cost of a preset in one line, from long to short.
+  // Sets the function that returns one-line descriptions of the cost of a preset, the longest first.
   void setCost(std::function<QStringList(const QString& preset)> cost);
-  void showLast(const QStringList& files);  // offers the files that were open last; empty: none
+  void showLast(const QStringList& files);  // offers the files that were open last; empty: offers none
 
  signals:
   void lessonRequested();
