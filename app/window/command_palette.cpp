@@ -85,7 +85,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
   int score = 0, at = 0, last = -2;
   for (const QChar wanted : query) {
     if (wanted.isSpace()) continue;
-    // Prefers a letter that begins a word to one in the middle of the word before.
+    // Prefers a letter that begins a later word, or continues a run, to an earlier letter in the middle of a word.
     int found = -1;
     for (int i = at; i < text.size(); ++i) {
       if (text[i].toLower() != wanted.toLower()) continue;

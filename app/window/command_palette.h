@@ -1,4 +1,4 @@
-// Ctrl+K: actions, panels, metrics, settings, lessons and files, found by a few letters of their names.
+// Ctrl+K: finds actions, panels, metrics, settings, lessons and files by a few letters of their names.
 #pragma once
 
 #include <QAbstractListModel>
@@ -14,14 +14,14 @@ namespace moescope {
 
 struct Command {
   QString title;  // "Start a preset: nano"
-  QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; matched as well
+  QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; the search matches it
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
-  QString also;  // another name, matched as well: "router.bias_update_rate"
+  QString also;  // another name, which the search matches: "router.bias_update_rate"
 };
 
-// Score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces: beginnings of
-// words and runs of letters count most. `matched` gets their places.
+// Returns the score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces;
+// nullopt if they do not. Beginnings of words and runs of letters count most. `matched` gets the places of the letters.
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched = nullptr);
 
 class CommandList : public QAbstractListModel {
@@ -30,7 +30,7 @@ class CommandList : public QAbstractListModel {
  public:
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
   explicit CommandList(std::vector<Command> commands, QObject* parent);
-  void setQuery(const QString& query);  // lists the best match first; empty: all commands in their order
+  void setQuery(const QString& query);  // lists the best match first; empty: lists all commands in their order
   const Command& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;

@@ -28,7 +28,7 @@ QString plain(QString text) {
   return text.remove('&').section('\t', 0, 0);
 }
 
-// Whether a menu fills itself when it opens; its commands are taken from elsewhere.
+// True if a menu fills itself when it opens. Its commands are added separately.
 bool fillsItself(const QMenu* menu) {
   return menu->property("fills_itself").toBool();
 }
@@ -102,7 +102,7 @@ class Collector {
     panel->setFocus(Qt::ShortcutFocusReason);
   }
 
-  // Adds the metrics, whose commands open their cards.
+  // Adds the metrics. Their commands open their cards.
   void takeMetrics() {
     for (int m = 0; m < kNumMetrics; ++m) {
       const auto metric = static_cast<Metric>(m);
@@ -119,7 +119,7 @@ class Collector {
     }
   }
 
-  // Adds the settings, whose commands show where they can be changed.
+  // Adds the settings. Their commands show where the settings can be changed.
   void takeSettings() {
     for (const ConfigField& field : config_fields())
       add(

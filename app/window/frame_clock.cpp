@@ -14,7 +14,7 @@ namespace {
 constexpr int kDataMs = 50;            // 20 Hz
 constexpr double kScreenShare = 0.05;  // share of one core that the screen may take
 constexpr int kInputLastsMs = 1000;
-constexpr int kIdleMs = 1000;  // ticks stop this long after the last news of a source at rest
+constexpr int kIdleMs = 1000;  // without an active source, ticks stop this long after the last new data
 constexpr int kQuietMs = 250;
 constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 200;
 
@@ -87,7 +87,7 @@ void FrameClock::tick() {
   emit ticked();  // listeners may ask whether another tick follows
 }
 
-// Counts the CPU time of the GUI thread since the last tick as the cost of that frame: gathering, painting, events.
+// Counts the CPU time of the GUI thread since the last tick as the cost of the frame: reading data, painting, events.
 void FrameClock::account() {
   const double cpu = threadCpuMs();
   const double cost = cpu - cpu_at_tick_;
@@ -95,7 +95,7 @@ void FrameClock::account() {
   frame_ms_ = frame_ms_ == 0 ? cost : 0.9 * frame_ms_ + 0.1 * cost;
 }
 
-// Ticks less often during a slow step or a pause, but often enough that news shows within a quarter of a second.
+// Ticks less often during a slow step or a pause, but often enough that new data shows within a quarter of a second.
 void FrameClock::schedule() {
   const bool quiet = since_news_.elapsed() >= kIdleMs && !interactive();
   timer_.start(quiet ? kQuietMs : frameIntervalMs(frame_ms_, interactive()));

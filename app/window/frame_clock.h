@@ -1,6 +1,6 @@
-// Decides when the screen looks for new data: at the data's rate, at most 20 times a second and for a limited share of
-// one core; for a second after a click, the wheel or a key at least five times a second at any cost; not at all when
-// nothing can have changed. Plots repaint for the mouse by themselves.
+// Decides when the screen looks for new data: at the rate of the data, but at most 20 times a second and with a limited
+// share of one core. For a second after a click, the wheel or a key, at least five times a second whatever the cost.
+// Stops when nothing can have changed. Plots repaint for the mouse without this clock.
 #pragma once
 
 #include <QElapsedTimer>
@@ -11,7 +11,7 @@ namespace moescope {
 
 class Selection;
 
-// Milliseconds until the next frame when one costs `frame_ms` of CPU.
+// Returns the milliseconds until the next frame if a frame costs `frame_ms` of CPU time.
 int frameIntervalMs(double frame_ms, bool interactive);
 
 class FrameClock : public QObject {
@@ -20,9 +20,9 @@ class FrameClock : public QObject {
  public:
   explicit FrameClock(Selection* selection, QObject* parent = nullptr);
 
-  void setSourceActive(bool active);  // whether a run trains, so that news comes by itself
+  void setSourceActive(bool active);  // whether new data may arrive at any time: a run trains, a file is followed
   void setVisible(bool visible);      // whether the window is visible
-  void wake();                        // call for any other event that may bring news
+  void wake();                        // call for any other event that may bring new data
   bool ticking() const { return timer_.isActive(); }
 
  signals:

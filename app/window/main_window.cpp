@@ -61,7 +61,7 @@ namespace {
 
 constexpr int kOpeningSteps = 1000, kShowOpeningAfterMs = 700;
 
-// The progress bar of opening a run, with a button to cancel.
+// Shows the progress of opening a run in a bar with a button to cancel.
 void showOpenings(RunSession* session, QWidget* window) {
   QObject::connect(session, &RunSession::openingStarted, window, [session, window](const QString& what) {
     auto* bar = new QProgressDialog(what, "Cancel", 0, kOpeningSteps, window);
@@ -80,7 +80,7 @@ void showOpenings(RunSession* session, QWidget* window) {
 
 constexpr int kStatusMs = 250, kNoteMs = 15000;
 
-// Files or a set-up link, which comes as text or as the address of a link on a page.
+// Returns the local files, or a set-up link, which comes as text or as the URL of a link on a page.
 QStringList whatCanBeOpened(const QMimeData* data) {
   QStringList paths;
   for (const QUrl& url : data->urls())
@@ -107,7 +107,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   resize(1280, 800);
   buildWorkspaces();
   buildDocks();
-  // Connected before all listeners that show the runs.
+  // Connected before the listeners that show the runs.
   connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);
   buildActions();
   buildLessons();
@@ -119,7 +119,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   since_status_.start();
   if (!remembers_) return;
   layout_->restore();
-  outcomes_->hide();  // hidden since it is empty, wherever it was shown before
+  outcomes_->hide();  // it is empty, even if it was shown before
   outcomes_->keepHeight(settings().value("window/outcomes").toInt());
 }
 
@@ -209,7 +209,7 @@ void MainWindow::buildMenus(const QStringList& about) {
   buildMenuButton();
 }
 
-// The hidden menu bar holds the menus, which open from one button.
+// The menu bar is hidden; a button and the keys F10 and Alt open its menus.
 void MainWindow::buildMenuButton() {
   menuBar()->hide();
   auto* menu = new QMenu(this);
@@ -291,7 +291,7 @@ void MainWindow::connectSession() {
   });
 }
 
-// Connects the requests of the form and the live settings other than changes of the open run.
+// Connects the requests of the form and of the live settings, except for changes of the open run.
 void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
@@ -334,7 +334,7 @@ void MainWindow::connectPanels() {
   connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);
 }
 
-// Connects the events that may bring news to the screen; keys and the mouse wake the clock by themselves.
+// Connects the events that may bring new data to the screen. FrameClock itself watches keys and the mouse.
 void MainWindow::connectClock() {
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
@@ -358,7 +358,8 @@ void MainWindow::takeRuns() {
   if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
 }
 
-// Selects the least even layer at first, and the layer of the first finding later unless the user has chosen one.
+// Selects the layer of the verdict once the verdict is known, unless the user has chosen a layer. takeRuns() has
+// selected the least even layer.
 void MainWindow::showWorstLayer() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
@@ -375,13 +376,13 @@ void MainWindow::showOpened() {
   clock_.wake();
 }
 
-// Sources that grow wake the clock by themselves.
+// Growing sources make the clock tick without events.
 void MainWindow::showGrowth() {
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   selection_.setGrowing(session_.showsNewSteps());
 }
 
-// Keeps the visible range and selection, also if a file is read again and its runs are new objects.
+// Keeps the visible range and the selection, even if a file is read again and its histories are new objects.
 void MainWindow::showAddedOrRemovedRuns() {
   const bool following = selection_.following();
   const std::int64_t step = selection_.step();
@@ -458,7 +459,7 @@ void MainWindow::end() {
   hosts_->stopNow();
 }
 
-// Hides the window at once; the end of the session waits for the current step.
+// The window hides at once; the end of the session waits for the current step.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (LiveRuns* live = session_.live()) live->pause();
   outcomes_->cancel();
@@ -485,7 +486,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
   event->acceptProposedAction();
   QTimer::singleShot(0, this, [this, paths] {
     files_->open(paths);
-  });  // queued, since the other program waits for the end of this event
+  });  // queued, since the program that drops waits until this event ends
 }
 
 }  // namespace moescope

@@ -46,8 +46,8 @@ class MainWindow : public QMainWindow {
   Q_OBJECT
 
  public:
-  // `remembers`: layout and size are stored between sessions. `about`: facts on this program and machine for Help >
-  // About, rich text.
+  // `remembers`: whether layout and size are stored between sessions. `about`: facts about this program and machine for
+  // Help > About, as rich text.
   explicit MainWindow(bool remembers = true, const QStringList& about = {});
 
   RunSession* session() { return &session_; }
@@ -62,7 +62,7 @@ class MainWindow : public QMainWindow {
   FirstSteps* firstSteps() { return first_steps_; }
   LiveSettings* liveSettings() { return settings_; }
   ProjectorView* projector() { return projector_; }
-  void end();  // ends all training, reading and writing, to leave the program without the window's destructor
+  void end();  // ends all training, reading and writing, for an exit that skips the window's destructor
 
  signals:
   void failed(QString message);  // emitted after an error was shown
@@ -139,7 +139,7 @@ class MainWindow : public QMainWindow {
 
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // place of the run whose settings the bars show
-  int opened_layer_ = -1;  // layer selected when a file was opened; -1: its findings have been seen
+  int opened_layer_ = -1;  // layer selected when a file was opened; -1: the verdict or the user has chosen another
   const bool remembers_;
   bool picture_moved_ = false;
 };

@@ -17,7 +17,7 @@ MenuKey::MenuKey(QWidget* window) : QObject(window), window_(window) {
   qApp->installEventFilter(this);
 }
 
-// Alt with another key or with the mouse has another meaning.
+// Alt opens the menu only if it was pressed alone: with another key or with the mouse it has another meaning.
 bool MenuKey::eventFilter(QObject* watched, QEvent* event) {
   switch (event->type()) {
     case QEvent::KeyPress:

@@ -21,7 +21,7 @@ class MenuKey : public QObject {
 
  private:
   QWidget* window_;
-  bool alt_alone_ = false;  // Alt is held and nothing else was pressed
+  bool alt_alone_ = false;  // Alt is held, and no other key was pressed
 };
 
 }  // namespace moescope

@@ -24,7 +24,7 @@ ProjectorView::ProjectorView(WindowLayout* layout, Messages* messages, QMainWind
   connect(action_, &QAction::toggled, this, &ProjectorView::show);
 }
 
-// Stores the arrangement before the type grows and restores it after the type has shrunk: larger type pushes docks
+// Stores the layout before the type grows and restores it after the type has shrunk, since larger type pushes docks
 // apart.
 void ProjectorView::show(bool projected) {
   const QSize size = window_->size();

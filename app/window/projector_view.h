@@ -1,5 +1,5 @@
-// A view for projectors: one key enlarges all type, plots included, and shows fewer panels; the same key restores the
-// view. It is not stored.
+// A view for projectors: one key enlarges all text, also in plots, and shows fewer panels. The same key restores the
+// view. The view is not stored between sessions.
 #pragma once
 
 #include <QAction>

@@ -1,4 +1,4 @@
-// The menu View: shown docks and workspaces, time axes, and the theme.
+// The menu View: which docks and workspaces are shown, the time axes, and the theme.
 #pragma once
 
 class QMenu;

@@ -20,7 +20,7 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   links_ = addDock(new BytesByLinkPanel(selection_), "dock_a2a_links");
   sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
   setEssential({matrix_, links_, sweep_});
-  setLeastRow(215);  // height of the lower, smaller rows
+  setLeastRow(215);  // height of the lower rows, which are the smaller ones
   arrange();
   for (QDockWidget* dock : {matrix_, links_, sweep_, wire_, spread_}) foldWithout(dock, copiesMissing);
   foldWithout(placement_, [](const History& run) {

@@ -47,7 +47,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   foldPanels();
 }
 
-// Shows a panel if any open run has data for it.
+// Folds a panel only if no open run has data for it.
 void CompareWorkspace::foldPanels() {
   const auto unless_any = [this](Missing missing) {
     return [this, missing = std::move(missing)](const History&) {
@@ -69,14 +69,14 @@ void CompareWorkspace::foldPanels() {
                 return has ? QString() : QString("gradients of an FP32 pass");
               }));
   foldWithout(load_difference_, unless_any(loadsMissing));
-  // Of checkpoints followOrigin() hides it.
+  // For checkpoints followOrigin() hides the operand costs.
   foldWithout(operand_costs_, [this, missing = unless_any(quantizationMissing)](const History& run) {
     return onTheSameTexts(*selection_) ? QString() : missing(run);
   });
 }
 
-// Default layout: verdicts above, panels on the cause of differences below. Losses and the difference of loads are
-// shown on request.
+// Arranges the default layout: verdicts above, panels on the cause of differences below. Losses and the difference of
+// loads are hidden until they are asked for.
 void CompareWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, table_);
   splitDockWidget(table_, gap_, Qt::Vertical);
@@ -96,7 +96,8 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
-// Checkpoints have no operand costs against each other; the weights of their experts are compared in their place.
+// Two checkpoints have no operand costs to compare. The panel of load differences, which compares the weights of their
+// experts, is shown instead.
 void CompareWorkspace::followOrigin() {
   const bool now = onTheSameTexts(*selection_);
   if (std::exchange(of_checkpoints_, now) == now) return;

@@ -39,8 +39,8 @@ class CompareWorkspace : public Workspace {
   GradientErrorPanel* gradient_panel_;
   std::size_t rows_ = 0;  // number of rows for which the table has room
   void followOrigin();
-  bool of_checkpoints_ = false;  // the runs are checkpoints on the same texts
-  bool costs_chosen_ = false;    // the user showed or hid the operand costs
+  bool of_checkpoints_ = false;  // true: the runs are checkpoints on the same texts
+  bool costs_chosen_ = false;    // true: the user showed or hid the operand costs
 };
 
 }  // namespace moescope

@@ -12,7 +12,7 @@ bool isDocked(const QDockWidget& dock, const QMainWindow& window) {
   return !dock.isFloating() && dock.isVisibleTo(&window);
 }
 
-// Height of a dock with the tabs under it, which share its place.
+// Returns the height of a dock and of the tab bar below it, which share the dock's place.
 int heightWithTabs(const QDockWidget& dock, const QMainWindow& window) {
   const QRect place = dock.geometry();
   int height = place.height();

@@ -1,5 +1,5 @@
-// The share of the window's width and height that the user gave each dock. Applied again whenever the window changes
-// its size: Qt would shrink all docks alike and never restore them.
+// The shares of the window's width and height that the user gave each dock. They are applied again whenever the window
+// changes its size, since Qt would shrink all docks alike and never restore them.
 #pragma once
 
 #include <QDockWidget>
@@ -12,7 +12,7 @@ namespace moescope {
 
 class DockShares {
  public:
-  // Learns the shares of the visible docks; hidden docks keep theirs.
+  // Stores the shares of the visible docks; hidden docks keep their shares.
   void learn(const QMainWindow& window, const QList<QDockWidget*>& docks);
   void apply(QMainWindow* window, const QList<QDockWidget*>& docks) const;
   void forget() { shares_.clear(); }
@@ -22,7 +22,7 @@ class DockShares {
   void restore(const QVariantMap& shares);
 
  private:
-  QVariantMap shares_;  // QSizeF by object name: share of width and height, each 0..1
+  QVariantMap shares_;  // QSizeF by object name: shares of width and height, 0 to 1
 };
 
 }  // namespace moescope

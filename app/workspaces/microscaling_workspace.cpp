@@ -25,7 +25,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
     find->setIcon(picturePixmap(Picture::search, palette().color(QPalette::PlaceholderText)));
   });
   lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
-  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have their own titles
+  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its panels have their own titles
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
   operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
   scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
@@ -38,7 +38,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
 
-// Default layout: all docks as tabs with the whole room, since the laboratory alone fills a small screen.
+// Arranges the default layout: all docks as tabs in the whole room, since the laboratory alone fills a small screen.
 void MicroscalingWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
   for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_, formats_})
@@ -49,8 +49,8 @@ void MicroscalingWorkspace::arrange() {
   bringUpError();
 }
 
-// Of a run the error of its operands comes first, of a checkpoint, which quantizes nothing, what formats would do to
-// it; without a run the laboratory opens files.
+// When a run is opened, brings the quantization error of its operands to the front. For a checkpoint, which quantizes
+// nothing, brings the costs that formats would have. The laboratory stays in front if it holds a tensor.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
@@ -60,7 +60,7 @@ void MicroscalingWorkspace::bringUpError() {
 
 void MicroscalingWorkspace::setDefaultSizes() {}
 
-// Nothing to arrange: one dock has all the room already.
+// Arranges nothing: one dock has all the room already.
 void MicroscalingWorkspace::arrangeEssential() {}
 
 void MicroscalingWorkspace::showTensorLab() {

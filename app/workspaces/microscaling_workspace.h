@@ -1,4 +1,5 @@
-// The Microscaling workspace: effects of number formats on the run's operands, and on any tensor down to the block.
+// The Microscaling workspace: effects of number formats on the operands of a run, and on any tensor, down to single
+// blocks.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -18,13 +19,13 @@ class MicroscalingWorkspace : public Workspace {
   void arrangeEssential() override;
   QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return tensor_lab_; }
-  void showTensorLab();  // brings the laboratory to the front of its tabs
+  void showTensorLab();  // brings the tab of the tensor laboratory to the front
 
  private:
   void bringUpError();
 
   TensorLab* tensor_lab_;
-  const History* shown_ = nullptr;  // only compared
+  const History* shown_ = nullptr;  // only compared, never dereferenced
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 

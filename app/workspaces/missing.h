@@ -1,4 +1,5 @@
-// Says which data a log lacks that panels show; empty: it has them. For Workspace::foldWithout().
+// Which data that panels show is missing in a log. An empty text means that the data is there. For
+// Workspace::foldWithout().
 #pragma once
 
 #include <QString>
@@ -12,8 +13,8 @@ QString loadsMissing(const History& run);         // tokens per expert
 QString quantizationMissing(const History& run);  // statistics of quantized operands
 QString textsMissing(const History& run, TextKind kind);
 
-// `what`, unless one of the newest frames has router figures that `has` accepts. A log may have some figures on some
-// steps only.
+// Returns `what` unless one of the newest frames has router figures that `has` accepts. Looks at several frames, since
+// a log may have some figures only on some steps.
 QString routersMissing(const History& run, bool (*has)(const RouterFrame&), const char* what);
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ namespace {
 constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // least height of a row of panels
 constexpr double kLeftShare = 0.33;                      // share of the width
 constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // shares of the height: loss, all-to-all, quantization error
-// Shares of the height in one column, with the expert load second.
+// Shares of the height in one column; the second panel is the expert load.
 constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
 }  // namespace
@@ -41,7 +41,7 @@ bool Overview::isNarrow() const {
   return width() < kNarrowWindow;
 }
 
-// Splits docks before tabbing them: splitting pulls a dock out of its tab group.
+// Splits docks before it tabs them, since splitting takes a dock out of its tab group.
 void Overview::arrange() {
   one_column_ = isVisible() && isNarrow();
   setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
@@ -74,7 +74,7 @@ void Overview::resizeEvent(QResizeEvent* event) {
   if (isVisible() && one_column_ != isNarrow()) QTimer::singleShot(0, this, &Overview::arrangeForWidth);
 }
 
-// Shows one scrolling column in a narrow window. Docks that the user closed or floated stay so.
+// Shows one scrolling column in a narrow window. Docks that the user closed or floated stay closed or floating.
 void Overview::arrangeForWidth() {
   if (one_column_ == isNarrow()) return;
   QList<QDockWidget*> closed, floating;

@@ -1,5 +1,5 @@
-// The Overview: the router verdict with its figures, and panels that answer one question each: is the run learning, who
-// gets the tokens, what does routing cost, what does the format cost.
+// The Overview: the router verdict with its figures, and panels that answer one question each. Is the run learning?
+// Which experts get the tokens? What does routing cost? What does the number format cost?
 #pragma once
 
 #include "app/workspaces/workspace.h"

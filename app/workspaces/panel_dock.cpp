@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-// The empty title bar above the content: Qt drags a dock by its title bar only.
+// The empty title bar above the content. Qt drags a dock only by its title bar.
 class DockGrip : public QWidget {
  public:
   using QWidget::QWidget;
@@ -43,7 +43,7 @@ void PanelDock::paintEvent(QPaintEvent*) {
               QColor(accented_ ? c.accent : c.hairline), accented_ ? kFocusLine : 1);
 }
 
-// Passes a press on the header to the grip; Qt grabs the mouse from the first move on.
+// Passes mouse events on the header to the grip. Qt grabs the mouse from the first move on.
 bool PanelDock::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::MouseButtonDblClick) {
     setFloating(!isFloating());

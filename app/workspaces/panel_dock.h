@@ -1,5 +1,5 @@
-// The dock of a panel: a rounded surface without Qt's title bar. It is dragged by the panel's header; a double click
-// there floats or docks it.
+// The dock of a panel: a rounded surface without Qt's title bar. The user drags it by the panel's header; a double
+// click on the header floats or docks it.
 #pragma once
 
 #include <QDockWidget>
@@ -14,7 +14,7 @@ class PanelDock : public QDockWidget {
  public:
   PanelDock(const QString& title, QWidget* content, QWidget* parent);
   void dragBy(QWidget* header);
-  void setAccented(bool accented);  // draws the border in the accent colour while a lesson points to this panel
+  void setAccented(bool accented);  // draws the border in the accent color while a lesson points to this panel
   bool accented() const { return accented_; }
 
  protected:

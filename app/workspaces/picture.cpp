@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-// "Runs A small, B small+mxfp8; 400 steps".
+// Returns for example "Runs A small, B small+mxfp8; 400 steps".
 QString runsLine(const Selection& selection) {
   QStringList names;
   int place = 0;
@@ -46,7 +46,7 @@ QPalette paper() {
   return palette;
 }
 
-// While this object exists, a widget is drawn for print: light, its plots painted again.
+// While this object exists, a widget has the light palette, and its plots paint for print.
 class OnPaper {
  public:
   explicit OnPaper(QWidget* widget) : widget_(widget), had_(widget->palette()), own_(widget->testAttribute(kOwn)) {
@@ -74,8 +74,8 @@ class OnPaper {
   bool own_;
 };
 
-// While this object exists, a panel has another size. The layout around it is disabled, since it would resize the panel
-// as soon as that shows or hides a control.
+// While this object exists, a panel has another size. The layout around the panel is disabled, since it would resize
+// the panel as soon as the panel shows or hides a control.
 class Resized {
  public:
   Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) {
@@ -95,7 +95,7 @@ class Resized {
   Q_DISABLE_COPY(Resized)
 
  private:
-  // Activates layouts from the outside in: a hidden widget gets its size only when it is shown.
+  // Activates layouts from the outside in, since a hidden widget would get its size only when it is shown.
   void settle() {
     QList<QWidget*> all = widget_->findChildren<QWidget*>();
     all.prepend(widget_);
@@ -110,7 +110,7 @@ class Resized {
   QLayout* around_ = nullptr;
 };
 
-// While this object exists, a hidden panel has no parent: layouts of hidden windows would set its size.
+// While this object exists, a hidden panel has no parent, since layouts of hidden windows would set its size.
 class Detached {
  public:
   explicit Detached(QWidget* panel)
@@ -129,7 +129,7 @@ class Detached {
   QDockWidget* dock_;
 };
 
-// The font sizes of pictures, relative to those on screen.
+// The fonts of a picture, derived from the font on screen.
 struct PictureType {
   explicit PictureType(const QFont& screen)
       : title(typeFont(screen, Type::heading, true)),
@@ -144,13 +144,13 @@ int lineHeight(const QFont& font) {
   return QFontMetrics(font).height() + 1;
 }
 
-// Height of a wrapped text; a picture cannot show cut text elsewhere.
+// Returns the height of a wrapped text. A picture has no tool tip that could show cut text.
 int wrappedHeight(const QFont& font, int width, const QString& text) {
   if (text.isEmpty()) return 0;
   return QFontMetrics(font).boundingRect(QRect(0, 0, width, INT_MAX / 2), Qt::TextWordWrap, text).height() + 1;
 }
 
-// The text with unbreakable spaces between numbers and units.
+// Returns the text with no-break spaces between numbers and units.
 QString withUnbrokenUnits(QString text) {
   for (const char* sign : {"%", "\u00d7"}) {
     const QString unit = QString::fromUtf8(sign);
@@ -165,12 +165,12 @@ void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor
   painter.drawText(place, Qt::AlignLeft | Qt::AlignTop | Qt::TextWordWrap, text);
 }
 
-// Paints the panel's colour scale at the right of a line, in the painter's font.
+// Paints the panel's color scale at the right end of a line, in the painter's font.
 void paintLegendOf(const Panel& panel, QPainter& painter, const QRect& line) {
   if (panel.pictureLegend()) paintFlatLegend(painter, line, panel.pictureLegend()(), paper());
 }
 
-// A text such as "counted, layer 1, step 5", and the text without its last parts.
+// Returns a text such as "counted, layer 1, step 5", then the text without its last part, its last two parts, ...
 QStringList withFewerParts(const QString& text) {
   QStringList parts = text.split(QStringLiteral(", ")), forms;
   for (; !parts.isEmpty(); parts.removeLast()) forms << parts.join(QStringLiteral(", "));
@@ -184,7 +184,7 @@ void drawLine(QPainter& painter, QRect place, const QFont& font, const QColor& c
                    fittingText(withFewerParts(text), QFontMetrics(font), place.width()));
 }
 
-// Draws "Runs [colour] A small, [colour] B twin; 400 steps", with squares in the runs' colours if there are several.
+// Draws "Runs [color] A small, [color] B twin; 400 steps", with squares in the runs' colors if there are several runs.
 void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection& selection) {
   const auto& histories = selection.histories();
   if (histories.size() < 2) return drawLine(painter, place, font, paper().text().color(), runsLine(selection));
@@ -245,7 +245,7 @@ PictureKind kindOf(const QString& path, const QString& form) {
   return wanted == "svg" ? PictureKind::svg : PictureKind::image;
 }
 
-// The visible docks that are not floating.
+// Returns the visible docks that are not floating.
 QList<QDockWidget*> docksOnScreen(const Workspace& workspace) {
   QList<QDockWidget*> docks;
   for (QDockWidget* dock : workspace.docks())
@@ -290,7 +290,7 @@ PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKin
   const QSize least = size.isValid() ? size : kLeastPicture;
   const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
   Resized resized(panel, wanted);
-  resized.become(wanted + QSize(0, panel->bodyRect().top()));  // the header is not in the picture
+  resized.become(wanted + QSize(0, panel->bodyRect().top()));  // plus the header, which is not in the picture
   const QFont font = panel->font();
   const PictureType type(font);
   const QSize body = panel->bodyRect().size();

@@ -21,7 +21,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the selected expert
+constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the panel of the selected expert
 constexpr int kRightLeast = 300, kRightMost = 480;
 
 template <auto member>
@@ -76,7 +76,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
-// Brings the panel of the selected expert to the front, even if it was closed, when another expert is selected.
+// When another expert is selected, brings its panel to the front, even if the panel was closed.
 void RouterWorkspace::showCardOfChosen() {
   const int before = std::exchange(shown_expert_, selection_->expert());
   if (shown_expert_ == before) return;
@@ -91,8 +91,9 @@ void RouterWorkspace::hideWhatNeedsAChoice() {
   if (selection_->expert() < 0) card_->hide();
 }
 
-// Default layout: the load at the left; findings, all layers and the selected expert at the right; panels that explain
-// the load as tabs beside it. Splits docks before tabbing them: splitting pulls a dock out of its tab group.
+// Arranges the default layout: the load at the left; findings, all layers and the selected expert at the right; panels
+// that explain the load as tabs beside it. Splits docks before it tabs them, since splitting takes a dock out of its
+// tab group.
 void RouterWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, load_);
   splitDockWidget(load_, findings_, Qt::Horizontal);

@@ -1,5 +1,5 @@
-// The Router workspace: load, balance, bias, scores and their costs, expert by expert. The panel of an expert opens
-// when one is selected.
+// The Router workspace: load, balance, bias, scores and their costs for each expert. The panel of an expert opens when
+// an expert is selected.
 #pragma once
 
 #include "app/workspaces/workspace.h"

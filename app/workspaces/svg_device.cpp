@@ -18,9 +18,9 @@ namespace moescope {
 
 namespace {
 
-// Placeholder of the ids' prefix until the document is put together; cannot occur in escaped text.
+// Placeholder for the prefix of ids until the document is put together. Does not occur in escaped text.
 constexpr char kIdMark = '\x01';
-constexpr int kSmallImageUpscale = 2048;  // viewers blur what they enlarge, so small images are enlarged here
+constexpr int kSmallImageUpscale = 2048;  // viewers blur an enlarged image, so small images are enlarged here
 
 QByteArray svgNumber(double value) {
   QByteArray text = QByteArray::number(value, 'f', 2);
@@ -71,14 +71,14 @@ double fontPixels(const QFont& font, int dpi) {
   return font.pixelSize() > 0 ? font.pixelSize() : font.pointSizeF() * dpi / 72.0;
 }
 
-// Lines or dots of an 8 x 8 tile, for the patterns with which panels paint: diagonal lines and Qt::Dense1Pattern to
-// Qt::Dense7Pattern.
+// Returns the lines or dots of an 8 x 8 tile for the patterns that panels paint: diagonal lines, and Qt::Dense1Pattern
+// to Qt::Dense7Pattern.
 QByteArray patternTile(Qt::BrushStyle style, const QColor& color) {
   const QByteArray stroke = colour("stroke", color) + attribute("stroke-width", "1") + attribute("fill", "none");
   const QByteArray down = "M-1 -1L9 9M-1 7L1 9M7 -1L9 1", up = "M-1 9L9 -1M-1 1L1 -1M7 9L9 7";
   if (style == Qt::BDiagPattern) return "<path d=\"" + up + '"' + stroke + "/>";
   if (style == Qt::DiagCrossPattern) return "<path d=\"" + up + down + '"' + stroke + "/>";
-  // Dense1 covers nearly all, Dense7 hardly anything: a dot at each corner of a 4 x 4 tile's chequer.
+  // Sides of the dots, of which each tile of 8 x 8 has two. Dense1 covers nearly all, Dense7 hardly anything.
   constexpr double kSide[] = {3.7, 3.4, 3.2, 2.8, 2.2, 1.6, 1.0};
   const int which = std::clamp(static_cast<int>(style) - static_cast<int>(Qt::Dense1Pattern), 0, 6);
   QByteArray dots;
@@ -145,8 +145,8 @@ class SvgEngine : public QPaintEngine {
   QTransform transform_;
   qreal opacity_ = 1;
   bool antialiased_ = false, clipping_ = false, clipped_ = false;
-  QPainterPath clip_;      // the present clip, in canvas coordinates
-  QByteArray open_group_;  // clip of the open group, as path data
+  QPainterPath clip_;      // the present clip, in coordinates of the canvas
+  QByteArray open_group_;  // clip of the open group as path data
   bool group_open_ = false;
   QHash<QByteArray, QByteArray> ids_;
 };
@@ -241,7 +241,7 @@ void SvgEngine::shape(const char* element, const QByteArray& geometry, bool fill
   openGroup();
   const QByteArray line = stroke();
   body += '<' + QByteArray(element) + geometry + (filled ? fill() : attribute("fill", "none")) + line + opacity();
-  // A line without anti-aliasing covers the pixel at its coordinates, whose centre is half a pixel farther.
+  // A line without anti-aliasing covers the pixel at its coordinates, whose center is half a pixel farther.
   const QByteArray turned = transformAttribute();
   if (!turned.isEmpty())
     body += turned;

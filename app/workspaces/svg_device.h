@@ -15,12 +15,12 @@ class SvgEngine;
 
 class SvgDevice : public QPaintDevice {
  public:
-  // Size in CSS pixels; title and description are for those who cannot see the picture.
+  // `size`: in CSS pixels. `title` and `description`: for readers who cannot see the picture.
   SvgDevice(QSize size, const QString& title, const QString& description);
   ~SvgDevice() override;
 
   QByteArray document() const;  // call after the painter has ended
-  // The <svg> element alone, for an HTML page; `prefix` keeps its ids apart from those of other pictures.
+  // Returns the <svg> element alone, for an HTML page. `prefix` keeps its ids apart from the ids of other pictures.
   QByteArray element(const QByteArray& prefix = {}) const;
 
   QPaintEngine* paintEngine() const override;

@@ -40,7 +40,7 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   });
 }
 
-// Default layout: the text above, specialisation of the experts below.
+// Arranges the default layout: the text above, the specialisation of the experts below.
 void TextWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, tokens_);
   splitDockWidget(tokens_, specialisation_, Qt::Vertical);

@@ -1,4 +1,5 @@
-// The Text workspace: which experts process which bytes of a text, how they specialise, and how stable the routing is.
+// The Text workspace: which experts process which tokens of a text, how the experts specialise, and how stable the
+// routing is.
 #pragma once
 
 #include "app/workspaces/workspace.h"

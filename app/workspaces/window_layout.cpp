@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWindowLayoutVersion = 4;
 constexpr char kArrangementKey[] = "window/arrangement";
-constexpr int kSmallScreen = 1440;  // width of a screen that the first window fills
+constexpr int kSmallScreen = 1440;  // at most this width of the screen: the first window fills it
 
 }  // namespace
 
@@ -44,7 +44,8 @@ void WindowLayout::learnWidths() {
   for (QDockWidget* dock : sideDocks()) widths_[dock] = dock->width();
 }
 
-// Restores the widths of the side docks; a dock not resized since it was shown has its given width.
+// Restores the widths of the side docks. A dock that the user has not resized since it was shown keeps its present
+// width.
 void WindowLayout::applyWidths() {
   const QList<QDockWidget*> docks = sideDocks();
   QList<int> widths;
@@ -104,7 +105,7 @@ void WindowLayout::saveIfChanged() {
 void WindowLayout::restore() {
   const QVariantMap kept = sealed(kArrangementKey);
   window_->restoreGeometry(kept["geometry"].toByteArray());
-  // Shrinks a window that was arranged on a larger screen.
+  // Shrinks a window whose layout comes from a larger screen.
   const QSize room = window_->screen()->availableSize();
   const QSize room_then = kept.value("screen", room).toSize();
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
@@ -129,7 +130,7 @@ void WindowLayout::setProjected(bool projected) {
     endProjection();
 }
 
-// A lesson shows few panels anyway: the projector view only stores their places.
+// The projector view only stores the layout of a lesson, which shows few panels anyway.
 void WindowLayout::projectLesson() {
   before_of_lesson_ = arrangement();
   docks_of_lesson_ = shownDocks();
@@ -162,7 +163,7 @@ void WindowLayout::endProjection() {
   const QVariantMap before = std::exchange(before_, {});
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);
-  // Restores the window for the end of the lesson; the panels keep their settings.
+  // Stores the window's layout for the end of the lesson. The panels keep their settings.
   own_["window"] = before["window"];
   for (const Workspace* each : workspaces_->all()) {
     const QString key = "workspaces/" + each->name();
@@ -179,7 +180,7 @@ void WindowLayout::restoreArrangement(const QVariantMap& own) {
   applySizesSoon();
 }
 
-// Docks that were just shown get their sizes when the layout has taken them in.
+// Waits until the layout has placed the docks that were just shown, and then applies their sizes.
 void WindowLayout::applySizesSoon() {
   QTimer::singleShot(0, this, [this] {
     applyWidths();

@@ -1,5 +1,5 @@
-// The layout of the docks of the window and of each workspace: the default, the user's own, which is stored between
-// sessions, and a lesson's while it lasts.
+// The layout of the docks of the window and of each workspace: the default layout, the user's own, which is stored
+// between sessions, and a lesson's as long as the lesson lasts.
 #pragma once
 
 #include <QDockWidget>
@@ -14,7 +14,7 @@ namespace moescope {
 
 class WorkspaceTabs;
 
-// Keeps the width of the docks at the sides while the window changes its size.
+// Also keeps the widths of the docks at the sides when the window changes its size.
 class WindowLayout : public QObject {
   Q_OBJECT
 
@@ -22,10 +22,10 @@ class WindowLayout : public QObject {
   static constexpr int kSaveEveryMs = 5000;
   WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces);
 
-  // Restores the stored layout, and stores each change from now on, so that a crash does not lose it.
+  // Restores the stored layout. From this call on stores each change, so that a crash does not lose it.
   void restore();
   void save() const;
-  void saveIfChanged();  // not during a lesson or the projector view
+  void saveIfChanged();  // does nothing during a lesson or the projector view
   void setDefault();
   void setDefaultIfNothingWasKept();
 
@@ -33,12 +33,12 @@ class WindowLayout : public QObject {
   // layout of a lesson, which shows few panels, stays.
   void setProjected(bool projected);
 
-  // Between these two calls the layout belongs to a lesson; the second restores the user's layout.
+  // Between these two calls the layout belongs to a lesson. takeBack() restores the user's layout.
   void lendToLesson();
   void takeBack();
 
  signals:
-  void handedOver();  // the layout was handed over to a lesson or the projector view: overlays close
+  void handedOver();  // a lesson or the projector view takes the layout; overlays have to close
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -60,13 +60,13 @@ class WindowLayout : public QObject {
   QMainWindow* window_;
   WorkspaceTabs* workspaces_;
   QTimer timer_;
-  QMap<QDockWidget*, int> widths_;  // arranged widths of the docks at the sides
+  QMap<QDockWidget*, int> widths_;  // widths that the docks at the sides should have
   bool arranged_ = false, lent_ = false, projected_ = false;
   QVariantMap saved_, own_;  // own_: the user's layout during a lesson
   QVariantMap before_;       // layout before the projector view; empty: a lesson began before it
   QMap<QDockWidget*, int> widths_before_;
-  QVariantMap before_of_lesson_;  // layout before a projector view that began in the lesson
-  QStringList docks_of_lesson_;   // docks that the lesson showed then
+  QVariantMap before_of_lesson_;  // layout before a projector view that began during the lesson
+  QStringList docks_of_lesson_;   // docks that the lesson showed at that time
 };
 
 }  // namespace moescope

@@ -30,13 +30,14 @@ namespace moescope {
 namespace {
 
 constexpr int kDockLayoutVersion = 1;
-// Two rows of panels fit on a screen of 1080 lines at scale 2 with all bars; beside the set-up form four fit in a row.
+// With this size two rows of panels fit on a screen of 1080 lines at scale 2 with all bars, and four panels fit in a
+// row beside the set-up form.
 constexpr QSize kLeastPanel{200, 100};
-constexpr int kLeastPlot = 40;  // least height of a plot, below its size hint
+constexpr int kLeastPlot = 40;  // least height of a plot, which is below its size hint
 constexpr int kSettleMs = 400;  // longer than the animation of a dock
 constexpr int kExactMs = 2000;
 
-// A dashed line in place of panels for which a log or run has no data.
+// A line with a dashed border in place of panels for which a log or run has no data.
 class FoldLine : public QFrame {
  protected:
   void paintEvent(QPaintEvent*) override {
@@ -74,7 +75,7 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   connect(&settle_, &QTimer::timeout, this, &Workspace::learnShares);
 }
 
-// In a tool bar at the lower edge, the only place in a QMainWindow besides the docks.
+// Adds the line in a tool bar at the lower edge: besides docks, a QMainWindow has room only there.
 void Workspace::addFoldLine() {
   lacks_ = new FoldLine;
   lacks_->setObjectName("lacks");
@@ -124,7 +125,7 @@ void Workspace::arrangeAnew() {
 
 void Workspace::applySizes() {
   if (settle_.isActive()) return;  // the user's shares are not known yet
-  // Restores sizes to the pixel while the window returns to its size; from then on the shares count.
+  // Restores the exact sizes in pixels until the window has its size again; after that the shares count.
   if (exact_ && isVisible()) QTimer::singleShot(kExactMs, this, [this] { exact_.reset(); });
   if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
     const QScopedValueRollback<bool> ours(arranging_, true);
@@ -162,8 +163,8 @@ QList<QDockWidget*> Workspace::dockedEssential() const {
   return docked;
 }
 
-// Places the first dock at the left and two others at its right, the last one higher; four docks make two rows.
-// Floating docks, which may be on another screen, stay.
+// Places the first dock at the left and two others at its right, of which the last one is higher; four docks make two
+// rows. Floating docks, which may be on another screen, stay.
 void Workspace::arrangeEssential() {
   for (QDockWidget* dock : docks_)
     if (!dock->isFloating()) dock->hide();
@@ -234,7 +235,7 @@ void Workspace::foldAnew() {
   foldEmpty();
 }
 
-// The shown docks without data. One panel is left in any case, and says itself why it is empty.
+// Returns the shown docks without data, except for one if no other dock would be left; its panel shows why it is empty.
 QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
   QList<QDockWidget*> empty;
   for (const Foldable& each : foldable_) {
@@ -249,7 +250,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
   return empty;
 }
 
-// Folds empty panels of logs only: a run in training may have the data at its next step.
+// Folds empty panels of logs and checkpoints only: a run of this program may have the data at its next step.
 void Workspace::fold() {
   if (!looked_ || !looked_->info().config_toml.empty() || looked_->steps().empty()) return;
   QStringList lacking, names;
@@ -269,7 +270,7 @@ void Workspace::fold() {
   applySizes();
 }
 
-// Shows the folded docks again; changes that the user made meanwhile stay.
+// Shows the folded docks again. Changes that the user made in the meantime stay.
 void Workspace::unfold() {
   showFoldLine(false);
   if (folded_.isEmpty()) return;
@@ -289,7 +290,7 @@ void Workspace::showEvent(QShowEvent* event) {
     });
 }
 
-// A drag in the workspace itself moves a line between docks, which is no widget.
+// Notices when the user drags the line between two docks: the line is no widget, so the workspace gets the events.
 bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
@@ -311,7 +312,7 @@ void Workspace::keepReadable() {
   if (least != minimumHeight()) setMinimumHeight(least);
 }
 
-// Largest number of panels below one another. Docks behind other tabs lie outside the window.
+// Returns the largest number of panels below one another. Docks behind other tabs are placed outside the window.
 int Workspace::rowsOfPanels() const {
   QList<QRect> places;
   for (const QDockWidget* dock : docks_)
@@ -331,8 +332,8 @@ void Workspace::bringIntoView(QDockWidget* dock) {
     if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
 
-// Hides empty tab bars, which Qt leaves as a line across the panels when docks are tabbed again. Titles in a narrow bar
-// are scrolled, not cut.
+// Hides empty tab bars, which Qt leaves as a line across the panels when docks are tabbed again. Lets titles in a
+// narrow bar scroll instead of cutting them.
 void Workspace::tidyTabBars() {
   for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly)) {
     if (bar->count() == 0) bar->hide();

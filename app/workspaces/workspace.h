@@ -1,6 +1,6 @@
-// A set of docks with its own layout, a window within the window. One workspace is shown at a time. Panels for which
-// the shown log has no data are folded into one line that says so. If the window is too low for its rows of panels, the
-// workspace scrolls (workspace_tabs.cpp).
+// A set of docks with its own layout, which is a window within the window. One workspace is shown at a time. Panels for
+// which the shown log has no data are folded into one line that names the missing data. If the window is too low for
+// its rows of panels, the workspace scrolls (workspace_tabs.cpp).
 #pragma once
 
 #include <QDockWidget>
@@ -31,21 +31,21 @@ class Workspace : public QMainWindow {
  public:
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
-  // Says which data a panel lacks in a run; empty: none.
+  // Returns which data a panel lacks in a run; empty if it lacks none.
   using Missing = std::function<QString(const History&)>;
 
   const QString& name() const { return name_; }
-  virtual void arrange() = 0;  // the default layout of docks that do not float, all shown
+  virtual void arrange() = 0;  // arranges the default layout of docks that do not float, and shows all docks
   void arrangeAnew();          // arranges the default layout in place of the user's
   void applySizes();  // applies the user's shares of the room, else the default; after the layout has placed the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
-  // nullptr: there is none.
+  // Return nullptr if there is no such dock or panel.
   QDockWidget* dock(const QString& object_name) const;
   Panel* panel(const QString& object_name) const;
 
-  // Layout and state of the panels; folded panels count as shown. restore() returns false for another version and keeps
-  // the default.
+  // The layout and the state of the panels; folded panels count as shown. restore() keeps the default layout and
+  // returns false if another version stored the state.
   QVariantMap remembered() const;
   QVariantMap arrangement() const;  // layout without the state of the panels
   bool restore(const QVariantMap& state);
@@ -58,17 +58,17 @@ class Workspace : public QMainWindow {
   void bringIntoView(QDockWidget* dock);  // shows the dock in front of its tabs and scrolls to it
 
   void setMessages(Messages* messages) { messages_ = messages; }
-  // Ask for a file and save.
+  // Ask for a file and save the panel in it.
   void askAndSavePicture(Panel* panel);
   void askAndSaveTable(Panel* panel);
 
-  // Write the picture or table of a panel. Throw std::runtime_error if the file cannot be written.
+  // Write a picture of a widget (PNG) or the table of a panel. Throw std::runtime_error if the file cannot be written.
   static void savePicture(QWidget* widget, const QString& path);
   static void saveTable(const Panel& panel, const QString& path);
 
  signals:
   void readoutChanged(QString text);
-  void findingWanted(QString id);  // the verdict was clicked in a workspace without findings
+  void findingWanted(QString id);  // the verdict was clicked in a workspace without a panel of findings
 
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
@@ -82,18 +82,17 @@ class Workspace : public QMainWindow {
   void addOverPanels(QWidget* widget);             // adds a widget above the panels, as wide as the workspace
   HealthBanner* addVerdict(FindingsWatch* watch);  // adds the verdict above the panels
   void foldWithout(QDockWidget* dock, Missing missing);
-  // Called after panels were folded: moves others to their room. Before they are shown again, the room is freed unless
-  // the user has moved something.
-  virtual bool useRoomOfFolded() { return false; }  // returns whether something was moved
+  // Called after panels were folded; may move other docks into their room and returns true if it did. giveRoomBack()
+  // undoes this before the panels are shown again.
+  virtual bool useRoomOfFolded() { return false; }
   virtual void giveRoomBack() {}
   virtual void setDefaultSizes() = 0;
   virtual void hideWhatNeedsAChoice() {}                 // hides panels that need a selection in a restored layout
   void setLeastRow(int height) { least_row_ = height; }  // least height of a row of panels, with the usual font size
   // Divides the room equally among the shown docks.
   void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);
-  void setEssential(const QList<QDockWidget*>& docks) {
-    essential_ = docks;
-  }  // docks of the projector view, at most four
+  // Sets the docks of the projector view, at most four.
+  void setEssential(const QList<QDockWidget*>& docks) { essential_ = docks; }
   virtual void arrangeEssential();
 
   Selection* selection_;
@@ -104,7 +103,7 @@ class Workspace : public QMainWindow {
   void tidyTabBars();
   void keepReadable();
   int rowsOfPanels() const;
-  void foldEmpty();  // folds empty panels if other runs are shown or the run has grown much
+  void foldEmpty();  // folds empty panels if other runs are shown or the number of steps has doubled
   void fold();
   void unfold();
   QList<QDockWidget*> emptyDocks(QStringList* lacking) const;
@@ -125,12 +124,12 @@ class Workspace : public QMainWindow {
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;
   bool projected_ = false;
-  bool room_used_ = false;           // the room of folded panels is used by a moved dock
-  const History* looked_ = nullptr;  // run for which panels were folded; only compared
-  std::int64_t looked_steps_ = 0;    // its number of steps then
-  std::size_t looked_runs_ = 0;      // number of open runs then
-  DockShares shares_;                // shares of the user; empty: the default sizes
-  // The restored sizes in pixels, valid while the same docks are shown at the same size of the window.
+  bool room_used_ = false;           // true: another dock was moved into the room of folded panels
+  const History* looked_ = nullptr;  // run for which panels were folded; only compared, never dereferenced
+  std::int64_t looked_steps_ = 0;    // number of its steps at that time
+  std::size_t looked_runs_ = 0;      // number of open runs at that time
+  DockShares shares_;                // shares that the user set; empty: the default sizes
+  // The restored sizes in pixels, valid as long as the same docks are shown and the window has the same size.
   struct Exact {
     QByteArray layout;
     QSize size;
@@ -139,10 +138,10 @@ class Workspace : public QMainWindow {
   std::optional<Exact> exact_;
   QTimer settle_;
   QList<QSize> pressed_sizes_;
-  bool arranging_ = false;  // docks move by the program, not by the user
+  bool arranging_ = false;  // true: the program moves the docks, not the user
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
-  QFrame* lacks_;  // line with a link that shows the folded panels
+  QFrame* lacks_;  // the line that names the missing data, with a link that shows the folded panels
   FittedLabel* lacking_;
   QToolBar* fold_bar_;
   bool shown_ = false;  // whether the workspace was shown before

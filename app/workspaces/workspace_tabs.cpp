@@ -18,10 +18,10 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastHeight = 200;  // of the visible part of a workspace that scrolls
+constexpr int kLeastHeight = 200;  // height of the visible part of a workspace that scrolls
 
-// The place of a workspace in the window: where the window is too low for its panels, it scrolls. It asks for the
-// workspace's least width, so that nothing has to be scrolled sideways.
+// Holds a workspace in the window and scrolls it if the window is too low for its panels. Requires the workspace's
+// least width, so that nothing has to be scrolled sideways.
 class WorkspaceScroll : public QScrollArea {
  public:
   explicit WorkspaceScroll(Workspace* workspace) : workspace_(workspace) {
@@ -39,7 +39,7 @@ class WorkspaceScroll : public QScrollArea {
   QSize sizeHint() const override { return workspace_->sizeHint(); }
 
  protected:
-  bool eventFilter(QObject* watched, QEvent* event) override {  // of the workspace
+  bool eventFilter(QObject* watched, QEvent* event) override {  // watches the workspace
     if (event->type() == QEvent::LayoutRequest) updateGeometry();
     return QScrollArea::eventFilter(watched, event);
   }

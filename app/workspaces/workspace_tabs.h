@@ -1,4 +1,4 @@
-// All workspaces, of which the tabs choose the visible one.
+// All workspaces. The tabs choose the visible one.
 #pragma once
 
 #include <QStackedWidget>
@@ -27,15 +27,15 @@ class WorkspaceTabs : public QStackedWidget {
   WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared, Messages* messages,
                 QWidget* parent);
 
-  QTabBar* tabs() const { return tabs_; }  // for the bar of the window
+  QTabBar* tabs() const { return tabs_; }  // for the window bar, which shows them
   QList<Workspace*> all() const;           // in the order of the tabs
   Workspace* current() const;
-  Workspace* named(const QString& name) const;         // ignores case; nullptr: there is none
+  Workspace* named(const QString& name) const;         // ignores case; nullptr if there is none
   TimelineBar* timeline() const { return timeline_; }  // the timeline below all workspaces
 
   void bringUp(Workspace* workspace);
-  bool bringUp(const QString& name);  // ignores case; false: there is no such workspace
-  // Brings up a workspace with the panel in front of its tabs. (QFrame has a Panel of its own.)
+  bool bringUp(const QString& name);  // ignores case; returns false if there is no such workspace
+  // Brings up a workspace with the panel in front of its tabs. (moescope::Panel, since QFrame::Panel hides the name.)
   void bringUp(Workspace* workspace, moescope::Panel* panel);
   void bringUpFindings();  // brings up the findings, in the visible workspace if it lists them
 
