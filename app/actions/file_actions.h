@@ -27,8 +27,8 @@ class FileActions : public Actions {
   void addSampleTo(QMenu* menu);
 
   // Opens files by their kind (core/logs/file_kind.h). Several runs become run A, B, ... Two checkpoints are run on the
-  // same texts, the first as run A. A folder with runs opens a dialog that asks which to open; text of unknown kind
-  // opens a question whether to train on it. A single set-up link is opened, too.
+  // same texts, the first as run A. For a folder with runs, asks which to open; for text of unknown kind, asks whether
+  // to train on it. Also opens a single set-up link.
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone

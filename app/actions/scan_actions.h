@@ -77,7 +77,7 @@ class ScanActions : public Actions {
   QList<ExpertPanel*> experts_;
   QTimer timer_;
   int place_ = 0;                        // place of the measured run
-  QString run_, what_;                   // label of the measured run; "Leaving out one expert at a time"
+  QString run_, what_;                   // label of the measured run; measurement: "Leaving out experts"
   Subject subject_ = Subject::operands;  // decides which panels show the progress
   // At most one of the two is set.
   std::unique_ptr<RecomputedScan> scan_;

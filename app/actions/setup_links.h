@@ -31,7 +31,7 @@ class SetupLinks : public Actions {
  private:
   void copy();
   void paste();
-  void showOpened();  // selects the layer, expert and panel that the link names
+  void showOpened();  // shows the workspace, run, layer, expert and step of the link
 
   RunControl* control_;
   std::optional<SharedSetup> wanted_;  // the set-up whose runs are being opened

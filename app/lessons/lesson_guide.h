@@ -61,7 +61,7 @@ class LessonGuide : public QObject {
     std::vector<std::shared_ptr<const History>> histories;  // runs of the step, kept when other runs are opened
     bool revealed = false;
     std::optional<bool> right;
-    std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; has a checkpoint
+    std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; its checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 

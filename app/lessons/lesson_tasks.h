@@ -1,5 +1,5 @@
-// Performs the tasks of a lesson. The state of the runs decides whether a task is done, so that a task counts that the
-// user did by hand. Only runs that the lesson started are judged.
+// Performs the tasks of a lesson. The state of the runs decides whether a task is done, so that work by hand counts.
+// Only runs that the lesson started are judged.
 #pragma once
 
 #include <QObject>

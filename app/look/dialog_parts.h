@@ -15,7 +15,7 @@ class QWidget;
 
 namespace moescope {
 
-// Returns the column of a dialog, below its heading. Gives the dialog the background of a panel.
+// Makes the column of a dialog with a heading and a note. Gives the dialog the background of a panel.
 QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString& note = {});
 
 // Returns a grid for dialogColumn() with rows of a label and a field. A field may be taller than its label.

@@ -83,7 +83,7 @@ bool isFilled(Picture which) {
   return which == Picture::play || which == Picture::pause || which == Picture::step;
 }
 
-using Points = QList<QPointF>;  // as a named type, since two points in braces could also be a rectangle
+using Points = QList<QPointF>;  // a named type, since two points in braces could also be a rectangle
 
 QPainterPath shape(Picture which) {
   QPainterPath path;

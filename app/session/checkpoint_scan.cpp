@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-// Number of pieces of text: one for each text, but at least and at most these.
+// Limits on the number of pieces: one for each text, or several for each if there are few texts.
 constexpr int kLeastPieces = 8, kMostPieces = 16;
 
 TextSources sourcesOf(const History& run) {

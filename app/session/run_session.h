@@ -36,7 +36,7 @@ class RunSession : public QObject {
  public:
   explicit RunSession(QObject* parent = nullptr);
   ~RunSession() override;
-  void end();  // ends training within a step, reading, and recordings
+  void end();  // ends training (within a step), reading and recordings
 
   // Replaces the open runs once the new ones are ready. On failure the open runs stay, paused. An empty recording path
   // keeps the run in memory only. The 1 to kMaxRuns runs start paused, the first as run A.

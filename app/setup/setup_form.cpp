@@ -190,7 +190,7 @@ QWidget* SetupForm::makeFields() {
   }
   column->addStretch(1);
   scroll_ = scrollOf(fields);
-  scroll_->setFocusPolicy(Qt::NoFocus);  // its fields have the focus; it has no frame that could show one
+  scroll_->setFocusPolicy(Qt::NoFocus);  // the fields take the focus; there is no frame that could show it
   for (QWidget* ground : {fields, scroll_->viewport()}) ground->setBackgroundRole(QPalette::Base);
   return scroll_;
 }

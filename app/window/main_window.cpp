@@ -119,7 +119,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   since_status_.start();
   if (!remembers_) return;
   layout_->restore();
-  outcomes_->hide();  // it is empty, even if it was shown before
+  outcomes_->hide();  // it is empty at first, even if the stored layout shows it
   outcomes_->keepHeight(settings().value("window/outcomes").toInt());
 }
 
@@ -486,7 +486,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
   event->acceptProposedAction();
   QTimer::singleShot(0, this, [this, paths] {
     files_->open(paths);
-  });  // queued, since the program that drops waits until this event ends
+  });  // queued, since the program that the files come from waits until this event ends
 }
 
 }  // namespace moescope

@@ -92,7 +92,7 @@ class MainWindow : public QMainWindow {
   void connectClock();
 
   void takeRuns();        // passes the opened runs to the selection
-  void showWorstLayer();  // selects the worst layer of an opened file once the findings know it
+  void showWorstLayer();  // selects the layer of an opened file that the verdict names, once it is known
   void showOpened();      // updates the window once all parts have the new runs
   void showGrowth();
   void showAddedOrRemovedRuns();

@@ -78,7 +78,7 @@ QByteArray patternTile(Qt::BrushStyle style, const QColor& color) {
   const QByteArray down = "M-1 -1L9 9M-1 7L1 9M7 -1L9 1", up = "M-1 9L9 -1M-1 1L1 -1M7 9L9 7";
   if (style == Qt::BDiagPattern) return "<path d=\"" + up + '"' + stroke + "/>";
   if (style == Qt::DiagCrossPattern) return "<path d=\"" + up + down + '"' + stroke + "/>";
-  // Sides of the dots, of which each tile of 8 x 8 has two. Dense1 covers nearly all, Dense7 hardly anything.
+  // Sides of the two dots of a tile: Qt::Dense1Pattern is the densest, Qt::Dense7Pattern the sparsest.
   constexpr double kSide[] = {3.7, 3.4, 3.2, 2.8, 2.2, 1.6, 1.0};
   const int which = std::clamp(static_cast<int>(style) - static_cast<int>(Qt::Dense1Pattern), 0, 6);
   QByteArray dots;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWindowLayoutVersion = 4;
 constexpr char kArrangementKey[] = "window/arrangement";
-constexpr int kSmallScreen = 1440;  // at most this width of the screen: the first window fills it
+constexpr int kSmallScreen = 1440;  // the first window fills a screen of at most this width
 
 }  // namespace
 

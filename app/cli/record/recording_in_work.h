@@ -10,7 +10,8 @@
 
 namespace moescope {
 
-// Throws OutputError if the recording cannot be written.
+// Throws OutputError if the recording cannot be written. finish() throws std::filesystem::filesystem_error if it cannot
+// be renamed.
 class RecordingInWork {
  public:
   explicit RecordingInWork(std::string out);
