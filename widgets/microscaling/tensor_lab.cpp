@@ -196,10 +196,7 @@ void TensorLab::showExpert(int expert) {
 void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col) {
   if (!browser_->selectNamed(name)) return;
   setFormat(format.format, format.axis);
-  const auto size = static_cast<std::size_t>(block_size(format.format));
-  const bool along_row = format.axis == BlockAxis::row;
-  const std::size_t line = along_row ? row : col, along = along_row ? col : row;
-  openBlock(line, along / size, static_cast<int>(along % size));
+  openElement({row, col});
 }
 
 void TensorLab::showElement(const OperandElement& at) {
@@ -234,7 +231,8 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
   const auto size = static_cast<std::size_t>(block_size(format_));
-  return axis_ == BlockAxis::row ? line_ == row && block_ == col / size : line_ == col && block_ == row / size;
+  if (axis_ == BlockAxis::row) return line_ == row && block_ == col / size;
+  return line_ == col && block_ == source_.blockAt(row, size);
 }
 
 void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
