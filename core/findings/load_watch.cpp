@@ -138,7 +138,7 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
                     "; since then more experts have been in use.";
       finding.title += " had collapsed";
     }
-    finding.why = "The collapse is over, but the model was trained through those steps.";
+    finding.why = "It is over, but the model was trained in those steps.";
     out.push_back(std::move(finding));
   }
 }

@@ -58,7 +58,7 @@ double use_of(const LayerOfTexts& layer, int top_k) {
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double room = std::exp(load_entropy_by_chance(tokens, top_k, experts)) - top_k;
   const double entropy = static_cast<double>(entropy_norm(layer.slots_E)) * std::log(experts);
-  return room >= 2 ? (std::exp(entropy) - top_k) / room : std::nan("");
+  return room >= kLeastToTell ? (std::exp(entropy) - top_k) / room : std::nan("");
 }
 
 TextFault fault_of(const LayerOfTexts& layer, int top_k) {
