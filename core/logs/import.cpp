@@ -100,7 +100,8 @@ std::string BadLines::also() const {
 }
 
 std::string BadLines::first_reason() const {
-  return first_.empty() ? "" : "; line " + std::to_string(first_[0].number) + ": " + first_[0].why;
+  return first_.empty() ? ""
+                        : "; " + std::string(unit_) + " " + std::to_string(first_[0].number) + ": " + first_[0].why;
 }
 
 std::string BadLines::text() const {
