@@ -137,8 +137,9 @@ std::string table(const std::vector<Scalar>& scalars) {
   std::string text;
   for (const Scalar& scalar : scalars) {
     const std::string layer = scalar.layer == kWholeRun ? "run" : "layer " + std::to_string(scalar.layer);
-    text += formatted("%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(), scalar.value,
-                      scalar.info->unit, static_cast<long long>(scalar.step));
+    const std::string step = scalar.step < 0 ? "mean of several steps" : "step " + std::to_string(scalar.step);
+    text += formatted("%-28s %-9s %12.6g %-11s %s\n", scalar.info->key, layer.c_str(), scalar.value, scalar.info->unit,
+                      step.c_str());
   }
   return text;
 }
