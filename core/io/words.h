@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace moescope {
 
@@ -26,8 +27,9 @@ std::string listed(std::span<const int> numbers, std::size_t most = 6);
 template <class Items, class TextOf = std::identity>
 std::string joined(const Items& items, const char* between, TextOf text_of = {}) {
   std::string text;
+  bool first = true;
   for (const auto& item : items) {
-    if (!text.empty()) text += between;
+    if (!std::exchange(first, false)) text += between;
     text += std::invoke(text_of, item);
   }
   return text;
