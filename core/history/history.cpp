@@ -81,7 +81,7 @@ void History::State::append(Marker marker) {
 
 bool History::State::thin_largest() {
   KeptFrames& largest = frames.largest();
-  return (load.bytes() >= largest.bytes() && load.thin()) || largest.thin();
+  return (load.bytes() >= largest.bytes() && load.thin()) || largest.thin() || load.thin();
 }
 
 KeptFrames::Entry History::State::kept_at(FramePart part, std::int64_t step) const {
