@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "core/io/words.h"
@@ -11,6 +12,14 @@
 #include "core/training/trainer.h"
 
 namespace moescope {
+namespace {
+
+bool is_state_of_training(std::string_view name) {
+  return name.starts_with("moment1.") || name.starts_with("moment2.") || name.starts_with("window.") ||
+         name.starts_with("specialisation.") || name.starts_with("placement.") || name.ends_with(".bias_momentum");
+}
+
+}  // namespace
 
 int export_weights(const std::string& checkpoint, const std::string& path) {
   const SafetensorsFile file(checkpoint);
@@ -18,9 +27,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
   std::vector<const TensorView*> kept;
   std::vector<TensorSpec> specs;
   for (const TensorView& tensor : file.tensors()) {
-    if (tensor.name.starts_with("moment1.") || tensor.name.starts_with("moment2.") ||
-        tensor.name.starts_with("window.") || tensor.name.starts_with("specialisation."))
-      continue;
+    if (is_state_of_training(tensor.name)) continue;
     kept.push_back(&tensor);
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   }

@@ -1,5 +1,5 @@
-// Exports the weights of a checkpoint without AdamW's moments, load windows and counts, which only training needs. All
-// other tensors, above all the weights and expert_bias in F32, keep the checkpoint's names; metadata: the run's config.
+// Exports the weights and expert_bias of a checkpoint in F32, under the checkpoint's names, without what only training
+// needs: AdamW's moments, load windows and counts, momentum of biases, placement. Metadata: the run's config.
 #pragma once
 
 #include <cstdint>
