@@ -146,5 +146,5 @@ function byteText(bytes) {
 function sentence(text) { return text[0].toUpperCase() + text.slice(1); }
 function letter(i) { return String.fromCharCode(65 + i); }
 function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
-// Our tokens are bytes; a log's loss is in its own unit, most often nats per token.
-function lossUnit(run) { return run.from_log ? 'as logged' : 'nats per byte'; }
+// The loss of a log is in its own unit, most often nats/token.
+function lossUnit(run) { return run.from_log ? 'as logged' : 'nats/token'; }

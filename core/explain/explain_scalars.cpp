@@ -33,12 +33,13 @@ Parts mean_of_tokens(const Context& at, const std::string& of) {
 
 Parts ce_loss(const Context& at) {
   const double p = std::exp(-at.value);
-  const bool trained_here = !at.history.info().config_toml.empty();
+  const auto settings = at.history.settings_at(at.step);
+  const bool reads_bytes = settings->config() && settings->config()->reads_bytes();
   return {"-ln(" + num(p) + ")",
           num(p) +
               " is the probability that the model gives the right next token: the geometric mean over the batch's " +
               (at.tokens() > 0 ? grouped(at.tokens()) + " " : std::string()) + "tokens." +
-              (trained_here ? " A guess gives 1/256: a token is a byte." : "")};
+              (reads_bytes ? " A guess gives 1/256: a token is a byte." : "")};
 }
 
 Parts sum_of_layers(const Context& at, Metric metric, const char* what) {

@@ -96,10 +96,10 @@ struct FrameFigure : FigureField<Frame> {
 };
 
 inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
-    {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats per byte"},
+    {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats/token"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): ln "
-      "256 = 5.55 where a token is a byte, as in the models trained here.",
+      "256 = 5.55 if a token is a byte, as in a run without a tokenizer.",
       "Rises or jumps: the learning rate is too high, or the number format loses the gradient. NaN: the run has "
       "diverged.",
       "cross-entropy in nats; divide by ln 2 for bits per token"}},

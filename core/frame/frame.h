@@ -112,8 +112,8 @@ struct SpecialisationFrame {
   }
 };
 
-// How a text was routed, token by token (a token is a byte). Probe and sample are routed with the weights and
-// expert_bias after the step, a passage of the batch in the step itself.
+// How a text was routed, [T] by its bytes: every byte of a token has the routing of the token, its first byte the loss.
+// Probe and sample are routed with the weights and expert_bias after the step, a passage of the batch in the step.
 struct TokenLayer {
   int layer = 0;
   int top_k = 0;
@@ -133,7 +133,7 @@ struct TokenFrame {
   std::string text;           // [T]
   int prompt = 0;             // length of a sample's prompt, bytes
   std::string domain;         // domain of a passage of the data; empty if unknown
-  std::vector<float> loss_T;  // nats, for predicting this byte from those before it; the first of a sequence has none
+  std::vector<float> loss_T;  // nats, for predicting this token from those before it; NaN if it has no prediction
   std::vector<TokenLayer> layers;
 };
 
@@ -213,9 +213,9 @@ struct TelemetryFrame {
   std::int64_t step = 0;     // number of this step, from 0
   double wall_s = 0;         // since the first step of the run
   std::int64_t tokens = 0;   // since the first step, including this step
-  float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
+  float ce_loss = kNoValue;  // mean cross-entropy, nats/token
   float aux_loss = 0, z_loss = 0;
-  float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats per byte
+  float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats/token
   float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
   // The run's probabilities p of the next tokens, compared with the probabilities q of an FP32 pass with the same
   // weights and batch (core/numerics/statistics/divergence.h), at the steps at which gradients are compared. If
