@@ -185,7 +185,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
     return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(short_reasons) - kSpace16 - figures() -
            kEdge;
   };
-  at.notes = at.two_lines && left_for_plot() >= kUsualPlot;
+  at.notes = at.two_lines && left_for_plot() >= withType(kUsualPlot);
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
   while (left_for_plot() < withType(kLeastPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
