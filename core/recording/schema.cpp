@@ -96,7 +96,7 @@ CREATE TABLE run (
   dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
   window          INTEGER,       -- steps of max_vio_window and dead_fraction
   domains         TEXT,          -- JSON array of the names of the data's domains
-  kernels         TEXT           -- that computed it, beside config, seed and data all that decides its bits:
+  kernels         TEXT           -- that computed the run; they, config, seed and data decide its bits:
                                  -- 'OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx'; empty: not known
 );
 
@@ -119,30 +119,30 @@ CREATE TABLE volume (            -- token copies between ranks in one layer's di
 )sql";
 
 constexpr const char* kOthers = R"sql(
-CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, since the row before
+CREATE TABLE specialisation (    -- tokens of one MoE layer by expert, since the row before
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
   layer           INTEGER,
   domain_experts  BLOB,          -- uint32 [D, E] slots by domain (run.domains) and expert
-  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal those of the expert; or empty
+  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal: tokens of the expert; or empty
   byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert; or empty
-  weight_norm     BLOB,          -- float32 [E] length of the expert's weights; empty: not known
+  weight_norm     BLOB,          -- float32 [E] norm of the expert's weights; empty: not known
   weight_sqnr     BLOB,          -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
-  bias_for_share  BLOB,          -- float32 [E, 33] quantiles over the step's tokens of cutoff - score; at which
-                                 -- shares: core/frame/specialisation.h; or empty
-  gradient_norm   BLOB,          -- float32 [E] length of the gradient of the expert's weights in the step; or empty
-  update_norm     BLOB           -- float32 [E] length of their change; or empty
+  bias_for_share  BLOB,          -- float32 [E, 33] quantiles over the step's tokens of cutoff - score, at the
+                                 -- shares of core/frame/specialisation.h; or empty
+  gradient_norm   BLOB,          -- float32 [E] norm of the gradient of the expert's weights in the step; or empty
+  update_norm     BLOB           -- float32 [E] norm of the change of the expert's weights; or empty
 );
 
-CREATE TABLE text (              -- a text and how it was routed; a token is a byte
+CREATE TABLE text (              -- a text of T bytes and how it was routed; the bytes of a token have its routing
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
   kind            TEXT,          -- 'probe', 'sample', 'batch'
-  text            BLOB,          -- [T] bytes
-  prompt          INTEGER,       -- of a sample: bytes that were given
-  domain          TEXT,          -- of a passage of the data
+  text            BLOB,          -- [T]
+  prompt          INTEGER,       -- length of a sample's prompt, bytes
+  domain          TEXT,          -- domain of a passage of the data
   loss            BLOB           -- float32 [T], nats; NaN: no prediction
 );
 
@@ -150,7 +150,7 @@ CREATE TABLE text_layer (        -- one MoE layer's routing of a text
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position among the layers of all texts of the frame
   run             INTEGER,
   step            INTEGER,
-  position        INTEGER,       -- of the text in its frame
+  position        INTEGER,       -- position of the text in its frame
   layer           INTEGER,
   top_k           INTEGER,       -- K
   experts         BLOB,          -- uint16 [T, K], best biased score first
@@ -158,22 +158,22 @@ CREATE TABLE text_layer (        -- one MoE layer's routing of a text
   margin          BLOB           -- float32 [T]
 );
 
-CREATE TABLE wire (              -- what the all-to-alls of a step moved between processes
+CREATE TABLE wire (              -- bytes that the all-to-alls of a step moved between processes
   id              INTEGER PRIMARY KEY,  -- frame id << 16
   run             INTEGER,
   step            INTEGER,
   ranks           INTEGER,       -- R processes
-  over_nodes      INTEGER,       -- 1: by way of nodes; 0: straight to the rank
+  over_nodes      INTEGER,       -- 1: hierarchical, by way of nodes; 0: flat
   sent_bytes      BLOB,          -- uint64 [R, R] source, destination, all layers, forward and backward
   all_to_all_ms   BLOB           -- float32 [R], waiting included
 );
 
-CREATE TABLE marker (            -- a live change, a note or an event, pinned to the step before which it happened
+CREATE TABLE marker (            -- a live change, a note or an event, before the step it names
   id              INTEGER PRIMARY KEY,
   run             INTEGER,
   step            INTEGER,
   kind            TEXT,          -- 'change', 'note' (at most one a step), 'event'
-  text            TEXT,          -- of a change a sentence: 'router.bias_update_rate 0.001 -> 0.01'
+  text            TEXT,          -- of a change: 'router.bias_update_rate 0.001 -> 0.01'
   key             TEXT,          -- of a change: the setting, as in run.config_toml: 'router.bias_update_rate'; else ''
   value           TEXT           -- its new value in full: '0.01', a text without quotes
 );
@@ -191,9 +191,9 @@ ColumnLines frame_columns() {
   columns.add("run", "INTEGER");
   columns.add("step", "INTEGER", "from 0");
   columns.add("wall_s", "REAL", "seconds since the run's first step");
-  columns.add("tokens", "INTEGER", "seen so far, this step included");
+  columns.add("tokens", "INTEGER", "since the first step, including this step");
   columns.figures(TelemetryFrame(), kFrameFigures);
-  columns.add("data_ms", "REAL", "where the step's time went");
+  columns.add("data_ms", "REAL", "time of the phases of the step");
   for (const char* phase : {"attention_ms", "router_ms", "dispatch_ms", "experts_ms", "combine_ms", "dense_ffn_ms",
                             "head_ms", "optimizer_ms", "telemetry_ms", "other_ms"})
     columns.add(phase, "REAL");
