@@ -62,6 +62,14 @@ void require_table(Connection& connection, const char* name) {
     throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
 }
 
+std::string columns_of(Connection& connection, const char* table) {
+  Statement rows(connection, "SELECT name FROM pragma_table_info(?) ORDER BY cid");
+  rows.bind(table);
+  std::string names;
+  while (rows.next()) names += rows.get_text("a column") + '\n';
+  return names;
+}
+
 std::string state_of(Connection& connection) {
   Statement row(connection, "SELECT value FROM meta WHERE key = 'state'");
   return row.next() ? row.get_text("meta.state", 64) : std::string();
@@ -124,6 +132,21 @@ void RecordingFile::check() {
   require_recording(*connection_);
   for (const char* table : {"meta", "run", "frame", "marker"}) require_table(*connection_, table);
   for (const char* table : kFrameTables) require_table(*connection_, table);
+  require_columns();
+}
+
+// Rows are read by the position of the column, so a file with other columns would be misread. Builds of MoEScope
+// between two releases may write such files with the version of the next release.
+void RecordingFile::require_columns() {
+  Connection expected(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  expected.execute(schema().c_str());
+  const auto require = [&](const char* table) {
+    if (columns_of(*connection_, table) != columns_of(expected, table))
+      throw std::runtime_error(path_ + ": table " + table +
+                               " has other columns than this MoEScope writes: open it with the build that wrote it");
+  };
+  for (const char* table : {"run", "frame", "marker"}) require(table);
+  for (const char* table : kFrameTables) require(table);
 }
 
 void RecordingFile::open_without_locks() {

@@ -46,6 +46,7 @@ class RecordingFile {
   void open_with_locks();
   void open_without_locks();
   void check();
+  void require_columns();
 
   std::string path_;
   std::unique_ptr<Connection> connection_;

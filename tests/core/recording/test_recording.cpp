@@ -334,6 +334,11 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   Connection(other, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 2");
   expect_failure(other,
                  "format 2, but this MoEScope reads format 1: open it with the version of MoEScope that wrote it");
+
+  const std::string earlier = temporary_file("earlier_build.moescope");
+  write_run(earlier, 2);
+  Connection(earlier, SQLITE_OPEN_READWRITE).execute("ALTER TABLE router DROP COLUMN cv");
+  expect_failure(earlier, "table router has other columns than this MoEScope writes");
 }
 
 TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
