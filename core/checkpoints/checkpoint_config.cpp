@@ -345,21 +345,53 @@ void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
   c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
 }
 
+using Layout = ExpertNames::Layout;
+
+constexpr ExpertNames kEach = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
+                               "mlp.experts.{}.down_proj"};
+constexpr ExpertNames kStacked = {Layout::stacked, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
+constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
+                                  "block_sparse_moe.experts.{}.w2"};
+constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
+constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
+                                  "block_sparse_moe.output_linear.weight"};
+
 struct ArchitectureRow {
   const char* name;
   const char* other_name;  // another model_type for the same architecture; nullptr: none
   double norm_eps;         // default of rms_norm_eps
   void (*read)(ConfigKeys&, CheckpointConfig&);
+  LayerNames names;
 };
 constexpr ArchitectureRow kArchitectures[] = {
-    {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2},
-    {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3},
-    {"olmoe", nullptr, 1e-5, read_olmoe},
-    {"qwen2_moe", nullptr, 1e-6, read_qwen2_moe},
-    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe},
-    {"mixtral", nullptr, 1e-5, read_mixtral},
-    {"gpt_oss", nullptr, 1e-5, read_gpt_oss},
-    {"granitemoe", nullptr, 1e-6, read_granitemoe},
+    {"deepseek_v2",
+     nullptr,
+     1e-6,
+     read_deepseek_v2,
+     {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
+    {"deepseek_v3",
+     "kimi_k2",
+     1e-6,
+     read_deepseek_v3,
+     {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
+    {"olmoe", nullptr, 1e-5, read_olmoe, {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
+    {"qwen2_moe",
+     nullptr,
+     1e-6,
+     read_qwen2_moe,
+     {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"}},
+    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe, {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
+    {"mixtral",
+     nullptr,
+     1e-5,
+     read_mixtral,
+     {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr}},
+    {"gpt_oss", nullptr, 1e-5, read_gpt_oss, {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr}},
+    {"granitemoe",
+     nullptr,
+     1e-6,
+     read_granitemoe,
+     {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr}},
 };
 
 const ArchitectureRow& read_architecture(ConfigKeys& keys) {
@@ -394,7 +426,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   CheckpointConfig c;
   c.path = path;
   const ArchitectureRow& row = read_architecture(keys);
-  c.architecture = row.name;
+  c.architecture = row.name, c.names = &row.names;
   c.vocab = keys.count({"vocab_size"}, 1, kMostWidth);
   c.dim = keys.count({"hidden_size"}, 1, kMostWidth);
   c.heads = keys.count({"num_attention_heads"}, 1, kMostHeads);

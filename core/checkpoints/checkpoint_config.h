@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checkpoints/tensor_names.h"
 #include "core/config/run_config.h"
 #include "core/model/layers/grouped_attention.h"
 #include "core/model/layers/latent_attention.h"
@@ -53,7 +54,8 @@ struct CheckpointRouter {
 
 struct CheckpointConfig {
   const char* architecture = "";  // value of model_type; "deepseek_v3" also for Moonlight and Kimi K2
-  std::string path;               // path of config.json
+  const LayerNames* names = nullptr;
+  std::string path;  // path of config.json
   int vocab = 0, dim = 0, heads = 0;
   double norm_eps = 1e-6;
   std::vector<CheckpointLayer> layers;

@@ -1,62 +1,19 @@
 #include "core/checkpoints/layer_reader.h"
 
-#include <array>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "core/checkpoints/rope_angles.h"
+#include "core/checkpoints/tensor_names.h"
 
 namespace moescope {
 namespace {
 
 using QueryKeyNorm = GroupedShape::QueryKeyNorm;
 
-// How the routed experts of a layer are stored.
-struct ExpertNames {
-  enum class Layout : std::uint8_t {
-    each,           // gate, up and down of every expert, [out, in] each
-    stacked,        // [E, gate then up, in] and [E, out, in]
-    stacked_across  // [E, in, gate and up alternating] and [E, in, out], with biases; packed codes are [E, out, in]
-  } layout;
-  const char *gate, *up;  // `up` is nullptr if both are one tensor
-  const char* down;
-};
-
-struct LayerNames {
-  const char* router;
-  const char* router_bias;                    // bias of the choice; nullptr if there is none
-  std::array<const ExpertNames*, 2> experts;  // the second is used if the file has its tensors; nullptr: there is none
-  const char *shared, *shared_gate;           // prefix of ".gate_proj"; nullptr if there is none
-};
 using Layout = ExpertNames::Layout;
-
-constexpr ExpertNames kEach = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
-                               "mlp.experts.{}.down_proj"};
-constexpr ExpertNames kStacked = {Layout::stacked, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
-constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
-                                  "block_sparse_moe.experts.{}.w2"};
-constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
-constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
-                                  "block_sparse_moe.output_linear.weight"};
-
-// The names of tensors as transformers writes them, by architecture. They follow "model.layers.N.". "{}" stands for the
-// number of the expert. ".weight" and ".bias" are appended, except to names of stacked experts and of the choice's
-// bias.
-const std::map<std::string_view, LayerNames> kLayers = {
-    {"deepseek_v2", {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
-    {"deepseek_v3",
-     {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
-    {"olmoe", {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
-    {"qwen2_moe", {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"}},
-    {"qwen3_moe", {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
-    {"mixtral", {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr}},
-    {"gpt_oss", {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr}},
-    {"granitemoe", {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr}},
-};
 
 std::string of_expert(std::string name, int expert) {
   const std::size_t at = name.find("{}");
@@ -70,7 +27,7 @@ class LayerReader {
               const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
-        names_(kLayers.at(config.architecture)),
+        names_(*config.names),
         prefix_("model.layers." + std::to_string(layer) + '.'),
         weights_(weights),
         roundings_(roundings) {}
