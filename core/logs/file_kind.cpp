@@ -145,6 +145,7 @@ constexpr Kind kKinds[] = {
     {FileKind::queue, "queue of candidates"},
     {FileKind::text, "no log that MoEScope knows"},
 };
+static_assert(std::size(kKinds) == static_cast<std::size_t>(FileKind::text) + 1);
 
 const Kind& row_of(FileKind kind) {
   return *std::ranges::find(kKinds, kind, &Kind::kind);
