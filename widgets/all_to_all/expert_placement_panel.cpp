@@ -227,7 +227,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   auto* row = new QWidget(this);
   auto* layout = plainRow(row, 0);
   const QStringList names = placementNames();
-  const QStringList tips{"Expert e on rank e R / E", "Shuffled, as many on each rank",
+  const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
                          "in one more slot per rank, then all are packed by this step's load",
                          "Your own placement: drag experts from rank to rank in the picture"};
@@ -246,8 +246,8 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
   planned_->setAccessibleName("Load for the balanced placement");
   planned_->setToolTip(
-      "The load that the balanced placement is planned from. A training does not know the load of the step\n"
-      "it is about to take: it can plan every N steps from the load of the N steps before");
+      "Load from which the balanced placement is planned. A training does not know the load of its next step\nyet: it "
+      "can plan every N steps from the load of the N steps before");
   connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
   addControl(planned_);
   addBody(row, 0);
@@ -411,8 +411,8 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 
 QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
-  const QString tried = live_ ? QString("copies are counted with it from the next step on")
-                              : QString("only the load follows it, the copies do not");
+  const QString tried = live_ ? QString("copies use this placement from the next step on")
+                              : QString("this placement changes the load, not the copies");
   return timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
 }
 

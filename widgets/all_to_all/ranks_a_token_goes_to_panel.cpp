@@ -50,7 +50,7 @@ void RanksATokenGoesToPanel::decorate(int figure, LinePlot* plot, std::vector<Re
   if (figure == kOverload)
     references->push_back({1, "even"});
   else if (figure == kRanks && info.top_k > 0)
-    references->push_back({static_cast<double>(info.top_k), "K, what standard sends"});
+    references->push_back({static_cast<double>(info.top_k), "standard: K copies"});
 }
 
 }  // namespace moescope

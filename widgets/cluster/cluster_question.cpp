@@ -18,7 +18,7 @@ std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shap
     const bool limited = q.routing == AskedRouting::live_limited;
     if (limited && shape.limited_groups == 0)
       throw std::runtime_error(shape.name + " has no limited groups; choose this router without the node limit");
-    if (q.live_load.empty()) throw std::runtime_error("No open router has a load to use");
+    if (q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
     return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, static_cast<int>(shape.n_groups),
                          limited ? static_cast<int>(shape.limited_groups) : 0);
   }

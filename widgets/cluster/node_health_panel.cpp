@@ -55,10 +55,10 @@ QWidget* NodeHealthPanel::makeFields() {
     kind_->addItem(QString("fault: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
   kind_->addItem("no fault");
   kind_->setAccessibleName("Fault");
-  kind_->setToolTip("A fault that happens to one node, besides those at random");
+  kind_->setToolTip("Fault of one node, in addition to the random faults");
   row->addWidget(kind_);
   step_ = makeSpin("at step", 1999, 510, "Step in which the fault happens");
-  mtbf_ = makeSpin("MTBF", 100000, 2000, "Mean time between failures of one node; 0: none at random");
+  mtbf_ = makeSpin("MTBF", 100000, 2000, "Mean time between failures of one node; 0: no random faults");
   mtbf_->setSuffix(" h");
   checkpoint_ = makeSpin("checkpoint every", 2000, 20, "Steps between checkpoints; 0: none");
   checkpoint_->setSuffix(" steps");

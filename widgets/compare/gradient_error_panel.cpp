@@ -80,11 +80,10 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
 
   figure_ = makeChoice(
       figureNames(), "Figure",
-      "Error of the gradient against that of FP32 relative to its norm (by layer: the signal-to-noise ratio "
-      "in dB), or the cosine of the angle between both. Of the predictions against those of the FP32 pass, or of "
-      "checkpoint A: KL "
-      "divergence, its estimates k1 and k3, tokens whose probability differs by more than a factor of 2, and tokens "
-      "with other experts in at least one layer");
+      "Figures of the gradient: its error relative to the norm of the FP32 gradient (by layer: the signal-to-noise "
+      "ratio in dB), or the cosine of the angle between the two gradients. Figures of the predictions, compared with "
+      "those of the FP32 pass or of checkpoint A: KL divergence, its estimates k1 and k3, tokens whose probability "
+      "differs by more than a factor of 2, and tokens with other experts in at least one layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &GradientErrorPanel::showFigure);
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
   connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
@@ -101,13 +100,13 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   by_layer_ = makeToggle("by layer", "Layers and groups of tensors of the active run at the cursor's step");
   connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showFigure);
   addOption(by_layer_);
-  minus_a_ = makeToggle("minus A", "The active run's figures minus run A's; for run A itself its own");
+  minus_a_ = makeToggle("minus A", "Figures of the active run minus those of run A; for run A its own figures");
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
   addOption(minus_a_);
   pinned_ = makeToggle("experts pinned",
-                       "Against an FP32 pass in which every token has the run's experts: the error of the arithmetic, "
-                       "without that of tokens which FP32 sends to other experts");
+                       "Compares with an FP32 pass in which every token uses the experts of the run: the error of the "
+                       "arithmetic alone, without the effect of tokens that FP32 sends to other experts");
   connect(pinned_, &QToolButton::toggled, lines_, &PlotFrame::markDirty);
   connect(pinned_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
   connect(pinned_, &QToolButton::toggled, this, qOverload<>(&QWidget::update));
@@ -169,7 +168,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   if (worst < 0) return {};
   if (most == 0) return {{}, {"The gradients equal those of FP32, to the bit", "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
-  const QString all = QString("%1 of its norm is rounding").arg(share);
+  const QString all = QString("%1 of its norm is rounding error").arg(share);
   return {{}, {all + unpinnedError(worst), all, share}};
 }
 

@@ -63,8 +63,8 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
   });
   connect(selection_, &Selection::dataChanged, this, &LoadDifferencePanel::followOrigin);
   shown_ = makeChoice({"minus A", "the run", "run A", "weights"}, "Loads",
-                      "The load of each expert in the run minus that in run A, or either of them; of checkpoints also "
-                      "how far the weights of each expert differ from A's");
+                      "Load of each expert in the run minus its load in run A, or one of the two loads; for "
+                      "checkpoints also the difference between the weights of each expert and its weights in A");
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -199,7 +199,7 @@ void LoadDifferencePanel::refill() {
     return view_->setNotice(
         "Weights are compared between two checkpoints that are run together, whose experts have the same shapes");
   if (rows_.empty())
-    return view_->setNotice("No step with the loads of both runs, or they have different numbers of experts");
+    return view_->setNotice("No step has the loads of both runs, or the runs have different numbers of experts");
   view_->setNotice({});
   const int columns = static_cast<int>(
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());

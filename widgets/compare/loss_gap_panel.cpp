@@ -243,7 +243,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
     QString line = QString("%1 %2: gap %3").arg(curve.letter, curve.name, signedGap(newestAt(curve.values, step)));
     if (drawn_ != Gaps::each_step) line += QString(", smoothed");
     if (!curve.raw.empty() && curve.raw[binAt(step)].finite > 0)
-      line += QString(", of this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
+      line += QString(", at this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
     lines << line;
   }
   if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())

@@ -146,11 +146,11 @@ QString RouterRoundingView::whyNothing() const {
   if (history->info().config_toml.empty()) return notInLogNotice(history->info(), "the numbers of the router");
   const auto measured = history->gradient_frame_at(history->steps().last);
   if (measured && measured->router_roundings.empty())
-    return QString("No router of this run chooses: balance is forced, or the routing is replayed");
+    return QString("No router of this run chooses experts: balance is forced, or the routing is replayed");
   if (!measured)
     return QString(
-        "The router was not measured yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, sets "
-        "how often");
+        "The router has not been measured yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, "
+        "sets how often it is measured");
   return {};
 }
 
@@ -202,7 +202,7 @@ void RouterRoundingView::refillMargins() {
     }
   }
   if (std::ranges::all_of(tokens, [](std::uint32_t n) { return n == 0; }))
-    return margins_->setNotice("Counts change the biases after the step, and no choice in it");
+    return margins_->setNotice("Rounded counts change the biases after the step, but no choice in this step");
   margins_->setNotice({});
   const auto source = std::ranges::find(kRoundingSources, rounding, &RoundingSource::rounding);
   margins_->setTexts({.value = "margin",
@@ -227,9 +227,9 @@ QStringList RouterRoundingView::describe(int row, int column) const {
     return {place, QString("%1 of the biases move in another direction").arg(formatPercent(at->changed))};
   QStringList lines{place, QString("%1 of the tokens have other experts").arg(formatPercent(at->changed))};
   if (none)
-    lines
-        << QString("MaxVio %1, without it %2").arg(formatValue(at->max_vio, 3), formatValue(none->max_vio, 3))
-        << QString("%1 different biases, without it %2").arg(countText(at->bias_values), countText(none->bias_values));
+    lines << QString("MaxVio %1, without rounding %2").arg(formatValue(at->max_vio, 3), formatValue(none->max_vio, 3))
+          << QString("%1 different biases, without rounding %2")
+                 .arg(countText(at->bias_values), countText(none->bias_values));
   return lines;
 }
 

@@ -74,8 +74,9 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   margins_->refill = [this] { refillMargins(); };
   followSelection(margins_);
 
-  by_layer_ = makeToggle("by layer",
-                         "Layer by layer of one run (the active one, B while A is active), instead of all runs' means");
+  by_layer_ = makeToggle(
+      "by layer",
+      "Flips in each layer of one run (the active run; run B while A is active), instead of the means of all runs");
   connect(by_layer_, &QToolButton::toggled, this, &RoutingFlipsPanel::showLayers);
   addOption(by_layer_);
   by_rounding_ = makeToggle("by rounding",
@@ -86,10 +87,9 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
   addOption(by_rounding_);
-  in_router_ = makeToggle(
-      "in the router",
-      "The active run alone: what rounding the operands, the stored logits, the stored biases or the counts of its "
-      "routers to BF16 does, each by itself on the same inputs and weights");
+  in_router_ = makeToggle("in the router",
+                          "Changes in the active run if only the operands, the stored logits, the stored biases or the "
+                          "counts of its routers are rounded to BF16, each on the same inputs and weights");
   connect(in_router_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRouter);
   connect(in_router_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   addOption(in_router_);
@@ -261,11 +261,11 @@ QString RoutingFlipsPanel::whyNothing() const {
     return notInLogNotice(shown()->info(), rounding() ? QString("a pass in FP32") : QString("routing token by token"));
   if (rounding())
     return QString(
-        "No step was compared with FP32 yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, "
-        "sets how often");
+        "No step has been compared with FP32 yet: \"Measure\" in the panel Gradient error, or "
+        "telemetry.gradient_every, sets how often steps are compared");
   return QString(
-      "No routing was compared yet, or it cannot be: other numbers of experts or top_k, or "
-      "telemetry.flips_every is 0");
+      "No routing has been compared yet, or it cannot be compared: the runs differ in the number of experts or in "
+      "top_k, or telemetry.flips_every is 0");
 }
 
 void RoutingFlipsPanel::refillLines() {
@@ -294,11 +294,8 @@ QString RoutingFlipsPanel::whyNoMargins() const {
   if (shown() && shown()->info().config_toml.empty())
     return notInLogNotice(shown()->info(), "margins of flipped choices");
   if (whyNothing().isEmpty()) return QString("Not compared yet at this step");
-  return rounding()
-             ? QString("How narrow the flipped choices were (their margins): drawn as soon as there is a pass in FP32")
-             : QString(
-                   "How narrow the flipped choices were (their margins): drawn as soon as there is a run to "
-                   "compare with");
+  return rounding() ? QString("Margins of the flipped choices: drawn as soon as there is a pass in FP32")
+                    : QString("Margins of the flipped choices: drawn as soon as there is a run to compare with");
 }
 
 void RoutingFlipsPanel::refillMargins() {
