@@ -351,18 +351,19 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
   const auto sqnr = [&](ElementFormat element) { return strip.table()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
   const double now = sqnr(ElementFormat::e4m3);
-  const QString expected = QStringLiteral("INT8 would keep %1 dB more, E2M1 would lose %2")
+  const QString expected = QStringLiteral("SQNR would be %1 dB higher in INT8, %2 dB lower in E2M1")
                                .arg(sqnr(ElementFormat::int8) - now, 0, 'f', 1)
                                .arg(now - sqnr(ElementFormat::e2m1), 0, 'f', 1);
   QCOMPARE(strip.answerText(), expected);
   strip.setChoice(mx_format(ElementFormat::int8), BlockAxis::row);
-  QVERIFY2(strip.answerText().startsWith(QStringLiteral("No other format keeps more")), qPrintable(strip.answerText()));
+  QVERIFY2(strip.answerText().startsWith(QStringLiteral("No other format has a higher SQNR")),
+           qPrintable(strip.answerText()));
   // One loud column in 32: blocks down columns keep it from the others.
   std::vector<float> loud = gaussian(128 * 256);
   for (std::size_t i = 0; i < loud.size(); i += 32) loud[i] *= 16;
   strip.setSource(TensorSource(QStringLiteral("loud"), 128, 256, loud));
   QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
-  QVERIFY2(strip.answerText().contains(QStringLiteral("blocks down columns would keep")),
+  QVERIFY2(strip.answerText().contains(QStringLiteral("dB higher with blocks down columns")),
            qPrintable(strip.answerText()));
 }
 

@@ -154,8 +154,8 @@ class TextTest : public QObject {
     const QRect cell = view->cellOf(2);  // a "c" leaves the corner to the ground
     QCOMPARE(picture.pixelColor(cell.left() + 1, cell.top() + 1).rgb(), view->colorOf(2, 0));
     const QStringList lines = view->describe(0, -1);
-    QVERIFY2(lines.join('|').contains("expert 1: 75.0 % of the mix") ||
-                 lines.join('|').contains("expert 1: 75 % of the mix"),
+    QVERIFY2(lines.join('|').contains("expert 1: 75.0 % of the mixing weights") ||
+                 lines.join('|').contains("expert 1: 75 % of the mixing weights"),
              qPrintable(lines.join('|')));
     QVERIFY(lines.join('|').contains("margin 0.125"));
   }

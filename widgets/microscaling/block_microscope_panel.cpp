@@ -84,16 +84,16 @@ void BlockMicroscopePanel::makeControls() {
   };
   connect(format_, &QComboBox::activated, this, choose);
   connect(rule_, &QComboBox::activated, this, choose);
-  rounding_ =
-      makeChoice({"nearest even", "stochastic"}, "Rounding",
-                 "Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip");
+  rounding_ = makeChoice(
+      {"nearest even", "stochastic"}, "Rounding",
+      "Rounding. Stochastic: rounds up with the probability that preserves the mean, except for values that clip");
   connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
   makeOptions();
   auto* reset_button = new QPushButton("Reset", this);
   followFont(reset_button, [reset_button] {
     reset_button->setFixedWidth(reset_button->fontMetrics().horizontalAdvance(reset_button->text()) + kSpace24);
   });
-  reset_button->setToolTip("Back to the block as it was opened");
+  reset_button->setToolTip("Restores the block as it was opened");
   connect(reset_button, &QPushButton::clicked, this, [this] { change(original_, "reset"); });
   addControl(inOneRow({format_, rule_, rounding_}));
   addControl(reset_button);

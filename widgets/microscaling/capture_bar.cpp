@@ -29,7 +29,7 @@ QStringList differences(const OperandFormat& format) {
   switch (format.scheme) {
     case QuantScheme::fp8:
       if (format.granularity != ScaleGranularity::block_1x128)
-        notes << QString("128 values at a time are shown; more of them share their scale.");
+        notes << QString("128 values at a time are shown; in the run more values share a scale.");
       break;
     case QuantScheme::bf16:
     case QuantScheme::fp32:
@@ -38,9 +38,10 @@ QStringList differences(const OperandFormat& format) {
       break;
     case QuantScheme::nvfp4:
       if (format.nvfp4.square)
-        notes << QString("16 values at a time are shown, with a scale of their own; in the run 16 x 16 share it.");
+        notes << QString(
+            "16 values at a time are shown, with a scale of their own; in the run 16 x 16 values share a scale.");
       if (format.nvfp4.four_over_six != FourOverSix::off)
-        notes << QString("Blocks are shown with their largest value at 6; in the run some have it at 4.");
+        notes << QString("Blocks are shown with amax scaled to 6; in the run the amax of some blocks is scaled to 4.");
       break;
     case QuantScheme::mx:
       break;
@@ -49,7 +50,7 @@ QStringList differences(const OperandFormat& format) {
     notes << QString("The run rotates them by a Hadamard matrix (%1) before it quantizes them.").arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
     notes << QString(
-        "The run rounds stochastically; the microscope draws its own random numbers, list and What if round to "
+        "The run rounds stochastically; the microscope draws its own random numbers; the list and What if round to "
         "nearest.");
   return notes;
 }

@@ -118,10 +118,10 @@ class OperandCostsModel : public QAbstractTableModel {
                                                  "Share of error", "Clipped",  "Format"};
     static const char* const kTips[kColumns] = {
         "Layer, class, weight and factor of the GEMM",
-        "Signal to quantization noise, measured",
+        "Signal-to-quantization-noise ratio, measured",
         "Share of non-zero values that became zero, measured",
-        ("Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
-         "alike"),
+        ("Share of all operands' rounding error, modelled: squares of their relative errors are added as if "
+         "independent, with equal weight for all GEMMs"),
         "Share of values beyond the format's maximum, measured",
         "Element format and how its scale is chosen"};
     if (role == Qt::DisplayRole) return QString(kNames[section]);
@@ -175,7 +175,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   basis_row_ = new QWidget(this);
   auto* row = plainRow(basis_row_, 0);
   const QString names[] = {"Modelled", "Measured"};
-  const QString tips[] = {"By the rounding errors of each weight's operands, as if independent",
+  const QString tips[] = {"By the rounding errors of each weight's operands, which are treated as independent",
                           "By the change of the gradient when one operand is rounded: a copy of the run does a forward "
                           "and a backward pass for each operand"};
   for (const Basis basis : {kModelled, kMeasured}) {
@@ -427,7 +427,7 @@ Panel::Answer OperandCostsPanel::costliest() const {
   const auto worst = std::ranges::max_element(
       rows, {}, [](const OperandCostsModel::Row& row) { return std::isnan(row.share) ? -1.0f : row.share; });
   if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  if (!(worst->share > 0)) return {{}, {"Quantization loses nothing here"}};
+  if (!(worst->share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
   const QString who = QString("%1 loses most in %2").arg(placeName(worst->place), letter);
   const QString share = formatPercent(worst->share);

@@ -41,7 +41,7 @@ QString lossText(const FigureOfPieces& figure) {
   return interval(figure, signedText(figure.mean));
 }
 
-// "Of published recipes mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty if no published recipe
+// "Published recipes mxfp8_nvidia and torchtitan_mxfp8 stay within 0.25 % of the loss"; empty if no published recipe
 // was measured.
 QString fitText(const PrecisionScan& scan) {
   QStringList within;
@@ -52,8 +52,8 @@ QString fitText(const PrecisionScan& scan) {
   if (within.isEmpty()) return QString("No published recipe is known to stay %1").arg(target);
   const QString last = within.takeLast();
   return within.isEmpty()
-             ? QString("Of published recipes %1 stays %2").arg(last, target)
-             : QString("Of published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
+             ? QString("Published recipe %1 stays %2").arg(last, target)
+             : QString("Published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
 }
 
 // Returns two cells of CSV: mean and interval.
@@ -107,8 +107,8 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
   }
   for (const PublishedFit& fit : scan.published) {
     const QString tip = QString(
-                            "What this published recipe rounds in its forward pass, the gate in FP32. A loss change of "
-                            "%1 nats/token matters, %2 of the loss; this one: %3")
+                            "Forward pass with the operands that this published recipe rounds; the gate is in FP32. A "
+                            "loss change of %1 nats/token (%2 of the loss) matters; the change of this recipe: %3")
                             .arg(inPrint(QString::number(kMatters * scan.loss, 'g', 2)), formatPercent(kMatters),
                                  QLatin1String(to_text(fit_of(fit, scan.loss, kMatters))));
     appendOperand(model,

@@ -154,12 +154,13 @@ QString explainTensorVerdict() {
   return QString(
              "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
              "and compared with normally distributed values in the same format, which show the error of the format "
-             "alone.</p><p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than those, or keeps "
-             "%2 dB less. <b>Unhealthy</b>: %3 more, or %4 dB less, or it holds a NaN or an infinity. <b>Healthy</b>: "
-             "no tensor does. <b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors "
-             "those in view are measured: scroll through the list to measure more.</p><p>Vectors (biases, gains of "
-             "norms) and scales are not judged, since no recipe quantizes them. Large tensors are sampled: a million "
-             "values in tiles of 512 x 512, of the first matrix of several.</p>")
+             "alone.</p><p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than normally "
+             "distributed values do, or its SQNR is %2 dB lower than theirs. <b>Unhealthy</b>: %3 more, or %4 dB "
+             "lower, or it contains a NaN or an infinity. <b>Healthy</b>: no tensor needs attention or is unhealthy. "
+             "<b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors those in view "
+             "are measured: scroll through the list to measure more.</p><p>Vectors (biases, gains of norms) and scales "
+             "are not judged, since no recipe quantizes them. Large tensors are sampled: a million values in tiles of "
+             "512 x 512, of the first matrix of several.</p>")
       .arg(formatPercent(kAttentionLimits.to_zero))
       .arg(kAttentionLimits.db)
       .arg(formatPercent(kBadLimits.to_zero))

@@ -368,13 +368,13 @@ Panel::Answer WhatIfPanel::answer() const {
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
-  const QString gains = best.isEmpty() ? QString("No other format keeps more")
-                                       : QString("%1 would keep %2 dB more").arg(best, decibels(more));
-  const QString loses = worst.isEmpty() ? QString() : QString(", %1 would lose %2").arg(worst, decibels(less));
+  const QString gains = best.isEmpty() ? QString("No other format has a higher SQNR")
+                                       : QString("SQNR would be %2 dB higher in %1").arg(best, decibels(more));
+  const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)
     answer.answers << gains + loses +
-                          QString("; blocks %1 would keep %2 more").arg(blockAxisLabel(other), decibels(turned));
+                          QString("; %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
   answer.answers << gains + loses << gains;
   if (!best.isEmpty()) answer.answers << QString("%1: +%2 dB").arg(best, decibels(more));
   return answer;

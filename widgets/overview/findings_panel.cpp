@@ -121,7 +121,7 @@ void FindingRow::addDetails() {
     const QString key = QString::fromStdString(knob.key());
     auto* button = new QPushButton(QString::fromStdString(knob.field().label), row);
     button->setObjectName(key);
-    button->setToolTip(QString("Goes to the setting %1, which affects it").arg(key));
+    button->setToolTip(QString("Goes to the setting %1, which affects this finding").arg(key));
     connect(button, &QPushButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
   }

@@ -99,9 +99,8 @@ void BiasAndFairSharePanel::refill() {
       {QString("bias of the fair share %1").arg(biasText(fair)), 2, {{fair, 0}, {fair, shares[kFairShare]}}});
   curves.push_back({"fair share K/E", 3, {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
   curves.push_back(std::move(curve));
-  plot_->setXAxis(
-      QString("r%1: bias at which the expert stands at a token's cutoff").arg(biasUnit(*history, shown_->step)), low,
-      high);
+  plot_->setXAxis(QString("r%1: bias at which score + bias equals the cutoff").arg(biasUnit(*history, shown_->step)),
+                  low, high);
   plot_->setValueCaption("tokens with r below");
   plot_->setCurves(std::move(curves));
 }

@@ -83,9 +83,8 @@ Panel::Answer ExpertBiasOverTimePanel::answer() const {
   const QString question = "Which expert does the bias favour?";
   if (*least == *most) return {question, {QString("None: all biases are %1").arg(text(*most)), "nobody"}};
   const QString favoured = QString("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
-  return {
-      question,
-      {QString("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
+  return {question,
+          {QString("%1; expert %2 least, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
 }
 
 std::vector<float> ExpertBiasOverTimePanel::biasNow() const {

@@ -141,11 +141,10 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   sort_ = makeChoice({"by id", "by load", "by cluster"}, "Order of experts",
                      "Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
                      "cursor's step");
-  summary_ = makeChoice(
-      {"mean", "extreme"}, "Steps that share a pixel",
-      "Where many steps share a pixel: their mean, which keeps what lasts and averages out noise; or the value "
-      "farthest from fair, which keeps every spike but makes noisy runs look worse the farther you zoom out. With "
-      "one step per pixel both are the same");
+  summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel",
+                        "Where many steps share a pixel: their mean, which shows lasting differences and averages out "
+                        "noise; or the value farthest from the fair share, which shows every spike but makes noisy "
+                        "runs look worse the farther you zoom out. With one step per pixel both are equal");
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, plot_, [this] {

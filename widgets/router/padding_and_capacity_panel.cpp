@@ -198,7 +198,7 @@ QStringList PaddingAndCapacityPanel::describe(double x) const {
     if (router.layer != selection_->layer()) continue;
     const double filler = filler_fraction(router.tokens_per_expert, x);
     lines << QString("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop))
-          << QString("padded to capacity it would send %1 more rows, %2 of all rows used")
+          << QString("padded to capacity: %1 more rows, %2 of all rows used")
                  .arg(formatPercent(filler), formatPercent((1 - drop) / (1 - drop + filler)));
   }
   lines << QString("mean of layers %1").arg(formatPercent(sum / static_cast<double>(frame_->routers.size())));
@@ -230,7 +230,7 @@ Panel::Answer PaddingAndCapacityPanel::answer() const {
   }
   const QString factor = QString::number(capacityFactor(), 'f', 2);
   const QString what = shown_ == kFiller ? QString("At capacity factor %1 the filler is %2 of the copies")
-                                         : QString("At capacity factor %1 it would drop %2 of the assignments");
+                                         : QString("Capacity factor %1 would drop %2 of the assignments");
   const QString brief = shown_ == kFiller ? QString("Filler %1") : QString("Drops %1");
   return {"What would a fixed capacity cost?", {what.arg(factor, share), brief.arg(share)}};
 }

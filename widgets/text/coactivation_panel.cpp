@@ -252,7 +252,7 @@ QStringList CoactivationPanel::describePair(int i, int j) const {
   };
   if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(now->together_EE[at(i, i)]))};
   return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
-          QString("chance alone: %1; that is %2 times as many")
+          QString("by chance alone: %1; the measured share is %2 times that")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
           QString("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
 }

@@ -97,9 +97,10 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     view_->markDirty();
   });
   addControl(new LayerCombo(selection_, this));
-  figure_ = makeChoice({"lift", "loss without it", "pruned models"}, "Figure",
-                       "Lift: use of an expert by a domain over its use by all text. On request also the change of "
-                       "the loss without one expert, by domain, and without several experts of every layer");
+  figure_ = makeChoice(
+      {"lift", "loss without it", "pruned models"}, "Figure",
+      "Lift: share of a domain's slots that go to an expert, divided by the expert's share of all slots. Measured on "
+      "request: change of the loss without one expert, by domain, and without several experts of every layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
   order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
@@ -122,8 +123,8 @@ void SpecialisationPanel::makeButtons() {
           [this] { emit removalRequested(selection_->run(), {selection_->step()}); });
   connect(measure_, &MeasureButton::changed, this, &SpecialisationPanel::showFigure);
   over_training_ = new QPushButton("Measure over training", this);
-  over_training_->setToolTip(QString("Measures before %1 steps from the first to the last, while a copy of the run "
-                                     "trains; the cursor chooses among them")
+  over_training_->setToolTip(QString("Trains a copy of the run and measures before %1 of its steps, from the first to "
+                                     "the last; the cursor selects one of these measurements")
                                  .arg(kStepsOverTraining));
   connect(over_training_, &QPushButton::clicked, this,
           [this] { emit removalRequested(selection_->run(), stepsOverTraining(selection_->history()->steps())); });
@@ -166,7 +167,8 @@ void SpecialisationPanel::refillRemoval() {
                                                        "once more without each expert"));
   const bool pruning = figure_->currentIndex() == kPruning;
   removal_ = pruning ? prunedModels(measured->second) : costsByDomain(measured->second, selection_->layer());
-  if (removal_.columns.isEmpty()) return view_->setNotice("No expert can be removed: every token needs nearly all");
+  if (removal_.columns.isEmpty())
+    return view_->setNotice("No expert can be removed: every token needs nearly all of them");
   view_->setNotice({});
   columns_.resize(static_cast<std::size_t>(removal_.columns.size()));
   std::iota(columns_.begin(), columns_.end(), 0);

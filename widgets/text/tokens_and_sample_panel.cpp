@@ -136,8 +136,9 @@ QStringList TokenPathPlot::readoutAt(QPoint position) const {
   const auto column =
       std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece->layer; });
   const float margin = column->layer->margin_T[position_];
-  QStringList lines{QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
-                    QString("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
+  QStringList lines{
+      QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
+      QString("%1 of the mixing weights, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
   if (!is_missing(margin)) lines << QString("margin of the layer's choice %1").arg(formatValue(margin));
   return lines;
 }
@@ -210,8 +211,8 @@ void TokensAndSamplePanel::addControls() {
   }
   addControl(new LayerCombo(selection_, this));
   if (edit_) addControl(edit_);
-  all_layers_ =
-      makeToggle("all layers", "Shows every layer as a line below the letters, instead of one layer behind them");
+  all_layers_ = makeToggle("all layers",
+                           "Shows every layer as a line below the letters, instead of one layer as their background");
   all_layers_->setAccessibleName("All layers");
   connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
   addControl(all_layers_);
@@ -400,7 +401,7 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   for (std::size_t k = 0; k < shares.size(); ++k) {
     const std::size_t slot = t * shares.size() + k;
     const int expert = routed->experts_TK[slot];
-    QString line = QString("expert %1: %2 of the mix, score %3")
+    QString line = QString("expert %1: %2 of the mixing weights, score %3")
                        .arg(expert)
                        .arg(formatPercent(shares[k]), formatValue(routed->scores_TK[slot], 3));
     if (router && expert < std::ssize(router->expert_bias))
@@ -431,7 +432,7 @@ Panel::Answer TokensAndSamplePanel::answer() const {
                .arg(most->first)
                .arg(formatPercent(share), what)
                .arg(firsts.size() - 1),
-           QString("Expert %1 reads %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
+           QString("Expert %1 first: %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
 }
 
 QString TokensAndSamplePanel::status() const {

@@ -86,7 +86,7 @@ void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const FormatTraits& f = traits(block.format.element);
   const double scale = block.scale.value;
   cards.push_back(
-      {"Largest of all that share the scale",
+      {"Largest value with this scale",
        fourDigits(scale * static_cast<double>(f.max)),
        {block.format.granularity == ScaleGranularity::block_1x128 ? QString("these 128 values")
                                                                   : QString("more than these 128 values")}});

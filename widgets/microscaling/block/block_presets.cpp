@@ -36,7 +36,7 @@ std::vector<BlockPreset> makePresets() {
                      gaussian(2, 0.93, 0.01)});
   std::vector<float> wide = gaussian(3, 0, 1);
   for (int i = 0; i < kBlock; ++i) wide[i] *= static_cast<float>(std::exp2(-i));
-  presets.push_back({"Wide range", "Gradients over 32 binades: SQNR is high while the small ones vanish", wide});
+  presets.push_back({"Wide range", "Gradients over 32 binades: SQNR is high although the small values become 0", wide});
   presets.push_back(
       {"Subnormal floats", "Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used", gaussian(4, 0, 1e-40)});
   presets.push_back({"All zero", "amax 0: in MX byte 0 and codes 0", std::vector<float>(kBlock, 0.0f)});
