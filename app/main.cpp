@@ -94,7 +94,7 @@ QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
           QString("Training on %1 threads").arg(num_threads()),
           QString(has_matrix_unit() ? "BF16 and quantized operands are multiplied on %1 units, FP32 by OpenBLAS"
-                                    : "All products are OpenBLAS's: %1")
+                                    : "OpenBLAS computes all products: %1")
               .arg(QString::fromStdString(has_matrix_unit()
                                               ? matrix_unit_title(kMatrixUnitNames[static_cast<int>(matrix_unit())])
                                               : matrix_unit_text()))};

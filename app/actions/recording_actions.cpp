@@ -37,7 +37,7 @@ void RecordingActions::addActionsTo(QMenu* menu) {
                        : QString("Co&ntinue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
     go_on->setToolTip(
         steps.empty()
-            ? "No checkpoint lies beside it"
+            ? "This recording has no checkpoints beside it"
             : "Train on from the last checkpoint before the cursor, into a new recording; this one does not change");
     go_on->setEnabled(!steps.empty());
     again->setEnabled(recording);

@@ -64,7 +64,7 @@ void SetupLinks::copy() {
 void SetupLinks::paste() {
   const QString text = QApplication::clipboard()->text();
   if (!is_setup_link(text.left(1000).toStdString()))
-    return messages_->warn("The clipboard holds no set-up: its text would begin with moescope:");
+    return messages_->warn("The clipboard contains no set-up: the text of a set-up begins with moescope:");
   open(text);
 }
 

@@ -206,9 +206,8 @@ ReportSource ExportActions::reportSource() const {
     take(workspaces_->compare(),
          {{"dock_compare_loss", kLoss.words},
           {"dock_compare_gap",
-           "Loss of each run minus that of run A, smoothed. Gaps inside the green band are too small to matter; grey "
-           "are "
-           "the steps that are judged. Dashed: noise twins, which differ from A by chance alone."},
+           "Loss of each run minus that of run A, smoothed. Gaps inside the green band are too small to matter; the "
+           "judged steps are grey. Dashed: noise twins, which differ from A by chance alone."},
           {"dock_compare_load_difference",
            "How much more (orange) or less (blue) load each expert has than in run A at this step, in fair shares."},
           {"dock_compare_flips",
@@ -233,7 +232,7 @@ ReportSource ExportActions::reportSource() const {
        source.of_each);
   take(workspaces_->overview(),
        {{"dock_expert_load", "Load of every expert at this step, in fair shares: 1 is even, 0 is dead."},
-        {"dock_quant_error", "Signal to quantization noise of the operands of the GEMMs, in dB: higher is better."},
+        {"dock_quant_error", "SQNR of the operands of the GEMMs, in dB: higher is better."},
         {"dock_all_to_all",
          "Bytes from rank to rank of one layer's dispatch: a bright column is a rank that receives more than the "
          "others, which wait for it."}},
@@ -253,7 +252,8 @@ void ExportActions::exportWorkspace() {
 void ExportActions::saveTimeline(const QString& path) {
   const LayerOnEveryRankPanel* timeline = workspaces_->cluster()->timeline();
   if (!timeline->hasTimeline())
-    throw std::runtime_error("There is no timeline to save: Time of a step, in the workspace Cluster, has no answer.");
+    throw std::runtime_error(
+        "There is no timeline to save: the panel Time of a step in the workspace Cluster has no result.");
   write_whole_file(path.toStdString(), timeline->chromeTrace());
   messages_->say("saved " + path + "; ui.perfetto.dev opens it", 8000);
 }

@@ -286,7 +286,7 @@ void Report::finding(const Finding& finding) {
               .arg(html(finding.saw), html(finding.why));
   QStringList knobs;
   for (const Setting knob : finding.knobs) knobs << "<code>" + html(knob.key()) + "</code>";
-  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that change it: " + knobs.join(", ") + "</p>";
+  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that affect it: " + knobs.join(", ") + "</p>";
   out_ += "</div>\n";
 }
 
@@ -344,7 +344,7 @@ void Report::pictures() {
   const int run = selection->run();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     selection->setRun(static_cast<int>(i));
-    if (compares()) out_ += "<h3>Of run " + name(i) + "</h3>\n";
+    if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
     out_ += "<div class=\"figures\">\n";
     for (const ReportPicture& each : source_.of_each) picture(each);
     out_ += "</div>\n";

@@ -64,7 +64,7 @@ ClaimsWindow::ClaimsWindow(std::span<const ClaimRow> rows, const ClaimResults& r
   resize(wanted.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
   const QString notes = inPrint(QString::fromStdString(claim_notes(rows, results))).toHtmlEscaped();
   text->setHtml(tableOf(rows, QColor(colors(palette()).ink2).name()) + "<p>" + notes +
-                "</p><p>moescope-cli claims --out FILE tries them again; docs/claims.md says how to add one.</p>");
+                "</p><p>moescope-cli claims --out FILE tests them again; docs/claims.md says how to add one.</p>");
 }
 
 void showClaims(QWidget* parent) {

@@ -68,8 +68,8 @@ void addOptions(QCommandLineParser& parser) {
                     "NAME"});
   parser.addOption(
       {"follow",
-       "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that "
-       "can be opened, a folder of event files or router traces, say. Given twice: runs A and B.",
+       "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that can be "
+       "opened, for example a folder of event files or router traces. Given twice: runs A and B.",
        "LOG"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   addExportOptions(parser);
@@ -127,8 +127,8 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
       result.problems << QString::fromStdString(no_runs_in(file.toStdString(), FileKind::text));
   for (const char* option : {"preset", "config", "data", "after-steps"})
     if (parser.isSet(option))
-      result.problems
-          << QString("--%1 is for training: it does not go with a file to open (%2)").arg(option, result.files.first());
+      result.problems << QString("--%1 is for training: it cannot be used with a file to open (%2)")
+                             .arg(option, result.files.first());
 }
 
 void readSetup(const QCommandLineParser& parser, Arguments& result) {
@@ -142,27 +142,27 @@ void readSetup(const QCommandLineParser& parser, Arguments& result) {
   }
   for (const char* option :
        {"preset", "config", "data", "after-steps", "lesson", "follow", "attach", "screenshot", "export"})
-    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --setup").arg(option);
-  if (!result.files.isEmpty()) result.problems << "--setup does not go with a file to open";
+    if (parser.isSet(option)) result.problems << QString("--%1 cannot be used with --setup").arg(option);
+  if (!result.files.isEmpty()) result.problems << "--setup cannot be used with a file to open";
 }
 
 void readFollow(const QCommandLineParser& parser, Arguments& result) {
   result.follow = parser.values("follow");
   if (result.follow.isEmpty()) return;
-  if (!result.files.isEmpty()) result.problems << "--follow does not go with a file to open; give --follow twice";
+  if (!result.files.isEmpty()) result.problems << "--follow cannot be used with a file to open; give --follow twice";
   if (result.follow.size() > static_cast<qsizetype>(kMaxRuns))
     result.problems << QString("--follow: %1 logs given; at most %2 can be open side by side")
                            .arg(result.follow.size())
                            .arg(kMaxRuns);
   for (const char* option : {"preset", "config", "data", "lesson"})
-    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --follow").arg(option);
+    if (parser.isSet(option)) result.problems << QString("--%1 cannot be used with --follow").arg(option);
 }
 
 void readLesson(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("lesson")) return;
   result.lesson = parser.value("lesson");
   addProblems(result, find_lesson(result.lesson.toStdString()).problems);
-  if (!result.files.isEmpty()) result.problems << "--lesson does not go with a file to open";
+  if (!result.files.isEmpty()) result.problems << "--lesson cannot be used with a file to open";
 }
 
 void readAttach(const QCommandLineParser& parser, Arguments& result) {
@@ -174,10 +174,10 @@ void readAttach(const QCommandLineParser& parser, Arguments& result) {
     result.problems << QString("--attach: ") + error.what();
   }
   for (const char* option : {"preset", "config", "data", "after-steps", "lesson", "follow"})
-    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --attach").arg(option);
+    if (parser.isSet(option)) result.problems << QString("--%1 cannot be used with --attach").arg(option);
   if (parser.isSet("screenshot") && qEnvironmentVariableIsEmpty(kTokenVariable))
     result.problems << QString("--attach with --screenshot: %1 must hold the token").arg(kTokenVariable);
-  if (!result.files.isEmpty()) result.problems << "--attach does not go with a file to open";
+  if (!result.files.isEmpty()) result.problems << "--attach cannot be used with a file to open";
 }
 
 void readSteps(const QCommandLineParser& parser, Arguments& result) {
@@ -187,7 +187,7 @@ void readSteps(const QCommandLineParser& parser, Arguments& result) {
   if (!ok || steps < 1)
     result.problems
         << QString("--after-steps: \"%1\" is not a number of steps; give 1 or more").arg(parser.value("after-steps"));
-  if (!parser.isSet("screenshot")) result.problems << "--after-steps goes with --screenshot";
+  if (!parser.isSet("screenshot")) result.problems << "--after-steps needs --screenshot";
   result.after_steps = steps;
 }
 

@@ -82,7 +82,7 @@ void exportOpened(MainWindow* window, const Arguments& arguments) {
 
 void addExportOptions(QCommandLineParser& parser) {
   parser.addOption({"export", "Export a panel or a workspace of FILE and quit; needs no display.", "OUT"});
-  parser.addOption({"to", "Form of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
+  parser.addOption({"to", "Format of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
   parser.addOption({"panel", "Panel for --export by its title; list: prints the titles.", "NAME"});
   parser.addOption({"step", "Step that --export shows (default: the newest).", "N"});
 }
@@ -90,7 +90,7 @@ void addExportOptions(QCommandLineParser& parser) {
 ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems) {
   ExportRequest request;
   for (const char* option : {"to", "panel", "step"})
-    if (parser.isSet(option) && !parser.isSet("export")) problems << QString("--%1 goes with --export").arg(option);
+    if (parser.isSet(option) && !parser.isSet("export")) problems << QString("--%1 needs --export").arg(option);
   if (!parser.isSet("export")) return request;
   request.out = parser.value("export");
   request.to = parser.isSet("to") ? parser.value("to") : QFileInfo(request.out).suffix().toLower();
@@ -101,7 +101,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
   if (request.to == "csv" && request.panel.isEmpty()) problems << "--export to csv needs --panel NAME";
   if (parser.positionalArguments().isEmpty()) problems << "--export needs a FILE to open";
   if (parser.isSet("screenshot") || parser.isSet("lesson"))
-    problems << "--export does not go with --screenshot or --lesson";
+    problems << "--export cannot be used with --screenshot or --lesson";
   if (parser.isSet("step")) {
     bool ok = false;
     request.step = parser.value("step").toLongLong(&ok);

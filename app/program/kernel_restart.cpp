@@ -59,7 +59,7 @@ KernelCheck use_recorded_kernels(const std::string& recorded) {
   if (!check.helps()) return check;
   for (const char* variable : {kCoreType, kMatrixUnitsVariable})
     if (set_by_user(variable)) {
-      check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept, as you set it.";
+      check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept because you set it.";
       return check;
     }
   if (std::getenv(kRestartedFor))  // the restart had no effect: OpenBLAS was built without this core
@@ -75,14 +75,14 @@ std::string start_with_fast_kernels(char** argv) {
   if (spins_long) setenv(kSpinCount, kShortSpin, 1);
   const std::string core = openblas_core();
   if (const char* wanted = std::getenv(kRestartedFor); wanted && std::string_view(wanted).starts_with(core + ' '))
-    return "OpenBLAS runs its " + core + " kernels, as the recording asks that is trained again.";
+    return "OpenBLAS runs its " + core + " kernels, as in the recording that is trained again.";
   if (const char* slow_core = std::getenv(kRestartedFrom))
     return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
   const char* better = better_openblas_core();
   const bool asked = std::getenv(kCoreType);
   if (asked || !better) {
     if (spins_long) execv(own_path().c_str(), own_arguments);
-    return "OpenBLAS " + (asked ? "runs its " + core + " kernels, as OPENBLAS_CORETYPE asks."
+    return "OpenBLAS " + (asked ? "runs its " + core + " kernels, as set by OPENBLAS_CORETYPE."
                                 : "chose its " + core + " kernels, which fit this CPU.");
   }
   restart(better, "", kRestartedFrom, core);

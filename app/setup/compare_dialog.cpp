@@ -271,7 +271,7 @@ QWidget* CompareDialog::makeListButtons() {
   add_->setToolTip("One more candidate: run A with this setting changed");
   connect(add_, &QPushButton::clicked, this, [this] { say(list_->add(twin())); });
   auto* more = new QPushButton("Add &more");
-  more->setToolTip("Several candidates at once, and noise twins");
+  more->setToolTip("Several candidates together, and noise twins");
   more->setMenu(makeMoreMenu());
   auto* buttons = new QWidget;
   auto* row = plainRow(buttons, kSpace8);
