@@ -199,7 +199,7 @@ std::int64_t last_step(const std::string& until) {
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(until.data(), until.data() + until.size(), step);
   if (error != std::errc{} || end != until.data() + until.size() || step < 0)
-    throw std::runtime_error("--until " + until + ": neither `finding` nor a step");
+    throw std::runtime_error("--until " + until + ": is neither `finding` nor a step");
   return step;
 }
 
@@ -315,7 +315,7 @@ void check(const CheckOptions& options) {
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   Command command(app, "check",
-                  "Print the verdict and the findings of a run; the exit status tells whether there are any");
+                  "Print the verdict and the findings of a run; the exit status shows whether there are any");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);
@@ -330,19 +330,18 @@ void add_check_command(CLI::App& app) {
                                        "yet), until one of these findings appears");
   command
       .option("--until", options->until,
-              "`finding`: wait for one without limit; or the step after which the command ends without one")
+              "`finding`: wait for a finding without limit; or a step: end after this step even without a finding")
       .shows_default()
       .needs(follow);
-  command.option("--idle", options->idle, "End when nothing was added for so many seconds; 0: never")
+  command.option("--idle", options->idle, "End after this many seconds without a new step; 0: never")
       .range(0.0, 1e9)
       .shows_default()
       .needs(follow);
   command
-      .option(
-          "--engine", options->engine,
-          "Compare the log-probabilities of RUN, by a trainer, with those of this file, by an inference engine, for "
-          "the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime and AReaL, responses of "
-          "vLLM and SGLang; the same file twice if it has both")
+      .option("--engine", options->engine,
+              "Compare the log-probabilities in RUN, computed by a trainer, with those in this file, computed by an "
+              "inference engine for the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime "
+              "and AReaL, responses of vLLM and SGLang; the same file twice if it has both")
       .excludes(follow);
   command.footer(
       "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"

@@ -87,7 +87,7 @@ void run_claims(const ClaimsOptions& o) {
 
 void add_claims_command(CLI::App& app) {
   auto options = std::make_shared<ClaimsOptions>();
-  Command command(app, "claims", "Published claims, tried on a miniature: the kept results, or new ones with --out");
+  Command command(app, "claims", "Published claims, tested on small models: the kept results, or new ones with --out");
   command.option("NAME", options->names, "Names of claims, or paths of .toml files (default: all built-in ones)");
   command.option("-o,--out", options->out, "Train the runs and write the results to this .toml file");
   command.option("--steps", options->steps, "Steps of every run, instead of the claim's")

@@ -157,15 +157,15 @@ void export_tensors(const ExportOptions& options) {
 void check(const ExportOptions& options) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
   const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
-  if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel goes with --to png, svg or csv");
+  if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel needs --to png, svg or csv");
   if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
-    throw std::runtime_error("--workspace goes with --to png or svg");
-  if (!options.with.empty() && options.to != "replay") throw std::runtime_error("--with goes with --to replay");
+    throw std::runtime_error("--workspace needs --to png or svg");
+  if (!options.with.empty() && options.to != "replay") throw std::runtime_error("--with needs --to replay");
   if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
   if (options.step && !of_panels && options.to != "safetensors" && options.to != "checkpoint")
-    throw std::runtime_error("--step goes with --to png, svg, csv, safetensors or checkpoint");
+    throw std::runtime_error("--step needs --to png, svg, csv, safetensors or checkpoint");
 }
 
 void export_run(const ExportOptions& options) {
@@ -207,7 +207,7 @@ void add_export_command(CLI::App& app) {
               "csv: what a panel shows\n"
               "jsonl: everything, a line a step\n"
               "tensorboard: the scalars as event files, OUT is a folder\n"
-              "trace: where the time of each step went (Chrome trace, Perfetto)\n"
+              "trace: the time of each part of a step (Chrome trace, Perfetto)\n"
               "safetensors: the weights of a kept checkpoint\n"
               "checkpoint: the same as a folder that Hugging Face's transformers opens\n"
               "html: a report of the runs and how they compare, in one file\n"

@@ -64,7 +64,7 @@ int check_stdout(int status) {
   // The errno of the failed write is gone, but another write fails for the same reason.
   const bool still_fails = write(STDOUT_FILENO, "\n", 1) < 0;
   print_error(std::string("standard output: cannot be written: ") +
-              (still_fails ? std::strerror(errno) : "some of it is missing"));
+              (still_fails ? std::strerror(errno) : "a part of the output is missing"));
   return status == 0 ? kFailed : status;
 }
 
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
       "moescope-cli COMMAND --help shows a command's options and further examples.\n"
       "Exit status: 0 done, 1 a command failed or standard output cannot be written, 2 wrong input or an output file "
       "that\n"
-      "cannot be written; where a command has more to say, its --help does.");
+      "cannot be written; --help of a command lists its exit statuses if they differ.");
   const bool prints = prints_errors(argc, argv);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);

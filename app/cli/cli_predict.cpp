@@ -86,13 +86,15 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
 }
 
 void print_layers(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
-  std::printf("%s: %s x %d. ms, forward and backward: predicted is modelled, measured was so elsewhere, by the file.\n",
-              printable(model.calibration().path).c_str(),
-              model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
-              model.calibration().world);
   std::printf(
-      "fitted, the only one: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of "
-      "whole layers of the two H200 files)\n",
+      "%s: %s x %d. Times in ms, forward and backward; predicted: modelled; measured: measured elsewhere, from the "
+      "file.\n",
+      printable(model.calibration().path).c_str(),
+      model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
+      model.calibration().world);
+  std::printf(
+      "the only fitted number: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of whole layers "
+      "of the two H200 files)\n",
       kSustainedGemmSlowdown);
   std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), printable(memory_source).c_str());
   std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
@@ -122,8 +124,8 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
-  std::string said =
-      path + (report.rows.empty() ? ": has no layer to predict" : ": nothing to predict its layers from");
+  std::string said = path + (report.rows.empty() ? ": has no layer to predict"
+                                                 : ": has no numbers from which its layers can be predicted");
   for (const std::string& note : report.notes) said += "\n  " + note;
   throw std::runtime_error(said);
 }
@@ -149,11 +151,12 @@ void predict_layers(const Command& command, const PredictOptions& options) {
   } else {
     const HardwareProfile fallback = hardware_profile("h200");
     memory = fallback.memory_copy.value;
-    source = "assumed, that of an H200";
+    source = "assumed, value of an H200";
     calibration.missing.push_back("memory_copy_GBps: not in the file, and " +
-                                  (calibration.gpu.empty() ? std::string("the file names no gpu")
-                                                           : "no hardware profile is of '" + calibration.gpu + "'") +
-                                  "; taken as that of an H200, --memory-bandwidth gives another");
+                                  (calibration.gpu.empty()
+                                       ? std::string("the file names no gpu")
+                                       : "there is no hardware profile for '" + calibration.gpu + "'") +
+                                  "; the value of an H200 is assumed, --memory-bandwidth sets another");
   }
   const LayerModel model(std::move(calibration), memory);
   const CalibrationReport report = compare_with_measured(model);
@@ -239,7 +242,7 @@ Json live_costs_json(const std::vector<LiveCost>& costs) {
 }
 
 void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
-  std::printf("\nwhat this imbalance costs: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
+  std::printf("\ncost of this imbalance: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
               all_to_all_name(asked.config.way));
   std::printf("%4s %8s", "EP", "forced");
   for (std::size_t i = 0; i < costs.size() && costs[i].the_case.ep == costs[0].the_case.ep; ++i)
@@ -387,7 +390,7 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 void predict_step(const Command& command, const PredictOptions& options) {
   if (!options.names_file())
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
-                   "goes with a recording as --routing (grouped is node-limited by rule)");
+                   "needs a recording as --routing (grouped is always node-limited)");
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const Asked asked = asked_by(options);
   const StepParameters parameters = fit_to_published(hypothesis);

@@ -86,8 +86,8 @@ OperandFormat format_of(const QuantizeOptions& options) {
   if (!recipe || *recipe == Recipe::fp32)
     throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
   if (options.scale_given)
-    throw std::runtime_error("--scale " + options.scale + ": goes with the MX element formats; the recipe " +
-                             options.format + " defines its own scales");
+    throw std::runtime_error("--scale " + options.scale + ": needs an MX element format; the recipe " + options.format +
+                             " defines its own scales");
   return recipe_format_of(*recipe, operand_of(options));
 }
 
@@ -369,7 +369,7 @@ std::string why_not(const TensorView& tensor) {
   if (tensor.holds == TensorView::Holds::codes) return tensor.note;
   if (!tensor.floating())
     return std::string("dtype ") + dtype_name(tensor.dtype) +
-           " is not floating; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, F8_E8M0, F4";
+           " is not a floating-point type; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, F8_E8M0, F4";
   return {};
 }
 

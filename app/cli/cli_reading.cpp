@@ -14,9 +14,9 @@ void add_routed_options(Command& command, RoutedShape& routed) {
       .option("--top-k", routed.top_k, "Files of routed experts: experts of a token in a layer (default: the file's)")
       .range(1, 1024);
   command
-      .option(
-          "--experts", routed.experts,
-          "Files of routed experts: experts of a layer; higher numbers are slots without one (default: the highest)")
+      .option("--experts", routed.experts,
+              "Files of routed experts: experts of a layer; higher numbers are slots without an expert (default: the "
+              "highest)")
       .range(1, static_cast<int>(kMaxImportedExperts));
 }
 

@@ -62,7 +62,7 @@ ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, s
 
 Placement placement_named(const RoutingOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
-  if (o.slots > 0 && o.placement != "balanced") throw std::runtime_error("--slots goes with --placement balanced");
+  if (o.slots > 0 && o.placement != "balanced") throw std::runtime_error("--slots needs --placement balanced");
   if (o.placement == "contiguous") return place_contiguous(n_experts, o.ranks);
   if (o.placement == "random") return place_random(n_experts, o.ranks, o.seed);
   if (o.placement != "balanced")

@@ -276,7 +276,7 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
 void check_options(const Command& command, VolumesOptions& options) {
   if (options.routing.ends_with(".safetensors")) {
     if (!options.topk.empty() || !options.recording.empty())
-      throw std::runtime_error("--routing " + options.routing + " excludes --topk and --recording");
+      throw std::runtime_error("--routing " + options.routing + " cannot be used with --topk or --recording");
     options.topk = options.routing;
   }
   if (!options.recording.empty())
@@ -285,9 +285,9 @@ void check_options(const Command& command, VolumesOptions& options) {
                    "cannot be used with --recording, whose counts are those of its own run; --routing " +
                        options.recording + " routes any shape over any ranks by the load of its router");
   else if (!options.names_file() || !options.topk.empty())
-    command.refuse({"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
-  if (options.topk.empty()) command.refuse({"--tensor"}, "goes with --topk FILE.safetensors");
-  if (!options.json) command.refuse({"--matrices"}, "goes with --json");
+    command.refuse({"--run", "--step", "--layer"}, "needs --recording, or a recording as --routing");
+  if (options.topk.empty()) command.refuse({"--tensor"}, "needs --topk FILE.safetensors");
+  if (!options.json) command.refuse({"--matrices"}, "needs --json");
 }
 
 void print_volumes(const Command& command, VolumesOptions options) {

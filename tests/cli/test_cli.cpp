@@ -279,7 +279,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   for (const char* option : {"--jsonl", "--checkpoint"}) {
     const Result refused = run(train(five_twins({option, path("x")})));
     EXPECT_EQ(refused.status, 2);
-    EXPECT_NE(refused.err.find("does not go with 6 runs"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("cannot be used with 6 runs"), std::string::npos) << refused.err;
   }
 }
 

@@ -82,7 +82,7 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
                   1e-6);
     }
   }
-  EXPECT_NE(table.out.find("what this imbalance costs"), std::string::npos);
+  EXPECT_NE(table.out.find("cost of this imbalance"), std::string::npos);
   EXPECT_NE(no_layer.status, 0);
   EXPECT_NE(no_layer.out.find("of layer 7"), std::string::npos) << no_layer.out;
   EXPECT_NE(no_run.out.find("has no run 3"), std::string::npos) << no_run.out;
@@ -236,11 +236,11 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"predict --ep 48", "EP 48"},
                                         {"volumes --placement best", "contiguous, random, balanced"},
                                         {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
-                                        {"volumes --slots 3", "goes with --placement balanced"},
-                                        {"volumes --matrices", "goes with --json"},
-                                        {"volumes --layer 1", "goes with --recording"},
-                                        {"volumes --tensor x", "goes with --topk"},
-                                        {"predict --node-limited", "goes with a recording"},
+                                        {"volumes --slots 3", "needs --placement balanced"},
+                                        {"volumes --matrices", "needs --json"},
+                                        {"volumes --layer 1", "needs --recording"},
+                                        {"volumes --tensor x", "needs --topk"},
+                                        {"predict --node-limited", "needs a recording"},
                                         {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
                                         {"volumes --ranks 0", "volumes --help shows"},
                                         {"volumes --recording /x --layer -1", "not in range"},

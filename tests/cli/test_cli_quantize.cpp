@@ -184,7 +184,7 @@ TEST_F(CliQuantize, SaysWhatIsWrong) {
   expect("--format nvfp4 --scale floor", "the recipe nvfp4 defines its own scales");
   expect("--axis diagonal", "--axis is 'diagonal'; allowed: row, column, both");
   expect("--operand y", "--operand is 'y'; allowed: x, W, dY");
-  expect("--tensor ids", "dtype I32 is not floating");
+  expect("--tensor ids", "dtype I32 is not a floating-point type");
   expect("--format nvfp4 --out /tmp/never.safetensors", "--out: codes and scales can be stored of");
   expect("--axis column --out /tmp/never.safetensors", "--out stores blocks along rows");
 }

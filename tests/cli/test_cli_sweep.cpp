@@ -133,7 +133,7 @@ TEST_F(Sweeps, RefusesWhatIsNoGrid) {
   EXPECT_NE(refused({"--over", "precision.experts=fp31"}).find("precision.experts"), std::string::npos);
   EXPECT_NE(refused({"--over", "router.top_k=9"}).find("given twice"), std::string::npos);
   EXPECT_NE(run({"sweep", "--preset", "mxfp4-everywhere", "--over", "router.top_k=1", "--out", path("x.moescope")})
-                .err.find("comes with twins"),
+                .err.find("contains twins"),
             std::string::npos);
   EXPECT_EQ(files(), std::vector<std::string>{"nano.toml"});
 }

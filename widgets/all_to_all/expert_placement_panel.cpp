@@ -246,8 +246,8 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
   planned_->setAccessibleName("Load for the balanced placement");
   planned_->setToolTip(
-      "Load from which the balanced placement is planned. A training does not know the load of its next step\nyet: it "
-      "can plan every N steps from the load of the N steps before");
+      "Load from which the balanced placement is planned. A training does not know the load of its next step\n"
+      "yet: it can plan every N steps from the load of the N steps before");
   connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
   addControl(planned_);
   addBody(row, 0);

@@ -150,13 +150,16 @@ QString TimeOfAStepPanel::unusualOptions() const {
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
-  routing_ = addChoice(
-      row, "Routing",
-      {"forced routing", "uniform routing", "grouped routing", "Zipf routing", "this router",
-       "this router, node-limited"},
-      "which experts tokens choose\nforced: round-robin, as in the published runs\nuniform: all experts equally "
-      "likely\ngrouped: 4 of 8 groups\nZipf: experts of unequal popularity\nthis router: the load of the chosen layer "
-      "and step, stretched to the model's experts\nnode-limited: its tokens stay within 4 of 8 groups");
+  routing_ = addChoice(row, "Routing",
+                       {"forced routing", "uniform routing", "grouped routing", "Zipf routing", "this router",
+                        "this router, node-limited"},
+                       "which experts tokens choose\n"
+                       "forced: round-robin, as in the published runs\n"
+                       "uniform: all experts equally likely\n"
+                       "grouped: 4 of 8 groups\n"
+                       "Zipf: experts of unequal popularity\n"
+                       "this router: the load of the chosen layer and step, stretched to the model's experts\n"
+                       "node-limited: its tokens stay within 4 of 8 groups");
   zipf_ = new QDoubleSpinBox(this);
   zipf_->setRange(0, 2);
   zipf_->setSingleStep(0.1);

@@ -179,10 +179,10 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
                      "by layer: all layers over steps as a map\n"
                      "at this step: a bar for each layer at the cursor's step");
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
-  figure_ = makeChoice(
-      {"tokens unchanged", "choices unchanged"}, "Compared figure",
-      "tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\nchoices unchanged: "
-      "share of the chosen experts that are the same, counted one by one; at least the share of unchanged tokens");
+  figure_ = makeChoice({"tokens unchanged", "choices unchanged"}, "Compared figure",
+                       "tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
+                       "choices unchanged: share of the chosen experts that are the same, counted one by one; at least "
+                       "the share of unchanged tokens");
   against_ = makeChoice(
       {"against 100 steps before", "against half the steps", "against the first", "against this step"}, "Earlier step",
       "Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"

@@ -56,7 +56,7 @@ class Percentage {
 };
 
 void check_output(const ImportCommand& command) {
-  if (!command.run.empty() && command.files.size() > 1) throw std::runtime_error("--run goes with one FILE");
+  if (!command.run.empty() && command.files.size() > 1) throw std::runtime_error("--run needs a single FILE");
   std::vector<std::string> inputs = command.files;
   inputs.push_back(command.tags);
   guard_outputs(inputs, {{"--out", command.out}, {"--bad-lines", command.bad_lines}}, command.overwrite);

@@ -47,7 +47,8 @@ void check_names(const SweepOptions& o) {
 RunConfig base_of(const SweepOptions& o) {
   std::vector<RunConfig> runs = fresh_configs(o.run);
   if (runs.size() > 1)
-    throw std::runtime_error(runs.front().name + " comes with twins; a sweep varies one run, choose another");
+    throw std::runtime_error(runs.front().name +
+                             " contains twins; a sweep varies a single run: choose another base run");
   return std::move(runs.front());
 }
 
@@ -207,7 +208,8 @@ void add_sweep_command(CLI::App& app) {
       .repeatable()
       .required();
   command
-      .option("--seeds", options->seeds, "Seeds of each point of the grid, from the config's on; 3 or more show chance")
+      .option("--seeds", options->seeds,
+              "Seeds of each point of the grid, from the config's on; 3 or more show the effect of chance")
       .range(1, 100)
       .shows_default();
   command.option("--steps", run.steps, "Steps of each run (default: optimizer.total_steps)")

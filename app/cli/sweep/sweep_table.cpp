@@ -29,8 +29,8 @@ std::string allowance(const SweepResult& result) {
   const auto compared = std::ssize(result.points) - 1;
   if (compared < 2) return {};
   return " These intervals are wider than that of a single comparison, as " + std::to_string(compared) +
-         " settings are compared with one (Bonferroni): of 20 sweeps in which nothing differs about one names a "
-         "difference.";
+         " settings are compared with one (Bonferroni): about 1 of 20 sweeps in which no setting has an effect reports "
+         "a difference.";
 }
 
 }  // namespace
@@ -44,15 +44,15 @@ std::string sweep_notes(const SweepResult& result) {
                  " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
                  "difference of the ") +
              (std::ranges::any_of(result.points, &SweepPoint::by_validation) ? "validation" : "training") +
-             " losses of equal seeds, so that start and batches cancel. A setting differs from the first by more than "
-             "chance if the interval of its gap excludes 0." +
+             " losses of equal seeds, so that the effects of initial weights and batches cancel. A setting differs "
+             "from the first by more than chance if the interval of its gap excludes 0." +
              allowance(result);
   else
     notes += " One seed each: it is not known how much of a difference is chance. --seeds 3 or more shows it.";
   if (has_sqnr(result))
     notes +=
-        " SQNR: signal to quantization noise of the operands whose format differs from the first row's, the worst and "
-        "the mean, as last measured.";
+        " SQNR: signal-to-quantization-noise ratio of the operands whose format differs from the first row's, the "
+        "worst and the mean, as last measured.";
   const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
   if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost and not part of any mean.";
   return notes;

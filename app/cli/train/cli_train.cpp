@@ -37,7 +37,7 @@ namespace {
 
 void refuse_options(const TrainOptions& o, std::size_t runs) {
   const auto refuse = [&](const char* option) {
-    throw std::runtime_error(std::string(option) + ": does not go with " + std::to_string(runs) +
+    throw std::runtime_error(std::string(option) + ": cannot be used with " + std::to_string(runs) +
                              " runs, which train in groups; up to 5 runs train together");
   };
   check_table_name(o.table);
@@ -145,7 +145,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
     if (!o.all_to_all.empty()) throw std::runtime_error("--all-to-all: needs --ep R");
     return nullptr;
   }
-  if (o.compares()) throw std::runtime_error("--ep: trains one run; --compare and twins do not go with it");
+  if (o.compares()) throw std::runtime_error("--ep: trains one run; it cannot be used with --compare or twins");
   if ((o.ep & (o.ep - 1)) != 0)
     throw std::runtime_error("--ep " + std::to_string(o.ep) +
                              ": must be a power of two, so that the order of sums is fixed");
@@ -206,8 +206,8 @@ void train(const TrainOptions& options) {
     });
     if (options.continues)
       throw std::runtime_error(
-          "--continue: goes with more than four twins, which train in groups; a single group "
-          "continues from --checkpoint with --resume");
+          "--continue: needs more than four twins, which train in groups; a single group continues from --checkpoint "
+          "with --resume");
     if (!options.table.empty() && options.resume.empty() && configs.size() < 2)
       throw std::runtime_error("--table " + options.table + ": needs --compare or a config with [[compare]] tables");
     std::vector<Trainer> trainers;

@@ -193,7 +193,7 @@ std::string kernels_of_checkpoint(const TrainOptions& o) {
 
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
   if (o.compares())
-    throw std::runtime_error("--compare and twins start from the beginning, so they do not go with --resume");
+    throw std::runtime_error("--compare and twins start from the beginning, so they cannot be used with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
   if (ranks && files.size() > 1)
     throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +

@@ -64,9 +64,9 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   if (is_missing(with.gap) || is_missing(without.gap)) return {};
   std::string text = "Of the loss gap " + gap_text(without) + " of " + choosing.run->info().name + ", " +
                      gap_text(with) + " nats/token remain with replay (arithmetic), " +
-                     figure_text(without.gap - with.gap, "%+.4f") + " go with the routing";
+                     figure_text(without.gap - with.gap, "%+.4f") + " are due to the routing";
   if (!is_missing(without.half) && std::fabs(without.gap - with.gap) < without.half)
-    text += ", no more than chance can make";
+    text += ", no more than chance alone can cause";
   return text + '\n';
 }
 
@@ -78,7 +78,7 @@ std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::
   const Conclusion training = conclude(a, run, twins, judging, Metric::ce_loss);
   if (is_missing(training.gap)) return {};
   return run.run->info().name + ": training loss gap " + gap_text(training) +
-         " nats/token; the validation loss decides, as it is measured\n";
+         " nats/token; the validation loss decides, since it is measured\n";
 }
 
 // Returns the index of the run that differs from run `i` only in replay; nullopt if there is none.
