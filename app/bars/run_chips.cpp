@@ -99,7 +99,7 @@ void RunChips::drawChips() {
     QString tip = QString("Run %1: %2").arg(shown.letter, shown.name);
     if (!shown.differs.isEmpty()) tip += "\ndiffers from A in " + shown.differs;
     if (!shown.progress.isEmpty()) tip += "\ncatching up: step " + shown.progress + "; run A waits for it";
-    chip->setToolTip(tip + "\nClick: panels of one run show it, live settings act on it");
+    chip->setToolTip(tip + "\nClick: shows this run in the panels of one run; live settings then change this run");
     chip->setAccessibleName(tip);
   }
   const QString file = QFileInfo(path_).fileName();

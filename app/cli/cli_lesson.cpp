@@ -68,7 +68,8 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
     std::printf("    %s %s: %s\n", mark(line.judgement.state), printable(line.text).c_str(),
                 printable(line.judgement.text + note).c_str());
   }
-  std::printf("%s\n", outcome.holds ? "It happened as the lesson says." : "It did NOT happen as the lesson says.");
+  std::printf("%s\n",
+              outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
   return outcome.holds;
 }
 

@@ -413,8 +413,11 @@ constexpr const char* kHypothesisHelp =
 void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
   const Option calibration =
-      command.option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
-  command.option("--memory-bandwidth", o.memory_GBps, "With --calibration: GB/s of a copy, read and written")
+      command.option("--calibration", o.calibration,
+                     "Predict the measured layers of this JSON file from the measured times of their parts");
+  command
+      .option("--memory-bandwidth", o.memory_GBps,
+              "With --calibration: memory bandwidth of a copy in GB/s, read and written bytes")
       .range(1.0, 1e6)
       .needs(calibration);
   command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default().excludes(calibration);

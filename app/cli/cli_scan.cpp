@@ -133,12 +133,12 @@ void add_scan_command(CLI::App& app) {
   command.option("--csv", options->csv, "Print CSV").excludes(json);
   command.option("--quiet", options->quiet, "No progress on the terminal");
   command.footer(
-      "Same weights, same batch (that of the next step), everything in FP32 but one operand of one GEMM of one class\n"
-      "of one layer. Gradient error: |g - g0| / |g0| over all weights, g0 in FP32. Share: of the sum of the squared\n"
-      "errors. Loss: change of the batch's cross-entropy; operands of dgrad and wgrad cannot change it. "
-      "Deterministic:\n"
-      "the result does not depend on chance. The error of one step does not show the loss of a run: train twins\n"
-      "for that.\n"
+      "Each pass uses the same weights and the same batch (that of the next step). All operands are in FP32 except\n"
+      "one operand of one GEMM of one class of one layer. Gradient error: |g - g0| / |g0| over all weights, g0 in\n"
+      "FP32. Share: of the sum of the squared errors. Loss: change of the batch's cross-entropy; operands of dgrad "
+      "and\n"
+      "wgrad cannot change it. The scan is deterministic: the result does not depend on chance. The error of one step\n"
+      "does not show the loss of a run: train twins for that.\n"
       "JSON: {\"moescope_scan\": 1, \"run\", \"step\", \"loss_fp32\", \"all\": {\"gradient_error\", \"loss_change\"},\n"
       "\"operands\": [{\"layer\" (null: head), \"class\", \"operand\", \"gemm\", \"recipe\", \"gradient_error\", "
       "\"share\",\n"

@@ -104,9 +104,9 @@ QWidget* ActionsDock::makeCheckpoints() {
   checkpoints_ = new QComboBox;
   checkpoints_->setAccessibleName("Checkpoint");
   checkpoints_->setToolTip(
-      "Kept checkpoints, in memory and in the folder NAME.checkpoints beside the recording: one every 100 steps, at "
-      "most 8 and 512 MiB, closer together near the newest. Set-up > Telemetry changes it: Checkpoints every, "
-      "Checkpoints kept");
+      "Checkpoints are kept in memory and in the folder NAME.checkpoints beside the recording: one every 100 steps, at "
+      "most 8 and 512 MiB, closer together near the newest step. Set-up > Telemetry changes the numbers: Checkpoints "
+      "every, Checkpoints kept");
   rewind_ = new QPushButton("Rewind");
   rewind_->setToolTip("Take all runs back to this checkpoint. Later steps are deleted.");
   branch_ = new QPushButton("Branch...");

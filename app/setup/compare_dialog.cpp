@@ -355,8 +355,8 @@ void CompareDialog::addGrid() {
     for (const RunGroup& point : sweep_groups(first_, axes, seeds_->value(), {}))
       if (!difference(first_, point.runs.front()).empty()) wanted.push_back(point.runs.front());
     if (const std::size_t all = wanted.size() + list_->candidates().size(); all > kMaxCandidates)
-      return say(QString("With this grid %1 candidates would be on the list, allowed are %2: take fewer values, or "
-                         "moescope-cli sweep, which has no such limit.")
+      return say(QString("With this grid %1 candidates would be on the list; at most %2 are allowed: take fewer "
+                         "values, or moescope-cli sweep, which has no such limit.")
                      .arg(all)
                      .arg(kMaxCandidates));
     QString refused;

@@ -55,7 +55,7 @@ RunCost costOfAll(const std::vector<RunConfig>& runs) {
 
 QString originText(const RunSpeeds::Estimate& estimate) {
   return estimate.measured ? QString("measured here")
-                           : QString("computed by FLOPs from the step time of %1, measured here").arg(estimate.of);
+                           : QString("computed from FLOPs and the step time of %1, measured here").arg(estimate.of);
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ class CandidatesTest : public QObject {
     QCOMPARE(list->count(), 4 + 11);
     add("router.top_k=1,4,8", 1);
     QCOMPARE(list->count(), 15);
-    QVERIFY(showsWords(&dialog, "With this grid 18 candidates would be on the list, allowed are 16"));
+    QVERIFY(showsWords(&dialog, "With this grid 18 candidates would be on the list; at most 16 are allowed"));
     add("router.topk=1,2", 1);
     QVERIFY(showsWords(&dialog, "did you mean router.top_k?"));
     add("router.top_k=1,one", 1);

@@ -41,7 +41,7 @@ void BytesPerTokenAgainstKPanel::refill() {
   const RunInfo& info = history->info();
   const int experts = info.n_experts, ranks = volume->ranks, per_node = volume->ranks_per_node;
   if (experts <= 0 || ranks <= 0 || experts % ranks)
-    return plot_->setNotice(QString("%1 ranks do not divide %2 experts").arg(ranks).arg(experts));
+    return plot_->setNotice(QString("%2 experts cannot be divided evenly among %1 ranks").arg(ranks).arg(experts));
   plot_->setNotice({});
   const std::vector<std::int64_t> of{experts, ranks, per_node, info.dim, payload_->currentIndex()};
   if (of == of_) return;

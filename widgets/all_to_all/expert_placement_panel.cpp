@@ -228,8 +228,8 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   auto* layout = plainRow(row, 0);
   const QStringList names = placementNames();
   const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
-                         "By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
-                         "in one more slot per rank, then all are packed by this step's load",
+                         "By the rule of EPLB, DeepSeek's balancer for inference: the experts with the highest load "
+                         "get replicas in one more slot per rank, then all experts are packed by this step's load",
                          "Your own placement: drag experts from rank to rank in the picture"};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);

@@ -170,8 +170,9 @@ void TimeOfAStepPanel::buildRouting(QLayout* row) {
   row->addWidget(zipf_);
   connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
   placement_ = addChoice(row, "Placement", {"experts in order", "experts at random", "experts balanced"},
-                         "which rank holds which expert\n"
-                         "balanced: the heaviest are replicated, all are packed, one more slot a rank");
+                         "which expert is on which rank\n"
+                         "balanced: the experts with the highest load get replicas in one more slot per rank, then all "
+                         "experts are packed");
 }
 
 ClusterQuestion TimeOfAStepPanel::question() const {

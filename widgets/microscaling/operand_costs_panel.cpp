@@ -45,9 +45,10 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
   model.setHorizontalHeaderLabels({"Layer, operand", "Share of error", "Gradient error", "Loss, nats", "Recipe"});
-  model.horizontalHeaderItem(0)->setToolTip("Layer, class and factor of the GEMM that was rounded alone");
+  model.horizontalHeaderItem(0)->setToolTip("Layer, class, operand and GEMM; only this operand was rounded");
   model.horizontalHeaderItem(1)->setToolTip("Share of the sum of all squared gradient errors, measured");
-  model.horizontalHeaderItem(2)->setToolTip("|g - g0| / |g0| over all weights, g0 with everything in FP32, measured");
+  model.horizontalHeaderItem(2)->setToolTip(
+      "|g - g0| / |g0| over all weights, g0: gradient with everything in FP32; measured");
   model.horizontalHeaderItem(3)->setToolTip(
       "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it");
   for (const OperandEffect& each : scan.effects) {
@@ -117,7 +118,7 @@ class OperandCostsModel : public QAbstractTableModel {
     static const char* const kNames[kColumns] = {"Layer, operand", "SQNR, dB", "Flushed to zero",
                                                  "Share of error", "Clipped",  "Format"};
     static const char* const kTips[kColumns] = {
-        "Layer, class, weight and factor of the GEMM",
+        "Layer, class, weight and operand of the GEMM",
         "Signal-to-quantization-noise ratio, measured",
         "Share of non-zero values that became zero, measured",
         ("Share of all operands' rounding error, modelled: squares of their relative errors are added as if "
@@ -194,7 +195,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
     row->addWidget(button);
   }
   addControl(basis_row_);
-  recipe_ = makeChoice({}, "Number format", "Format to which each operand is rounded alone; all else stays in FP32");
+  recipe_ = makeChoice({}, "Number format", "Format to which one operand at a time is rounded; all else stays in FP32");
   for (const Recipe recipe : forwardRecipes()) {
     recipe_->addItem(QLatin1String(recipe_info(recipe).name), static_cast<int>(recipe));
     recipe_->setItemData(recipe_->count() - 1, QLatin1String(recipe_info(recipe).description), Qt::ToolTipRole);

@@ -176,8 +176,8 @@ void sweep(const SweepOptions& o) {
   if (all && !std::ranges::all_of(runs, &RunGroup::finished)) {
     if (share.rank == 0)
       std::printf(
-          "Trained the runs of this process. The last process to end writes the table;\n"
-          "so does the same command with --continue, once all have ended.\n");
+          "This process has trained its runs. The last process to end writes the table; when all have ended,\n"
+          "the same command with --continue writes it, too.\n");
     return;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);

@@ -63,8 +63,8 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
     if (!outcome.noise_twin && !outcome.conclusion.text.empty()) text += outcome.conclusion.text + '\n';
   }
   text +=
-      "All groups read the same batches and trained run A to the same bits, so that candidates of different groups "
-      "compare.\n";
+      "All groups read the same batches and trained run A to the same bits, so that candidates of different groups can "
+      "be compared.\n";
   if (has_sqnr) text += std::string(kSqnrNote) + '\n';
   text += std::string("Gaps are means of paired ") + (validates ? "validation" : "training") +
           " losses over the last half of the steps";

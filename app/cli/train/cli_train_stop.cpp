@@ -29,9 +29,9 @@ void stop_after_step(int signal) {
 // the open transaction back when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
-      "\n"
-      "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
-      "with --checkpoint DIR, --resume DIR goes on from the last checkpoint, on as many ranks as there are.\n";
+      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is complete up to the last "
+      "step; after a training with --checkpoint DIR, --resume DIR continues from the last checkpoint, on as many ranks "
+      "as there are.\n";
   if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0)
     _exit(2);  // writing fails if stderr is closed
   _exit(1);
