@@ -69,8 +69,7 @@ void add_reproduce_command(CLI::App& app) {
   command.footer(
       "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
       "step 0 and cannot be trained again; nor can an imported log.\n"
-      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). If this CPU can run them "
-      "they\n"
+      "The recording names the kernels that computed it (OpenBLAS picks them by CPU). If this CPU can run them they\n"
       "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE and MOESCOPE_MATRIX_UNITS (auto,\n"
       "amx, avx512_bf16, off), where you set them, are kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");

@@ -89,10 +89,8 @@ class Report {
       changes();
       allSettings();
     }
-    out_ +=
-        "<p class=\"muted\">All figures were measured here, in these runs, unless they say otherwise. "
-        "MoEScope " +
-        QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
+    out_ += "<p class=\"muted\">All figures were measured here, in these runs, unless marked otherwise. MoEScope " +
+            QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
     return out_.toUtf8();
   }
 

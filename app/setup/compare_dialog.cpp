@@ -293,7 +293,8 @@ QMenu* CompareDialog::makeMoreMenu() {
   };
   add_values_ = add("All other &values of this setting", "A candidate for every other value, as far as there is room",
                     &CompareDialog::addEveryOtherValue);
-  add("&Noise twin", "Run A with its first weights changed in the last place: shows how large a gap chance alone makes",
+  add("&Noise twin",
+      "Run A with its first weights changed in the last place: shows how large a gap chance alone causes",
       &CompareDialog::addPerturbedTwin);
   add("&Dense twins",
       "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all",

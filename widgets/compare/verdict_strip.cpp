@@ -131,7 +131,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::nothing:
       return undetectedForms();
     case Settlement::How::first_twin:
-      return {"A noise twin of A would show how large a gap chance makes", "A noise twin is missing"};
+      return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
       const QString what = (found.settled.empty() ? QString("One more noise twin would narrow %1")
                                                   : QString("One more noise twin would settle %1"))
@@ -163,10 +163,10 @@ void VerdictStrip::fillSettlement() {
   const QString words = steps ? QString("Train to step %1").arg(formatCount(found.step)) : QString("+ Noise twin");
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
-  button_->setToolTip(
-      steps ? QString("Trains all open runs up to this step")
-            : QString("Trains run A once more beside the open runs, its first weights perturbed in the last "
-                      "place: it shows how large a gap chance makes (Shift+N)"));
+  button_->setToolTip(steps
+                          ? QString("Trains all open runs up to this step")
+                          : QString("Trains run A once more beside the open runs, its first weights perturbed in the "
+                                    "last place: this noise twin shows how large a gap chance alone causes (Shift+N)"));
   button_->setVisible(offered);
   place();
 }

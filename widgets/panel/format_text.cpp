@@ -115,7 +115,7 @@ void fillBlockFormats(QComboBox* box) {
                      format.scheme == QuantScheme::mx ? QString("%1 with power-of-two scales, as in MX").arg(label)
                      : format.scheme == QuantScheme::nvfp4
                          ? QString("E2M1 in blocks of 16 with E4M3 scales and a tensor scale")
-                         : QString("FP8 with FP32 scales: the name says which values share a scale"),
+                         : QString("FP8 with FP32 scales: the name shows which values share a scale"),
                      Qt::ToolTipRole);
   }
 }

@@ -11,8 +11,8 @@ constexpr int kLoadScales = 3;
 LoadScaleButton::LoadScaleButton(QWidget* parent) : QToolButton(parent) {
   setAccessibleName("Load scale");
   setToolTip(
-      "Range of the colours: from 1/4 to 4 times the fair load. A click widens it to 16 and to 64 times, for layers in "
-      "which a few experts take nearly all tokens, then goes back to 4");
+      "Range of the colours: from 1/4 to 4 times the fair load. A click widens the range to 16 times, the next click "
+      "to 64 times, for layers in which a few experts take nearly all tokens; the third click sets it back to 4");
   connect(this, &QToolButton::clicked, this, [this] { setScale((static_cast<int>(scale_) + 1) % kLoadScales); });
   setScale(0);
 }
