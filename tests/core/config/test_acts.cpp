@@ -1,4 +1,5 @@
-// What a person does to a router in training: kill, pin, freeze, shake, and change what it reads.
+// Changes of a router in training: killed experts, pinned biases, frozen gates, gate noise, and other scores and
+// inputs.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -250,7 +251,7 @@ TEST_F(Acts, GateNoiseIsTheSameOnAnyNumberOfThreads) {
 
 TEST_F(Acts, GateNoiseChoosesButDoesNotWeigh) {
   config_.router.route_norm = false;
-  config_.router.gate_noise = 100;  // a lottery
+  config_.router.gate_noise = 100;  // the noise decides
   Learner<double> learner(config_);
   PhaseClock clock;
   learner.forward(data_->batch(0), false, clock);

@@ -1,4 +1,4 @@
-// What a config must not say: each rule by itself, memory, values out of all bounds.
+// Configs that are refused: each rule by itself, memory, and values far outside their ranges.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
                                c.model.n_experts = 1024;
                              }}));
 
-// NVFP4's blocks are half as long as MX's, other scales take any length, and so do attention, gate and head.
+// NVFP4's blocks have half the length of MX's. Other scales, attention, gate and head take any length.
 TEST(Rules, RecipesAskForWhatTheirBlocksNeed) {
   RunConfig config;
   config.model.moe_inter = 112;
@@ -188,10 +188,10 @@ TEST(Rules, QuantilesAskForWhatTheyCut) {
     EXPECT_FALSE(refused([](RouterConfig& r) { r.force_balance = true; }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.gate_noise = 0.1; }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.top_k = 16; }).empty());
-    EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4; }).empty());  // limits nothing
+    EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4; }).empty());  // without a limit of groups
   }
   EXPECT_TRUE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
-  config.router.balance_rule = BalanceRule::proportional;  // cuts nothing
+  config.router.balance_rule = BalanceRule::proportional;  // has no quantiles
   EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2, r.gate_noise = 0.1; }).empty());
 }
 

@@ -1,4 +1,4 @@
-// Configs as TOML: written and read back, and what a file may hold besides.
+// Configs as TOML: written and read back, and the other things that a file may contain.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -78,7 +78,7 @@ x = 1
 }
 
 TEST(ParseConfig, RuleIsReportedAtTheLineThatWasWritten) {
-  // top_k is at its default; the line that made it wrong is that of n_experts.
+  // The second text does not set ranks, so that its problem is reported at the line of n_experts.
   const ParsedConfig parsed =
       parse_config("[model]\n\nn_experts = 8\n[parallel]\nranks = 4\n[router]\ntop_k = 9\n", "f");
   ASSERT_EQ(parsed.problems.size(), 1u);

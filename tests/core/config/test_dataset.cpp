@@ -123,8 +123,8 @@ TEST(Generator, GenesAreWholeCodons) {
   }
 }
 
-// What is followed by what in a text of one language: how often, by symbol and successor. Every other byte is the
-// language's letter.
+// For each symbol of a text in one language, how often each symbol follows it. Every other byte is the letter of the
+// language.
 using Followers = std::map<char, std::map<char, int>>;
 
 Followers followers_of(const Domain& language, std::size_t bytes) {
@@ -161,8 +161,8 @@ TEST(Facts, EveryLanguageIsACycleOfItsOwnThroughAllSymbols) {
   EXPECT_EQ(languages.size(), 10u);
 }
 
-// One symbol in a hundred is any of the 59: the entropy of a symbol is that of 1 - 0.01 * 58/59 and 58 times 0.01/59,
-// and the letter before it is certain.
+// One symbol in a hundred is random, one of 59. The entropy of a symbol is that of one outcome with 1 - 0.01 * 58/59
+// and 58 outcomes with 0.01/59. The letter before it is certain.
 TEST(Facts, HaveTheEntropyThatIsSpokenOf) {
   const double wrong = 0.01 / 59, right = 1 - 58 * wrong;
   const double entropy = -(right * std::log(right) + 58 * wrong * std::log(wrong)) / 2;
@@ -187,7 +187,7 @@ TEST(Facts, AreTheSameForEverySeedInTextsOfItsOwn) {
   EXPECT_EQ(data->batch(17).input, again->batch(17).input);
   EXPECT_NE(data->batch(17).input, other->batch(17).input);
   EXPECT_NE(data->batch(17).input, data->batch(18).input);
-  // (language, symbol) -> the next symbol: those of both seeds and of the text held out agree but for random symbols.
+  // (language, symbol) -> next symbol. Those of both seeds and of the held-out text agree, except for random symbols.
   std::map<std::pair<int, int>, int> facts;
   int told = 0, kept = 0;
   const auto tell = [&](const Batch& batch) {
@@ -219,7 +219,7 @@ TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
   EXPECT_NE(a->batch(18).input, first.input);
 }
 
-// A packed batch has the bytes of the batch that is not packed, place by place, in other rows.
+// At each position, the rows of a packed batch have the same tokens as those of the plain batch, in another order.
 TEST(GeneratedDataset, PacksDocumentsOfUnevenLength) {
   const auto packed = open_dataset({.batch = 5, .seq = 64, .documents = 3}, 3);
   const auto plain = open_dataset({.batch = 5, .seq = 64}, 3);
@@ -235,7 +235,7 @@ TEST(GeneratedDataset, PacksDocumentsOfUnevenLength) {
       }
       ASSERT_EQ(of_a, of_b) << step << ' ' << i;
     }
-    // Five sequences have five domains, so that a new document is another domain.
+    // Five sequences have five domains, so that a change of the domain is the start of a document.
     std::vector<int> begins;
     for (int i = 1; i < 64; ++i)
       if (b.domain_of(static_cast<std::size_t>(i)) != b.domain_of(static_cast<std::size_t>(i) - 1)) begins.push_back(i);
@@ -247,7 +247,7 @@ TEST(GeneratedDataset, PacksDocumentsOfUnevenLength) {
   EXPECT_EQ(packed->held_out()[0].input, plain->held_out()[0].input);
 }
 
-// What a batch holds, sequence by sequence.
+// Returns the sequences of all batches.
 std::vector<std::vector<std::int32_t>> sequences_of(const std::vector<Batch>& batches) {
   std::vector<std::vector<std::int32_t>> sequences;
   for (const Batch& batch : batches)
@@ -356,7 +356,7 @@ TEST_F(TextFiles, EveryPlaceIsReached) {
     const Batch batch = data->batch(step);
     for (int row = 0; row < 8; ++row) ++starts[batch.input[row * 16] - '0'];
   }
-  // 41 bytes (a line feed is added), 17 needed: places 0 to 24.
+  // 41 bytes with the added line feed, of which a sequence needs 17: sequences begin at 0 to 24.
   EXPECT_EQ(starts.begin()->first, 0);
   EXPECT_EQ(starts.rbegin()->first, 24);
   EXPECT_EQ(starts.size(), 25u);
@@ -365,7 +365,7 @@ TEST_F(TextFiles, EveryPlaceIsReached) {
 // The end of every text is for validation, its front for training.
 TEST_F(TextFiles, APartIsHeldOut) {
   write("d/letters", std::string(800, 'a') + std::string(199, 'Z'));
-  write("d/short", std::string(20, 's'));  // too short for two sequences: all of it is trained on
+  write("d/short", std::string(20, 's'));  // too short for two sequences: all of it is for training
   const auto open = [&](double share) {
     return open_dataset({.path = (root_ / "d").string(), .batch = 8, .seq = 16, .held_out = share}, 1);
   };

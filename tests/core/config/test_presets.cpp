@@ -60,7 +60,7 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
   EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
 }
 
-// What their sources say, which the texts of the presets name.
+// The routers are those of the sources that the presets name.
 TEST(Presets, RealModelsHaveTheirRouters) {
   const auto config = [](const char* name) { return load_preset(name).config; };
   EXPECT_EQ(config("DeepSeek-V3").router.n_limited_groups, 4);
@@ -82,7 +82,7 @@ TEST(Presets, RealModelsHaveTheirRouters) {
     EXPECT_NE(preset_about(name).find("Not here:"), std::string::npos) << name << ": what the program cannot do";
 }
 
-// What differs stands there, what has no effect is left empty.
+// The table has the settings that differ; a setting without effect is left empty.
 TEST(Presets, TableOfRealModels) {
   const std::vector<std::string> names = model_preset_names();
   const auto column = static_cast<std::size_t>(std::ranges::find(names, "Kimi-K3") - names.begin());
@@ -142,7 +142,7 @@ TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
             std::string::npos);
 }
 
-// As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.
+// As in the published runs: all that is not in MXFP8 is in BF16, except the product and the scores of the gate.
 TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
   const auto precision = [](const char* name) { return load_preset(name).config.precision; };
   for (const char* name : {"small", "mini-v3", "16B-like"}) {
@@ -161,7 +161,8 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
     EXPECT_TRUE(found.setting.is_in<PrecisionConfig>()) << found.setting.key();
 }
 
-// TorchTitan's mixed precision, and DeepSeek-V3's moments; comparisons keep what they were measured with.
+// Formats of TorchTitan's mixed precision and of DeepSeek-V3's moments. Comparisons keep the formats of their
+// measurement.
 TEST(Presets, StoreWhatTheirSourcesStore) {
   const auto config = [](const char* name) { return load_preset(name).config; };
   for (const char* name : {"mini-v3", "16B-like"}) {
@@ -194,7 +195,7 @@ TEST(Presets, UnknownOneNamesTheKnown) {
             "mxfp4-everywhere, mini-v3-formats, fp4-study\n");
 }
 
-// The window shows it where the comparison runs.
+// The window shows this text beside the runs of the comparison.
 TEST(Presets, SayWhatToExpectAndAreKnownByTheirRuns) {
   for (const std::string& name : comparison_preset_names()) {
     const std::string about = preset_about(name);

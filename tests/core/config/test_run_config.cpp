@@ -18,7 +18,7 @@
 namespace moescope {
 namespace {
 
-// Members of an aggregate: the most initializers that it takes.
+// Initializes a member of any type; an aggregate has as many members as it takes of these.
 struct Anything {
   template <class T>
   operator T() const {
@@ -44,7 +44,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  // One for each member of RunConfig's structs; the run itself has a name, a seed and a perturbation.
+  // Every member of RunConfig's structs has one key; the run itself has a name, a seed and a perturbation.
   static_assert(num_members<RunConfig>() == 3 + 7);
   EXPECT_EQ(derived, 1u) << "precision.published_recipe";
   EXPECT_EQ(keys.size() - derived, 3 + num_members<ModelConfig>() + num_members<RouterConfig>() +
@@ -225,7 +225,7 @@ TEST(DenseTwin, HasAsManyWeightsAsItSays) {
   for (const char* preset : {"nano", "small", "mini-v3", "Qwen3-Next", "Nemotron-3-Super"}) {
     const RunConfig first = load_preset(preset).config;
     const double rounding = 16 * 3.0 * first.model.dim * first.model.n_layers;
-    // A model with as many experts as a token takes has the weights that it multiplies, but for rows of the gate.
+    // A model with as many experts as a token uses has exactly the weights that it multiplies, except rows of the gate.
     RunConfig without_idle = first;
     without_idle.model.n_experts = first.router.top_k;
     const double rows = double(first.model.n_experts) * first.model.dim * first.model.n_layers;

@@ -1,4 +1,4 @@
-// Set-up links: what was written is read back, and whatever else comes is refused in a sentence.
+// Set-up links: a link that was written is read back, and anything else is refused with one sentence.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -96,7 +96,7 @@ TEST(SetupLink, RefusesInASentence) {
 }
 
 TEST(SetupLink, NamesTheSettingThatIsWrong) {
-  // name = "x", router.top_k = 99
+  // The link holds name = "x", router.top_k = 99.
   const std::string why = why_refused("moescope:setup?config=eNrLS8xNVbBVUKpQ4irKLy1JLdIryS-IzwYKWVpyAQCKiAjK");
   EXPECT_NE(why.find("router.top_k"), std::string::npos) << why;
   EXPECT_EQ(std::count(why.begin(), why.end(), '\n'), 0);

@@ -12,7 +12,7 @@
 namespace moescope {
 namespace {
 
-// Tokens choose `top_k` experts of one team most of the time; team of expert e is e % teams.
+// Counts how often experts are chosen together. Most tokens choose `top_k` experts of one team, e % teams for expert e.
 std::vector<std::uint32_t> teams_of(int experts, int teams, int top_k, int tokens, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<std::uint32_t> together(static_cast<std::size_t>(experts) * experts);
@@ -54,7 +54,7 @@ TEST(Coactivation, DegenerateCountsHaveAnOrder) {
   EXPECT_TRUE(coactivation_order({}, 0).empty());
   EXPECT_EQ(coactivation_order(std::vector<std::uint32_t>{5}, 1), (std::vector<int>{0}));
   EXPECT_EQ(coactivation_order(std::vector<std::uint32_t>(9, 0), 3), (std::vector<int>{0, 1, 2}));
-  const auto equal = coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64);  // every pair ties
+  const auto equal = coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64);  // all pairs are equal
   EXPECT_EQ(equal, coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64));
   EXPECT_EQ(equal.size(), 64u);
 }
@@ -74,7 +74,7 @@ TEST(Coactivation, SimilarExpertsAreNeighbours) {
   EXPECT_EQ(similarity_order(opposite, 3).size(), 3u);
 }
 
-// A frame of 60 layers must fit into the screen's frame.
+// The order of 60 layers must take less than the time of one frame of the screen.
 TEST(Coactivation, SixtyLayersOf256ExpertsAreQuick) {
   const auto together = teams_of(256, 16, 8, 20000, 3);
   const auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// The map of the experts against principal components worked out by hand.
+// The map of experts against principal components computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 using namespace moescope;
 
-// Rows (1, 0), (0, 1) and (1, 1) / sqrt(2): along (1, -1) / sqrt(2) they are at 1/sqrt(2), -1/sqrt(2) and 0; along
-// (1, 1) / sqrt(2) at 1/sqrt(2), 1/sqrt(2) and 1, minus their mean (sqrt(2) + 1) / 3.
+// The rows are (1, 0), (0, 1) and (1, 1) / sqrt(2). Their coordinates along (1, -1) / sqrt(2) are 1/sqrt(2), -1/sqrt(2)
+// and 0; those along (1, 1) / sqrt(2) are 1/sqrt(2), 1/sqrt(2) and 1, minus their mean (sqrt(2) + 1) / 3.
 TEST(ExpertMap, IsThatOfTheHandMadeTable) {
   const std::uint32_t counts[] = {8, 0, 5,  //
                                   0, 2, 5};
@@ -25,7 +25,7 @@ TEST(ExpertMap, IsThatOfTheHandMadeTable) {
   EXPECT_NEAR(map.y_share, of_y / (of_x + of_y), 1e-6);
 }
 
-// Three experts without a kind in common are the corners of a triangle with sides sqrt(2).
+// Three experts with tokens of different kinds are the corners of a triangle with sides sqrt(2).
 TEST(ExpertMap, KeepsDistancesWhereThePlaneHoldsThem) {
   const std::uint32_t counts[] = {3, 0, 0,  //
                                   0, 1, 0,  //
@@ -47,7 +47,7 @@ TEST(ExpertMap, AnExpertWithoutTokensHasNoPlace) {
   EXPECT_TRUE(is_missing(expert_map(none, 2).x_E[0]));
 }
 
-// Sizes of the counts do not matter, and the farthest expert is on the positive side.
+// Only the shares of the counts matter, not their sizes, and the farthest expert is on the positive side.
 TEST(ExpertMap, DependsOnSharesAloneAndHasAFixedSign) {
   const std::uint32_t counts[] = {1, 1, 1, 40,  //
                                   4, 5, 6, 3,   //

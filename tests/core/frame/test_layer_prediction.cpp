@@ -31,11 +31,11 @@ TEST(PredictedShare, IsOneWhereTheLayerBeforeDecides) {
   EXPECT_FLOAT_EQ(predicted_share(before, chosen, 2, 8), 1);
 }
 
-// Tokens 0, 2 and 4 teach: expert 0 is followed twice by 1 and once by 2, expert 3 never seen.
+// Tokens 0, 2 and 4 are counted: expert 0 is followed twice by expert 1 and once by 2; expert 3 does not occur.
 TEST(PredictedShare, FollowsTheCountsOfEverySecondToken) {
   const Rows before = {0, 0, 0, 0, 0, 3}, chosen = {1, 1, 1, 2, 2, 0};
-  // Token 1 is guessed 1: right. Token 3 is guessed 1: it was 2. Token 5 has nothing to go by, the lowest number:
-  // right.
+  // The prediction for token 1 is 1, which is right; for token 3 it is 1, but 2 was chosen. For token 5 nothing was
+  // counted, so that the lowest number is predicted, which is right.
   EXPECT_FLOAT_EQ(predicted_share(before, chosen, 1, 4), 2.0f / 3);
 }
 

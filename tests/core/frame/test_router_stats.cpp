@@ -14,10 +14,11 @@ namespace {
 using Counts = std::vector<std::uint32_t>;
 
 TEST(MeanMaxVio, IsTheMeanOfThePartsOwn) {
-  // Two parts of two tokens, top 2 of 4: in the first all on 0 and 1 (MaxVio 1), in the second on all (MaxVio 0).
+  // Two parts of two tokens, top 2 of 4: the first part uses experts 0 and 1 (MaxVio 1), the second all four (MaxVio
+  // 0).
   const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 1, 2, 3};
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 2), 0.5f);
-  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 1), 0.5f);  // 3, 3, 1, 1 against 2
+  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 1), 0.5f);  // loads 3, 3, 1, 1; mean 2
   const std::vector<std::uint8_t> padding = {1, 1, 0, 0};
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4, padding.data()}, 2), 0) << "the first part counts for nothing";
   const std::vector<std::uint8_t> all = {1, 1, 1, 1};
@@ -126,9 +127,9 @@ double simulated_floor(std::mt19937& rng, int tokens, int top_k, int n_experts, 
 }
 
 TEST(RouterStats, NoiseFloorAgreesWithSimulation) {
-  // 64 slots per expert: the figure that a balanced router of ordinary size shows.
+  // 64 slots per expert: the value of a balanced router of ordinary size.
   EXPECT_NEAR(max_vio_noise_floor(512, 2, 16), 0.22, 0.015);
-  // With as many slots per expert: 0.17 of 8 experts to 0.4 of 512.
+  // With 64 slots per expert, the value rises from 0.17 for 8 experts to 0.4 for 512.
   EXPECT_NEAR(max_vio_noise_floor(256, 2, 8), 0.17, 0.015);
   EXPECT_NEAR(max_vio_noise_floor(683, 6, 64), 0.3, 0.015);
   EXPECT_NEAR(max_vio_noise_floor(3277, 10, 512), 0.4, 0.015);
@@ -153,7 +154,7 @@ TEST(RouterStats, NoiseFloorAtTheEdges) {
   EXPECT_EQ(max_vio_noise_floor(100, 8, 8), 0.0f);
   EXPECT_TRUE(is_missing(max_vio_noise_floor(0, 2, 8)));
   EXPECT_TRUE(is_missing(max_vio_noise_floor(10, 9, 8)));
-  // One token, one expert: all on one, MaxVio is E - 1.
+  // One token and top 1: all slots go to one expert, and MaxVio is E - 1.
   EXPECT_NEAR(max_vio_noise_floor(1, 1, 2), 1.0, 0.3);
   EXPECT_GT(max_vio_noise_floor(1000, 8, 256), max_vio_noise_floor(100000, 8, 256));
   EXPECT_LT(max_vio_noise_floor(std::int64_t{1} << 40, 8, 256), 1e-4f);
@@ -197,7 +198,7 @@ TEST(FillDerivedFigures, ComputesWhatIsMissingAndKeepsTheRest) {
   EXPECT_EQ(router.cv, 7);
   EXPECT_EQ(router.entropy_norm, 1);
   EXPECT_EQ(router.padding_fraction, 15);  // 4 x 30 rows of zeros for 8 tokens
-  EXPECT_EQ(router.max_vio_window, 1.5f);  // 10 of 16, in place of 4
+  EXPECT_EQ(router.max_vio_window, 1.5f);  // an expert has 10 of 16 slots, the mean is 4
   EXPECT_EQ(router.dead_fraction, 0);
 }
 

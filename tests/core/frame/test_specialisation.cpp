@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-// 2 domains, 3 experts: expert 0 is the first domain's, 2 the second's, 1 everybody's.
+// 2 domains, 3 experts: expert 0 takes the first domain, expert 2 the second, expert 1 both.
 SpecialisationFrame two_domains() {
   SpecialisationFrame frame;
   frame.layer = 4;

@@ -54,7 +54,7 @@ TEST(VolumeStats, AreScalarsOfTheHistory) {
 }
 
 TEST(MutualInformation, IsWhatTheTokenSaysAboutTheExpert) {
-  // Two tokens, each sure of another expert: ln 2. The same token twice: nothing.
+  // Two tokens that are each certain of another expert: ln 2. The same token twice: 0.
   EXPECT_NEAR(mutual_information(std::vector<float>{0.5f, 0.5f}, 0), std::log(2.0f), 1e-6);
   const std::vector<float> scores{0.9f, 0.1f};
   EXPECT_NEAR(mutual_information(scores, score_entropy(scores)), 0, 1e-6);

@@ -1,4 +1,4 @@
-// Runs whose step numbers are far apart, as where a step counts the tokens seen.
+// Runs whose step numbers are far apart, as in logs whose step is the number of tokens seen.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kApart = 4'000'000, kSteps = 1000;
 
-// `run` with a step every `apart` numbers.
+// Returns `run` with its step numbers multiplied by `apart`.
 std::shared_ptr<History> spread(const History& run, std::int64_t apart) {
   auto far = std::make_shared<History>(run.info());
   for (const std::int64_t step : run.steps_in(run.steps())) {
@@ -95,7 +95,7 @@ TEST(FarApart, AScanThatFollowsFindsTheSame) {
   EXPECT_EQ(all_text(scan.findings()), all_text(find_all(far)));
 }
 
-// A log may begin with steps that are near each other.
+// A log may begin with steps that are close together.
 TEST(FarApart, ARunWhoseStepsMoveApartIsReadAgain) {
   MadeUp made;
   made.steps(300, MadeUp::even(), MadeUp::even());

@@ -38,7 +38,7 @@ TEST(History, EmptyHasNothing) {
   EXPECT_EQ(history.kept_every(), 1);
 }
 
-// A layer takes the room of the frames that speak of it: a file of 1 MB can name 4,096 layers in 15,000 steps.
+// A layer takes memory for the frames that name it alone: a file of 1 MB can name 4,096 layers in 15,000 steps.
 TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
   constexpr int kLayers = 1000;
   RunInfo info;
@@ -75,7 +75,7 @@ TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
   EXPECT_EQ(last(INT64_MAX), 1007.0f);
 }
 
-// More steps, a past that was taken back and many factors must not show.
+// Smoothed values are those of all earlier steps, also after more steps, after a rewind and after many other factors.
 TEST(History, SmoothedIsThatOfTheWholePastHoweverItCameAbout) {
   History history(sample_info({}));
   std::mt19937 rng(3);
@@ -154,7 +154,8 @@ TEST(History, CadencesAreIndependent) {
   EXPECT_EQ(all.missing, 75u);
 }
 
-// Every bin of every metric against a plain loop, with gaps between the steps and ranges reaching past both ends.
+// Compares every bin of every metric with a plain loop, with gaps between the steps and ranges that reach past both
+// ends.
 TEST(History, SeriesAgreeWithBruteForce) {
   std::mt19937 rng(3);
   History history(sample_info({}));
@@ -245,7 +246,7 @@ TEST(History, RewindReplacesWhatFollows) {
   }
 }
 
-// Takes well under a second; searching all notes for each took minutes.
+// Takes well under a second; a search through all notes for each note took minutes.
 TEST(History, ManyNotesAreWrittenAndErased) {
   History history(sample_info({}));
   const auto begin = std::chrono::steady_clock::now();
@@ -300,7 +301,7 @@ TEST(History, UtilisationKeepsTheFarthestFromFair) {
   const auto one = history.utilisation(3, {0, 0}, 1);
   EXPECT_EQ(one, (std::vector<float>{1, 1, 1, 1}));
   const auto late = history.utilisation(3, {2, 3}, 1);
-  EXPECT_NEAR(late[0], 0.5f, 1e-6);  // 1.5 is 0.58 octaves off, 0.5 a whole one
+  EXPECT_NEAR(late[0], 0.5f, 1e-6);  // 0.5 is one octave from 1, 1.5 only 0.58
   EXPECT_NEAR(late[1], 2.5f, 1e-3);
   EXPECT_NEAR(late[3], 1.0f, 1e-6);
   const auto all = history.utilisation(3, {0, 3}, 1);
@@ -311,7 +312,7 @@ TEST(History, UtilisationKeepsTheFarthestFromFair) {
   EXPECT_EQ(wide[1 * 4], 4.0f);
 }
 
-// Means survive thinning: against a plain mean over every step, at a hundredth of the budget that all would take.
+// Thinning keeps means: compares with the mean over every step, also at a hundredth of the memory that all steps need.
 TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
   for (const std::size_t budget : {std::size_t{100} << 20, std::size_t{60'000}}) {
     RunInfo info = sample_info({});
@@ -391,7 +392,7 @@ TEST(History, PercentilesOverLayers) {
   EXPECT_EQ(history.value_at(Metric::max_vio_window_max, kWholeRun, 0), 2);
 }
 
-// Counts of one layer, [steps][experts], as they are drawn.
+// Counts of one layer, [steps][experts].
 using Loads = std::vector<std::vector<std::uint32_t>>;
 void append_loads(LoadRows& rows, const Loads& loads) {
   for (std::size_t step = 0; step < loads.size(); ++step) {
@@ -459,7 +460,7 @@ TEST(History, ThinnedLoadsAreTheFarthestAndTheMeanOfTheirSteps) {
   }
 }
 
-// A log that names one of 4,096 layers in each step: room is for what it names.
+// A log that names one of 4,096 layers in each step takes memory for the named layers alone.
 TEST(History, LayersThatAStepDoesNotNameTakeNoMemory) {
   constexpr int kLayers = 4096, kSteps = 6000;
   LoadRows rows(64);
@@ -470,7 +471,7 @@ TEST(History, LayersThatAStepDoesNotNameTakeNoMemory) {
     one[0].layer = step % kLayers;
     rows.append(step, one);
   }
-  EXPECT_LT(rows.bytes(), std::size_t{16} << 20);  // of all layers in every row 3 GB
+  EXPECT_LT(rows.bytes(), std::size_t{16} << 20);  // rows for all layers would take 3 GB
   const auto drawn = [&](int layer, std::int64_t first, std::int64_t end) {
     return rows.means(layer, std::vector<std::int64_t>{first, end});
   };
@@ -501,7 +502,8 @@ TEST(History, WaterfallTakesTheNewestOfEachBin) {
   EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](std::uint32_t n) { return n == 0; }));
 }
 
-// Past the budget: the budget holds, scalars lose nothing, the past stays evenly covered, the newest half is whole.
+// Beyond their budget, arrays are thinned: scalars lose nothing, earlier steps stay evenly covered, the newest half is
+// whole.
 TEST(History, ThinsArraysToTheBudget) {
   std::mt19937 rng(9);
   const std::size_t budget = 400'000;
@@ -526,12 +528,11 @@ TEST(History, ThinsArraysToTheBudget) {
   }
   EXPECT_LT(widest, 4 * history.kept_every());
   EXPECT_EQ(history.frame_at(3990)->step, 3990);
-  // Merged, not dropped: the one step at which an expert got nothing still shows.
+  // Steps are merged, not dropped: the one step in which an expert got no tokens is still visible.
   EXPECT_EQ(history.utilisation(1, {0, 3999}, 10)[3 * 8 + 1], 0.0f);
 }
 
-// Ten times the scalars that the budget holds: what is old is kept in slices,
-// what is new step by step.
+// Ten times the scalars that the budget holds: old values are kept in slices, new values for every step.
 TEST(History, ScalarsKeepToTheirBudget) {
   const std::size_t budget = 10'000'000;
   History history(sample_info({}), 1000, budget);
@@ -567,7 +568,7 @@ TEST(History, BudgetOfNothingStillShowsNow) {
   expect_equal(*history.frame_at(49), *last);
 }
 
-// One writer that also rewinds, several readers: run under ThreadSanitizer this finds every unlocked access.
+// One writer that also rewinds, and several readers: under ThreadSanitizer this finds every unlocked access.
 TEST(History, OneWriterManyReaders) {
   History history(sample_info({}), 300'000);
   std::atomic<bool> done{false};

@@ -1,4 +1,4 @@
-// A run of any length stays within what its history may take: nothing else grows with the number of steps.
+// A run of any length stays within the budgets of its history, and nothing else grows with the number of steps.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@
 namespace moescope {
 namespace {
 
-// The most that is allocated in steps (from, to] beside what the history keeps, which goes up and down by itself.
+// Returns the largest number of bytes allocated in steps (from, to], without those of the history, which vary by
+// themselves.
 double most_beside_history(LongTraining& run, std::int64_t from, std::int64_t to) {
   std::size_t most = 0;
   for (std::int64_t step = from + 100; step <= to; step += 100) {
@@ -21,7 +22,8 @@ double most_beside_history(LongTraining& run, std::int64_t from, std::int64_t to
   return static_cast<double>(most);
 }
 
-// The arrays' budget is full after 1,000 steps; what else has a bound, caches and vectors that double, after 6,000.
+// The budget of arrays is full after 1,000 steps. Caches and vectors that double, which are bounded, are full after
+// 6,000.
 TEST(Memory, RecordingSinkAndHistoryReachAPlateau) {
   if (allocated_bytes() == 0) GTEST_SKIP() << "this build's allocator does not tell";
   const auto path =
@@ -54,12 +56,12 @@ TEST(Memory, AHistoryReachesAPlateau) {
     most = std::max(most, allocated_bytes() - empty);
   }
   EXPECT_LE(history.array_bytes(), kArrays);
-  EXPECT_LT(static_cast<double>(late), 1.05 * static_cast<double>(early));  // both go up and down by halves
+  EXPECT_LT(static_cast<double>(late), 1.05 * static_cast<double>(early));  // thinning halves each from time to time
   EXPECT_LT(late, 5 * (kArrays + kFigures) / 4);
   std::printf("at most %.0f kB, then %.0f kB\n", static_cast<double>(early) / 1e3, static_cast<double>(late) / 1e3);
 }
 
-// Experts that fall silent and come back, losses that spike, loads that jump: for ever.
+// Experts that lose all tokens and get them back, spikes of the loss and jumps of the load, without end.
 TEST(Memory, FindingsOfARestlessRunDoNotAddUp) {
   if (allocated_bytes() == 0) GTEST_SKIP() << "this build's allocator does not tell";
   RunInfo info;

@@ -50,7 +50,7 @@ TEST(Pyramid, TellsMissingFromNaN) {
   EXPECT_TRUE(std::isnan(kNoValue));
 }
 
-// Random appends, rewinds and queries against the plain sum over the values.
+// Compares slices after random appends and rewinds with plain sums over the values.
 TEST(Pyramid, SlicesAgreeWithBruteForce) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 rng(seed);
@@ -91,8 +91,8 @@ TEST(Pyramid, FindsTheNewestValueBefore) {
   }
 }
 
-// Whatever is forgotten: whole bins stay exact, nothing is lost or counted
-// twice, and the series goes on, also after a rewind into what is forgotten.
+// After forgetting, whole bins stay exact, nothing is lost or counted twice, and values can be appended, also after a
+// rewind into the forgotten part.
 TEST(Pyramid, ForgetsFromBelow) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937 rng(seed);
@@ -112,7 +112,7 @@ TEST(Pyramid, ForgetsFromBelow) {
     for (std::size_t first = 0; first + 4096 * 3 <= values.size(); first += 4096 * 7)
       expect_same(pyramid.slice(first, first + 4096 * 3), values, first, first + 4096 * 3);
     expect_same(pyramid.slice(values.size() - 900, values.size()), values, values.size() - 900, values.size());
-    std::uint32_t counted = 0;  // in pieces that fit no bin
+    std::uint32_t counted = 0;  // over slices that fit no bin
     for (std::size_t first = 0; first < values.size(); first += 77) {
       const PyramidBin bin = pyramid.slice(first, std::min(first + 77, values.size()));
       counted += bin.finite + bin.non_finite + bin.missing;

@@ -169,7 +169,7 @@ TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
   }
 }
 
-// Every kept result belongs to a claim with the settings that it has now, so that changed claims are tried anew.
+// Every kept result was measured with the present settings of its claim, so that a changed claim is measured again.
 TEST(BuiltInClaims, KeptResultsAreOfTheClaimsAsTheyAre) {
   const std::vector<Claim> claims = published_claims();
   const std::vector<ClaimRow> rows = claim_rows(claims, kept_claim_results());

@@ -48,7 +48,8 @@ TEST_P(Exhibits, HappensAsItSays) {
 
 INSTANTIATE_TEST_SUITE_P(All, Exhibits, testing::ValuesIn(exhibit_cases()), exhibit_case_name);
 
-// A wrong run beside a right one that differs in the fault alone, the thread, and how to look for it elsewhere.
+// An exhibit has a right and a wrong run that differ in the fault alone. It names the thread that it comes from, and
+// says how to look for the fault in one's own training.
 TEST(ExhibitList, EachIsAPairWithASourceAndACheckOfOnesOwn) {
   EXPECT_EQ(exhibit_names().size(), 12u);
   for (const std::string& name : exhibit_names()) {

@@ -33,7 +33,7 @@ std::string problems_of(const std::string& text) {
 const std::string kHead = "title = \"T\"\nteaches = \"t\"\n[runs]\npreset = \"nano\"\n";
 const std::string kStep = "[[step]]\ntitle = \"s\"\ntext = \"x\"\n";
 
-// Two experts, two steps: 3:1, then 1:3, and a metric that is the step's number.
+// Four steps with loads of 3:1 and 1:3 by turns on two experts; ce_loss is the number of the step.
 std::shared_ptr<History> swinging_history() {
   RunInfo info;
   info.n_layers = 2;
@@ -153,7 +153,7 @@ std::string twin(const std::string& settings) {
   return "[[runs.run]]\nname = \"twin\"\nset = { " + settings + " }\n";
 }
 
-// B's loss held against another run's.
+// Returns a check that B's loss is below the loss of `run`.
 std::string comparison_with(const std::string& run) {
   return "[[step.check]]\ntext = \"c\"\nfigure = \"ce_loss\"\nrun = \"B\"\nbelow = { figure = \"ce_loss\", run = \"" +
          run + "\" }\n";
@@ -176,7 +176,7 @@ TEST(LessonTwins, DifferInOneSetting) {
                                      "router.score_func"});
 }
 
-// Two by two: the last is one setting away from each of two others, and two from the first.
+// B and C change one setting each, D changes both: D differs from B and from C in one setting, and from A in two.
 TEST(LessonTwins, MayFollowFromAnotherTwin) {
   const std::string runs = kHead + twin("router.top_k = 1") + twin("router.score_func = \"softmax\"") +
                            twin("router.top_k = 1, router.score_func = \"softmax\"") + kTrain;
@@ -187,12 +187,13 @@ TEST(LessonTwins, MayFollowFromAnotherTwin) {
   EXPECT_EQ(found[0], "\"s\", \"c\": B and C differ in 2 things: router.top_k, router.score_func");
 }
 
-// A recipe is one way in place of another; two ways at once, or a way and its scope, are two things.
+// An auxiliary loss in place of the bias rule is one change, although it sets several keys. An auxiliary loss beside
+// the bias rule, or with another scope and coefficient, is two changes.
 TEST(LessonTwins, ARecipeOfSeveralSettingsIsOneThing) {
   const std::string aux = "router.aux_mode = \"batch\", router.aux_coeff = 0.1";
   const std::string bias = "router.bias_update_rate = 0";
   EXPECT_TRUE(unclear(kHead + twin(aux + ", " + bias) + kTrain).empty());
-  EXPECT_EQ(unclear(kHead + twin(aux) + kTrain).size(), 1u);  // beside the bias rule
+  EXPECT_EQ(unclear(kHead + twin(aux) + kTrain).size(), 1u);  // the bias rule stays on
   EXPECT_EQ(unclear(kHead + twin(aux + ", " + bias + ", router.top_k = 1") + kTrain).size(), 1u);
   const std::string other = "set = { " + bias + ", " + aux + " }\n";
   EXPECT_TRUE(unclear(kHead + other + twin("router.aux_mode = \"sequence\"") + kTrain).empty());
@@ -214,7 +215,7 @@ TEST(LessonTwins, AreJudgedWithWhatTheyWereChangedTo) {
   EXPECT_TRUE(unclear(start + set("all", rate) + train).empty());
   EXPECT_TRUE(unclear(start + set("B", rate) + set("A", rate) + train).empty());
   EXPECT_TRUE(unclear(start + set("A", "data.mixture = \"DNA=1\"") + train).empty());  // all read the same batches
-  EXPECT_TRUE(unclear(start + set("A", rate)).empty());                                // nothing trains in that state
+  EXPECT_TRUE(unclear(start + set("A", rate)).empty());                                // no run trains with it
   const std::string twin_of_a = "[[step.do]]\nname = \"x\"\ntwin = { router.top_k = 4 }\n";
   EXPECT_TRUE(unclear(start + twin_of_a + train).empty());
   EXPECT_EQ(unclear(start + set("A", rate) + twin_of_a + set("A", "router.z_coeff = 0.1") + train).size(), 2u);
@@ -257,7 +258,7 @@ TEST(LessonFigures, VolumesPerTokenAndTheFullestRank) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("batch_rank_max_over_mean", 2)), 1.5);
 }
 
-// The two heavy experts share a rank; a balancer that saw it gives each a rank of its own.
+// Two heavy experts share a rank. A balancer that knows the load of earlier steps gives each of them its own rank.
 TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
   RunInfo info;
   info.n_layers = 2;
@@ -272,7 +273,7 @@ TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
     frame->step = step;
     RouterFrame router;
     router.layer = 1;
-    router.tokens_per_expert = {3, 3, 1, 1};  // experts 0 and 1 share a rank
+    router.tokens_per_expert = {3, 3, 1, 1};  // experts 0 and 1 are on one rank
     router.volume = {.ranks = 2, .ranks_per_node = 2, .copies_RR = {3, 1, 3, 1}, .distinct_RR = {}, .nodes_RN = {}};
     frame->routers.push_back(router);
     SpecialisationFrame who;
@@ -286,7 +287,7 @@ TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
   reader.set_histories({history});
   EXPECT_DOUBLE_EQ(*reader.read(figure("rank_max_over_mean", 1)), 1.5);
   EXPECT_DOUBLE_EQ(*reader.read(figure("placed_max_over_mean", 1)), 1.0);
-  EXPECT_FALSE(reader.read(figure("placed_max_over_mean", 3)));  // nothing came before
+  EXPECT_FALSE(reader.read(figure("placed_max_over_mean", 3)));  // no earlier steps
   EXPECT_DOUBLE_EQ(*reader.read(figure("expert_share", 1)), 0.375);
   // H(expert) - H(expert | domain), by hand.
   const double of_expert = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
@@ -308,7 +309,7 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   LessonFigure recovery = figure("steps_until", 1);
   of_run(recovery).of = "ce_loss";
   of_run(recovery).limit = 1.05;
-  EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // steps 15 to 24 hold five twos of ten: mean 1
+  EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // of the losses of steps 15 to 24, five are 2 and five are 0: mean 1
   of_run(recovery).limit = -1;
   LessonCheck check;
   check.figure = recovery;

@@ -1,4 +1,4 @@
-// Every built-in lesson states what will happen; here it does, with our trainer.
+// Every built-in lesson predicts what will happen; these tests train its runs and check the predictions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ TEST_P(Lessons, HappensAsItSays) {
   for (const LessonOutcome::Line& line : outcome.checks)
     EXPECT_EQ(line.judgement.state, LessonJudgement::State::holds)
         << "step " << line.step + 1 << ", " << line.text << ": " << line.judgement.text;
-  // Every value that a reveal speaks of was there.
+  // Every value that a reveal mentions is known.
   for (const std::string& reveal : outcome.reveals) {
     EXPECT_EQ(reveal.find("{"), std::string::npos) << reveal;
     EXPECT_EQ(reveal.find("**...**"), std::string::npos) << reveal;
@@ -57,7 +57,7 @@ TEST(LessonList, HasAllOfTheCourse) {
                                                       "domain-shift", "deepep-measured", "quantiles", "fp4-gemms"}));
 }
 
-// A lesson that asks must have an answer that its own checks can show, and one that trains must say what to do.
+// A step that asks a question has checks and a reveal that answer it. Every lesson asks at least twice.
 TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
@@ -72,7 +72,7 @@ TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
   }
 }
 
-// What a lesson shows has one cause: runs that stand side by side, or that a check compares, differ in one thing.
+// Runs that are shown side by side, or that a check compares, differ in one thing, so that an effect has one cause.
 TEST(LessonList, RunsSideBySideDifferInOneThing) {
   for (const std::string& name : lesson_names()) {
     const ParsedLesson parsed = find_lesson(name);
@@ -81,7 +81,7 @@ TEST(LessonList, RunsSideBySideDifferInOneThing) {
   }
 }
 
-// The first page of lesson 4 speaks of one block, by number.
+// The first page of lesson 4 names the amax of a block and an element that FLOOR clips.
 TEST(LessonList, TheBlockOnScreenHasTheAmaxThatIsSpokenOf) {
   const Lesson lesson = find_lesson("mx-block").lesson;
   const LessonStep& step = lesson.steps.front();

@@ -16,8 +16,8 @@ std::vector<float> logs(const std::vector<double>& probabilities) {
   return logits;
 }
 
-// By hand: token 0 has p = (0.45, 0.275, 0.275), q = (1/4, 1/4, 1/2) and the next token 0; token 1 agrees; token 2,
-// whose ratio is 3, is padding in the second part.
+// By hand: token 0 has p = (0.45, 0.275, 0.275), q = (1/4, 1/4, 1/2) and the next token 0. Token 1 has p = q. Token 2
+// has the ratio 3, and is padding in the second part.
 TEST(Agreement, IsOfTheDefinitions) {
   const std::vector<float> p = logs({0.45, 0.275, 0.275, 0.2, 0.2, 0.6, 0.6, 0.2, 0.2}),
                            q = logs({0.25, 0.25, 0.5, 0.2, 0.2, 0.6, 0.2, 0.2, 0.6});

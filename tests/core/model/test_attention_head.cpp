@@ -1,5 +1,5 @@
-// Attention of a head: by its definition, with windows and sinks; and on matrix units against sgemm with operands that
-// are rounded alike, where results differ by the order of sums alone, and where such a difference turns a rounding.
+// Attention of a head against its definition, with windows and sinks; and on matrix units against sgemm with operands
+// that are rounded alike. These results differ by the order of sums alone, and where that changes a rounding.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ struct Results {
   }
 };
 
-// Length of the difference, relative to that of the matrix.
+// Returns the norm of a - b, divided by the norm of b.
 double difference(const TestMatrix& a, const TestMatrix& b) {
   double apart = 0, length = 0;
   for (std::size_t i = 0; i < a.v.size(); ++i) {
@@ -72,7 +72,7 @@ double difference(const TestMatrix& a, const TestMatrix& b) {
 
 TEST(AttentionHead, OnUnitsIsTheSameButForTheOrderOfSums) {
   if (!has_matrix_unit()) GTEST_SKIP() << matrix_unit_text();
-  // A turned rounding of BF16 is 2^-8 of one number of many.
+  // A BF16 rounding in the other direction changes one number of many by 2^-8.
   constexpr double kFp32 = 2e-6, kTurnedRoundings = 1e-3;
   for (const HeadShape& shape : {HeadShape{256, 32, 16, 32},
                                  {1, 8, 8, 8},
@@ -107,8 +107,8 @@ TEST(AttentionHead, OnUnitsLeavesOtherHeadsAlone) {
     }
 }
 
-// softmax over the visible keys and the sink, by definition. Rows lie in wider rows, and there are more keys than
-// queries.
+// Compares with the definition, the softmax over the visible keys and the sink. The matrices are parts of wider ones,
+// and there are more keys than queries.
 TEST(AttentionHead, WindowsSinksAndEarlierTokens) {
   constexpr Index kNew = 70, kAll = 75, kQuery = 6, kValue = 5, kWindow = 9;
   constexpr float kScale = 0.4f, kSink = 0.7f;

@@ -22,7 +22,7 @@ RouterConfig smebu() {
   return c;
 }
 
-// By hand: loads 4, 3, 1 and 8 are 0, 1/4, 3/4 and -1 of their mean below it.
+// By hand: loads 4, 3, 1 and 8 are below their mean by 0, 1/4, 3/4 and -1 of it.
 TEST(Smebu, IsTheFormula) {
   std::vector<double> bias(4), momentum;
   update_by_smebu<double>(smebu(), std::vector<std::uint32_t>{4, 3, 1, 8}, bias, momentum);
@@ -43,7 +43,7 @@ TEST(Smebu, WithoutCentringAndMomentumEachExpertIsByItself) {
   update_by_smebu<double>(c, std::vector<std::uint32_t>{4, 3, 1, 8}, bias, momentum);
   EXPECT_EQ(bias[0], 1);
   EXPECT_NEAR(bias[1], 1 + 0.1 * std::tanh(0.5), 1e-15);
-  c.bias_soft_clamp = 1000;  // the sign rule
+  c.bias_soft_clamp = 1000;  // tanh becomes the sign
   update_by_smebu<double>(c, std::vector<std::uint32_t>{4, 3, 1, 8}, bias, momentum);
   EXPECT_NEAR(bias[1], 1.1 + 0.1 * std::tanh(0.5), 1e-15);
 }
@@ -58,7 +58,7 @@ TEST(Smebu, AKilledExpertKeepsItsBiasAndIsInNoMean) {
   EXPECT_NEAR(bias[0] + bias[1], 0, 1e-15);
 }
 
-// The middle of the first bin up to which the weighted scores of tokens 0 to t add up to `part`.
+// Returns the middle of the first bin up to which the weighted scores of tokens 0 to t add up to `part` of their total.
 double quantile_by_definition(const std::vector<double>& scores, std::size_t t, double part) {
   double total = 0;
   for (std::size_t i = 0; i <= t; ++i) total += std::pow(kMovingDecay, static_cast<double>(t - i));
@@ -101,7 +101,7 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
   EXPECT_NEAR(of_four[99 * kExperts], first[99] - 0.7 * quantile_by_definition(first, 99, 0.5), 1e-12);
 }
 
-// Tokens of two kinds, in a sequence each: kind A scores experts 0 and 1 high, kind B experts 2 and 3.
+// Two sequences, each with tokens of one kind: kind A scores experts 0 and 1 high, kind B experts 2 and 3.
 TEST(MovingQuantile, ASequenceUsesAllExperts) {
   constexpr int kLength = 400;
   RouterConfig c;

@@ -1,4 +1,4 @@
-// Microbatches and padding: what counts in losses, loads and capacities, and the gradients that follow.
+// Microbatches and padding: which tokens count in losses, loads and capacities, and the gradients that follow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<double> drawn(const char* what, std::size_t count) {
   return values;
 }
 
-// A router of drawn numbers.
+// A router with random weights and inputs.
 class RouterParts : public testing::Test {
  protected:
   RouterParts() {
@@ -46,7 +46,7 @@ class RouterParts : public testing::Test {
     router_forward<double>(config_, part_, inputs(), a_, {}, limits);
     return a_.aux_loss + a_.z_loss;
   }
-  // Of the losses of the router alone, against differences.
+  // Compares the gradient of the router's own losses with differences.
   void expect_right_gradient() {
     loss();
     std::vector<double> dgate(gate_.size()), dh(h_.size()), dlogits(kPartTokens * kPartExperts),
@@ -160,7 +160,7 @@ TEST_F(RouterParts, ARecountDoublesTheCounts) {
   EXPECT_EQ(a_.tokens_per_expert, doubled);
 }
 
-// transformers, issue 45440: with negative biases the masked experts, at 0, are chosen.
+// transformers, issue 45440: if all scores with bias are negative, the masked experts, with 0, are chosen.
 TEST(GroupMask, OfZeroLetsExpertsOfRejectedGroupsIn) {
   RouterConfig config;
   config.top_k = 2;
@@ -212,7 +212,7 @@ TEST(Padding, EndsSequencesAndHasNoLoss) {
   EXPECT_EQ(loss_with(7), loss_with(8)) << "what stands there does not matter";
 }
 
-// A weight that is NaN reaches the product that it is in first, and from there everything.
+// A weight that is NaN makes all later products NaN; the reported place is in the first of them.
 TEST(NonFinite, IsPlacedWhereItArose) {
   const RunConfig config = small_run();
   const auto data = open_dataset(config.data, config.seed);
@@ -249,7 +249,7 @@ TEST(NonFinite, EveryTensorLeadsToAnOperand) {
   }
 }
 
-// ... or the backward pass alone.
+// A value that becomes infinite in the backward pass is found in the gradient of its tensor.
 TEST(NonFinite, IsPlacedInTheGradientOfItsTensor) {
   RunConfig config = small_run();
   config.optimizer.fault_expert_gradient = 1000;

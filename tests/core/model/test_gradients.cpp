@@ -24,7 +24,7 @@ namespace moescope {
 namespace {
 
 constexpr double kStep = 1e-5;
-constexpr double kTolerance = 2e-8;  // of the gradient's size, or absolute below 1
+constexpr double kTolerance = 2e-8;  // relative to the gradient, but absolute for gradients below 1
 
 std::vector<double> random_values(std::size_t count, const char* purpose, double scale = 1) {
   const RandomStream random(7, purpose);
@@ -39,7 +39,7 @@ double weighted_sum(const std::vector<double>& r, const double* y) {
   return sum;
 }
 
-// Compares `gradient` of `values` with differences of `loss`, at up to `samples` spread entries.
+// Compares `gradient` of `values` with differences of `loss`, at about `samples` evenly spaced entries.
 void expect_gradient(const char* what, double* values, const double* gradient, std::size_t count,
                      const std::function<double()>& loss, std::size_t samples = 40) {
   const std::size_t every = std::max<std::size_t>(1, count / samples);
@@ -206,7 +206,7 @@ TEST_P(RouterGradients, GateAndInput) {
   };
   loss();
   for (std::size_t i = 0; i < r.size(); ++i)
-    if (a.sent()[i] < 0) r[i] = 0;  // as combine_backward() has it
+    if (a.sent()[i] < 0) r[i] = 0;  // combine_backward() gives copies that are not sent no gradient
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
   router_backward<double>(config, {kSequences, kLength}, in, a,
                           {r.data(),
@@ -327,7 +327,7 @@ TEST(Gradients, CrossEntropy) {
   });
 }
 
-// The whole model, every tensor: the embedding, the head and all the joints between layers.
+// The whole model: every tensor, the embedding, the head and the connections between layers.
 TEST(Gradients, WholeModel) {
   struct Parts {
     int q_lora_rank;
@@ -376,7 +376,7 @@ TEST(Gradients, WholeModel) {
   }
 }
 
-// In one process, of a batch of 18 tokens.
+// Returns the cross-entropy of a batch of 18 tokens.
 double loss_of(Learner<double>& learner) {
   Batch batch{.sequences = 2, .length = 9, .input = {}, .target = {}, .domain = {0, 0}};
   for (int t = 0; t < 18; ++t) {
@@ -391,7 +391,7 @@ void fill_tensor(Parameters<double>& parameters, const char* name, const std::ve
   parameters.scatter(parameters.tensor(name), values, parameters.weights);
 }
 
-// sigmoid(0) of the shared experts' output is what they add with half their w2.
+// With zero weights the gate is sigmoid(0) = 1/2, so that the shared experts act as without a gate but with half of w2.
 TEST(SharedGate, LetsHalfPassWhereItsWeightsAreZero) {
   RunConfig config;
   config.model = tiny_model();
@@ -428,7 +428,7 @@ TEST(LatentExperts, AreOrdinaryOnesWhereBothProjectionsKeepTheToken) {
   EXPECT_NEAR(loss_of(latent), loss_of(plain), 1e-12);
 }
 
-// With the norm, the sizes of mixing weights do not matter, only their proportions.
+// The norm cancels the sizes of the mixing weights; only their proportions matter.
 TEST(LatentExperts, NormTakesOutTheGateScale) {
   RunConfig config;
   config.model = tiny_model();

@@ -1,4 +1,4 @@
-// Linear layers: what their quantizers count.
+// Linear layers: the figures of their quantizers.
 #include <gtest/gtest.h>
 
 #include "core/model/layers/linear.h"
@@ -13,7 +13,7 @@ constexpr int kTokens = 150, kOutputs = 64, kInputs = 96;
 
 }  // namespace
 
-// In BF16 wgrad's x is forward's, so it has its figures; in another format it has its own.
+// x of wgrad and W of dgrad are in BF16. If the forward pass is, too, they share its figures.
 TEST(LinearBackward, CountsWhatTheForwardPassDidNot) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   const TestMatrix dy = normal_matrix(kTokens, kOutputs, 1);

@@ -54,8 +54,8 @@ TEST(Muon, HasEveryMatrixOfTheLayersOnceAndPerExpertAndHead) {
   EXPECT_EQ(covered, wanted);
   EXPECT_EQ(gates, 1);
   EXPECT_EQ(of_experts, 8 * 3);
-  EXPECT_EQ((shapes[{16, 24}]), 2 * 2);  // wq_b by head, in two layers
-  EXPECT_EQ((shapes[{16, 16}]), 2 * 2);  // wkv_b by head
+  EXPECT_EQ((shapes[{16, 24}]), 2 * 2);  // wq_b, one matrix for each head, in two layers
+  EXPECT_EQ((shapes[{16, 16}]), 2 * 2);  // wkv_b, one matrix for each head
 }
 
 TEST(Muon, BringsSingularValuesNearOne) {
@@ -65,7 +65,7 @@ TEST(Muon, BringsSingularValuesNearOne) {
     std::vector<double> g(static_cast<std::size_t>(rows * cols)), x(g.size());
     for (double& v : g) v = normal(generator);
     orthogonalise<double>(false, {g.data(), rows, cols}, {x.data(), rows, cols});
-    // With all singular values in [0.6, 1.3] so is the length of every row (or column, of tall ones) of X.
+    // If all singular values are in [0.6, 1.3], so is the norm of every row of X (of every column, if X is tall).
     const bool wide = rows <= cols;
     for (int i = 0; i < std::min(rows, cols); ++i) {
       double square = 0;
@@ -88,7 +88,7 @@ TEST(Muon, StepsAreAsLargeAsTheirScaleSays) {
 
 class MuonTraining : public testing::Test {
  protected:
-  // The largest move of each tensor in one step.
+  // Returns the largest change of each tensor in one step.
   std::map<std::string, float> moves(const RunConfig& config) {
     const auto data = open_dataset(config.data, config.seed);
     Learner<float> learner(config);

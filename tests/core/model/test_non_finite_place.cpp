@@ -1,4 +1,4 @@
-// The place of the first value that is not finite, and the operands it leads to.
+// The place of the first value that is not finite, and the operands from which that value is computed.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A perturbation is a unit in the last place of every weight, and training makes it grow.
+// A perturbation changes every weight by one unit in the last place, and its effect grows in training.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ RunConfig nano(std::int64_t perturbation) {
   return config;
 }
 
-// Of neighbours, the only floats between which there is none.
+// True if `a` and `b` are adjacent floats: no float lies between them.
 bool neighbours(float a, float b) {
   return std::abs(std::bit_cast<std::int32_t>(a) - std::bit_cast<std::int32_t>(b)) == 1;
 }
@@ -40,7 +40,7 @@ TEST(Perturbation, MovesEveryWeightByAUnitInTheLastPlace) {
   EXPECT_NEAR(static_cast<double>(other_choice), 0.5 * static_cast<double>(all), 0.01 * static_cast<double>(all));
 }
 
-// In BF16 a step rounds a difference in the last place of a float away or up to one of BF16: chaos sets in early.
+// BF16 rounding removes a difference in the last place of a float, or makes it a unit of BF16: runs diverge early.
 TEST(Perturbation, GrowsWhileTraining) {
   std::vector<Trainer> trainers;
   for (const std::int64_t perturbation : {0, 1}) {

@@ -1,4 +1,4 @@
-// QK-clip: heads above the limit come to it, on the same input; all others stay as they are.
+// QK-clip: on the same input, the largest scores of heads above the limit become the limit, and all others stay.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class QkClip : public testing::TestWithParam<int> {  // q_lora_rank
   Losses losses_;
 };
 
-// Layer 0 alone gets the same input after the clipping.
+// Only layer 0 gets the same input after the clipping.
 TEST_P(QkClip, HeadsAboveTheLimitComeToIt) {
   const auto heads = static_cast<std::size_t>(config_.model.n_heads);
   const std::vector<double> before = forward();
@@ -55,8 +55,8 @@ TEST_P(QkClip, HeadsAboveTheLimitComeToIt) {
     EXPECT_NEAR(after[head], std::min(before[head], limit), 1e-12 * limit) << head;
 }
 
-// Rows of two heads by hand: scores 4 and 1, limit 2; sqrt(1/2) on queries and keys without rotation, 1/2 on rotated
-// queries, and nothing on values, the other head and the key that all share.
+// By hand for heads with the scores 1 and 4 and the limit 2. In the second head, queries and keys without rotation are
+// multiplied by sqrt(1/2), and rotated queries by 1/2. Values, other heads and the key that all heads share stay.
 TEST_P(QkClip, ScalesTheRowsOfThatHeadAlone) {
   const ModelConfig& m = config_.model;
   Parameters<double>& p = learner_->parameters;

@@ -59,7 +59,7 @@ TEST(ChooseExperts, OnlyTheBestGroupsByTheirTwoBest) {
   // Group 0 has the single best expert (0.9 + 0.0), group 1 the best pair (0.6 + 0.5), group 2 0.55 + 0.4.
   float margin = 0;
   EXPECT_EQ(choose(c, {0.9f, 0.0f, 0.0f, 0.6f, 0.1f, 0.5f, 0.4f, 0.55f, 0.3f}, &margin), (Ids{3, 5}));
-  EXPECT_FLOAT_EQ(margin, 0.4f);  // to 0.1 in the same group: experts of other groups are out
+  EXPECT_FLOAT_EQ(margin, 0.4f);  // to 0.1 in the same group; experts of other groups cannot be chosen
   c.n_limited_groups = 2;
   EXPECT_EQ(choose(c, {0.9f, 0.0f, 0.0f, 0.6f, 0.1f, 0.5f, 0.4f, 0.55f, 0.3f}), (Ids{3, 7}));
 }
@@ -85,7 +85,7 @@ struct Routed {
   RouterActivations<double> a;
 };
 
-// Gate weights are the logits themselves: dim 1, h = 1.
+// Routes tokens whose logits are the gate's weights, because dim is 1 and h is 1.
 std::unique_ptr<Routed> route(const RouterConfig& c, std::vector<double> logits, std::vector<double> bias,
                               int tokens = 1) {
   auto routed = std::make_unique<Routed>();
@@ -106,7 +106,8 @@ TEST(RouterForward, BiasChoosesButDoesNotWeigh) {
   c.top_k = 2;
   c.route_scale = 2.5;
   const auto r = route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0});
-  // Choice: 0.5, -0.27, 0.77, 0.88: experts 2 and 3, weighed by their scores without bias.
+  // The scores with bias are 0.5, -0.27, 0.77, 0.88: experts 2 and 3 are chosen, and weighted by their scores without
+  // bias.
   EXPECT_EQ(r->a.ids, (Ids{2, 3}));
   const double s2 = sigmoid(-1), s3 = sigmoid(2);
   EXPECT_NEAR(r->a.mix[0], 2.5 * s2 / (s2 + s3), 1e-15);
@@ -146,7 +147,7 @@ TEST(RouterForward, AuxiliaryLossIsItsCoefficientWhenBalanced) {
   EXPECT_NEAR(route(c, {2, 0, 0, 0}, {0, 0, 0, 0}, 8)->a.aux_loss, 0.01 * 4 * p, 1e-15);
 }
 
-// What the explain card says of the figure.
+// The explain card of the auxiliary loss states this.
 TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence) {
   RouterConfig c;
   c.top_k = 1;
@@ -166,15 +167,15 @@ TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence)
   EXPECT_NEAR(loss_of(AuxMode::sequence), 0.01 * 2 * sigmoid(2) / (sigmoid(2) + sigmoid(-2)), 1e-15);
 }
 
-// f_e counts what was chosen, bias included; the top K of the scores alone, as DeepSeek's formula has it, gives
-// another.
+// f_e counts the chosen experts, bias included. The top K of the scores without bias, as in DeepSeek's formula, would
+// give another loss.
 TEST(RouterForward, TheAuxiliaryLossCountsTheBiasedChoice) {
   RouterConfig c;
   c.top_k = 1;
   c.aux_mode = AuxMode::sequence;
   c.aux_coeff = 1;
   const double p1 = sigmoid(0) / (sigmoid(1) + sigmoid(0));
-  EXPECT_NEAR(route(c, {1, 0}, {0, 0.5}, 8)->a.aux_loss, 2 * p1, 1e-15);  // expert 0 has the higher score: 2 (1 - p1)
+  EXPECT_NEAR(route(c, {1, 0}, {0, 0.5}, 8)->a.aux_loss, 2 * p1, 1e-15);  // 2 (1 - p1) without bias: expert 0
 }
 
 TEST(RouterForward, ZLossIsTheSquaredLogSumExp) {
@@ -191,13 +192,13 @@ std::vector<double> updated(std::vector<std::uint32_t> counts, bool centring) {
 }
 
 TEST(ExpertBias, MovesAgainstTheLoad) {
-  // Mean 4: over, at, under, under.
+  // The mean is 4: the loads are above it, equal to it, below it and below it.
   const std::vector<double> plain = updated({9, 4, 2, 1}, false);
   EXPECT_DOUBLE_EQ(plain[0], 0.9);
   EXPECT_DOUBLE_EQ(plain[1], 1.0);  // sign(0) = 0
   EXPECT_DOUBLE_EQ(plain[2], 1.1);
   EXPECT_DOUBLE_EQ(plain[3], 1.1);
-  // The update's mean, 0.1 / 4, is taken off.
+  // The mean of the update, 0.1 / 4, is subtracted.
   const std::vector<double> centred = updated({9, 4, 2, 1}, true);
   for (std::size_t e = 0; e < 4; ++e) EXPECT_NEAR(centred[e], plain[e] - 0.025, 1e-15);
 }
@@ -209,7 +210,7 @@ TEST(ExpertBias, ComparesWithTheExactMean) {
   EXPECT_EQ(updated({5, 5, 5}, true), (std::vector<double>{1, 1, 1}));
 }
 
-// arXiv:2408.15664, section 4.3: b_i += u e_i with e_i the mean load minus the expert's, here over the mean.
+// arXiv:2408.15664, section 4.3: b_i += u e_i, e_i: the mean load minus the expert's, here divided by the mean.
 TEST(ExpertBias, MovesInProportionToTheShortfall) {
   const std::vector<std::uint32_t> counts = {9, 4, 2, 1};  // mean 4
   EXPECT_EQ(relative_shortfalls(counts), (std::vector<double>{-1.25, 0, 0.5, 0.75}));
@@ -260,12 +261,12 @@ TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   c.score_func = ScoreFunc::sigmoid;
   EXPECT_EQ(sum_router(c, 4, a).score_chosen.size(), static_cast<std::size_t>(kHalfOctaves));
   EXPECT_EQ(sum_router(c, 4, a).margin_tokens[39], 1u);
-  c.balance_rule = BalanceRule::quantile_microbatch;  // margins are of the router's outputs
+  c.balance_rule = BalanceRule::quantile_microbatch;  // margins are those of gate outputs
   EXPECT_EQ(sum_router(c, 4, a).margin_tokens[42], 1u);
 }
 
-// 400 tokens, top 2 of 5, scores at random: an expert's share at its own bias is its load, and the bias of its fair
-// share is what quantile balancing gives it, to the width of a bin of its histogram and the mean over the experts.
+// 400 tokens, top 2 of 5, random scores. The share of an expert at its own bias is its load. The bias of its fair share
+// is that of quantile balancing, up to the width of a bin of its histogram and the mean over the experts.
 TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
   constexpr std::size_t tokens = 400, experts = 5, top_k = 2;
   RouterConfig c;
@@ -297,7 +298,7 @@ TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
   for (std::size_t e = 0; e < experts; ++e) {
     const std::span of(biases.data() + e * kBiasShares, kBiasShares);
     EXPECT_TRUE(std::ranges::is_sorted(of));
-    const double below = static_cast<double>(bias[e]) - 1e-6;  // at it are those that would have chosen it next
+    const double below = static_cast<double>(bias[e]) - 1e-6;  // excludes tokens of which it is the best rejected
     EXPECT_NEAR(share_at_bias(of, top_k, experts, below), load[e] / 400.0, 0.05) << e;
     EXPECT_NEAR(of[kFairShare] - mean, balanced[e], 2 * bins.width) << e;
   }
@@ -309,18 +310,18 @@ TEST(RouterForward, CutoffIsTheBestRejectedChoice) {
   RouterConfig c;
   c.top_k = 2;
   EXPECT_NEAR(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0], sigmoid(2), 1e-15);
-  c.balance_rule = BalanceRule::quantile_microbatch;  // by logits
+  c.balance_rule = BalanceRule::quantile_microbatch;  // of gate outputs
   EXPECT_EQ(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0], 1.5);
   c.top_k = 4;
   EXPECT_TRUE(std::isnan(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0]));
 }
 
-// Four tokens and two experts, one each: expert 0 is ahead by 0.1 to 0.4. Half the tokens get expert 1 once its bias
-// lies between 0.2 and 0.3 above that of expert 0.
+// Four tokens and two experts, top 1: expert 0 is ahead by 0.1 to 0.4. Half the tokens choose expert 1 if its bias is
+// between 0.2 and 0.3 above that of expert 0.
 class QuantilesOfTwo : public testing::Test {
  protected:
   const std::vector<double> scores_ = {0.5, 0.4, 0.5, 0.3, 0.5, 0.2, 0.5, 0.1};
-  const std::vector<double> cutoff_ = {0.4, 0.3, 0.2, 0.1};  // without a bias the worse of both
+  const std::vector<double> cutoff_ = {0.4, 0.3, 0.2, 0.1};  // without a bias, the lower of the two scores
   std::vector<double> bias_ = {0, 0};
 };
 
@@ -337,7 +338,8 @@ TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
 TEST_F(QuantilesOfTwo, OfAMicrobatch) {
   std::vector<double> local(2);
   bias_of_microbatch<double>(scores_.data(), cutoff_.data(), 4, 1, local);
-  // Expert 0 wins the half that are most ahead, the next is 0.2 ahead; expert 1 is never ahead of its own score.
+  // Expert 0 keeps the two tokens in which it is farthest ahead; in the next it is 0.2 ahead. Expert 1 is never ahead
+  // of its own score.
   EXPECT_NEAR(local[0], -0.2, 1e-15);
   EXPECT_EQ(local[1], 0);
   follow_bias<double>(local, 0.5, bias_);
@@ -378,7 +380,7 @@ TEST(TokenDrop, WhatIsDroppedIsRoutedButNotSent) {
   RouterConfig c;
   c.top_k = 1;
   c.token_drop = TokenDrop::position;
-  c.capacity_factor = 1.5;  // of 6 tokens and 3 experts: 3 rows
+  c.capacity_factor = 1.5;  // 6 tokens, 3 experts: at most 3 copies each
   const auto r = route(c, {3, 0, 0}, {0, 0, 0}, 6);
   EXPECT_EQ(r->a.ids, (Ids{0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(r->a.sent(), (Ids{0, 0, 0, -1, -1, -1}));

@@ -1,4 +1,4 @@
-// What is stored in BF16: how it is rounded, and what that does to weights, counts and biases.
+// Values that are stored in BF16: how they are rounded, and what that does to weights, counts and biases.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool all_have_bf16(const Parameters<float>& parameters, const float* arena) {
   return std::all_of(arena, arena + parameters.size(), has_bf16);
 }
 
-// The learner after so many steps.
+// Returns the learner after `steps` steps.
 std::unique_ptr<Learner<float>> trained(const RunConfig& config, int steps) {
   const auto data = open_dataset(config.data, config.seed);
   auto learner = std::make_unique<Learner<float>>(config);
@@ -71,7 +71,7 @@ TEST(StoredState, IsWhatItsFormatHas) {
   }
 }
 
-// Share of the weights that a training changes.
+// Returns the share of the weights that differ from their initial values after `steps` steps.
 double moved_share(const RunConfig& config, int steps) {
   const Learner<float> start(config);
   const auto end = trained(config, steps);
@@ -82,8 +82,8 @@ double moved_share(const RunConfig& config, int steps) {
   return static_cast<double>(moved) / static_cast<double>(all);
 }
 
-// Updates of 1e-5 are far below half of a BF16 unit of weights around 0.02: to nearest they are lost, by chance they
-// come through.
+// Updates of 1e-5 are far below half a BF16 unit of weights around 0.02. Rounding to nearest loses them; stochastic
+// rounding applies some of them.
 TEST(MasterWeights, InBf16LoseSmallUpdatesUnlessRoundedByChance) {
   RunConfig config = small_run();
   config.optimizer.lr = config.optimizer.lr_min = 1e-5;
@@ -112,8 +112,8 @@ TEST(MasterWeights, InBf16ArePerturbedByABf16Unit) {
     }
 }
 
-// Megatron-LM, pull request 7081: 64 ranks hold 608 to 676 tokens of an expert, 40,840 together. Added in BF16, the sum
-// depends on the order, and lies on one side of the mean of 40,960 or on the other.
+// Megatron-LM, pull request 7081: 64 ranks hold 608 to 676 tokens of an expert, 40,840 together. The sum in BF16
+// depends on the order of the ranks, and is above the mean of 40,960 or below it.
 TEST(CountsInBf16, DependOnTheOrderOfTheSum) {
   std::vector<std::uint32_t> counts;
   for (std::uint32_t i = 0; i < 64; ++i) counts.push_back(608 + i * 37 % 69);
@@ -144,7 +144,7 @@ TEST(CountsInBf16, AreExactUpTo256) {
 
 TEST(CountsInBf16, MoveOtherBiasesThanExactOnes) {
   RunConfig config = small_run();
-  config.data.batch = 256;  // many small parts, whose sum stops to grow
+  config.data.batch = 256;  // many small counts: a sum in BF16 stops growing
   config.data.seq = 8;
   const auto exact = trained(config, 4);
   config.router.count_format = StoredFormat::bf16;
@@ -152,7 +152,7 @@ TEST(CountsInBf16, MoveOtherBiasesThanExactOnes) {
   EXPECT_NE(exact->expert_bias, rounded->expert_bias);
 }
 
-// sglang, pull request 37133: 238 biases between 6.817 and 7.063 are 8 numbers in BF16.
+// sglang, pull request 37133: 238 biases between 6.817 and 7.063 become 8 different numbers in BF16.
 TEST(BiasInBf16, LeavesFewValuesFarFromZero) {
   std::set<float> values, stored;
   for (int i = 0; i < 238; ++i) {
