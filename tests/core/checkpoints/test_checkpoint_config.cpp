@@ -1,4 +1,4 @@
-// What a config.json asks for: known in every spelling, or an error that names the key.
+// Keys of config.json: every spelling is understood, or an error names the key.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -102,8 +102,8 @@ TEST(CheckpointConfig, all_spellings_of_rope_mean_the_same) {
   EXPECT_EQ(rope_frequencies(parsed(named).rope[1], 32), frequencies);
   EXPECT_EQ(rope_frequencies(parsed(by_kind).rope[0], 32), frequencies);
   EXPECT_EQ(parsed(by_kind).rope[1].theta, 10.0);
-  EXPECT_EQ(frequencies.front(), 1.0f);                                        // turns often: kept
-  EXPECT_FLOAT_EQ(frequencies.back(), 0.25f / std::pow(5000.0f, 30.0f / 32));  // turns less than once: a quarter
+  EXPECT_EQ(frequencies.front(), 1.0f);                                        // many turns: kept
+  EXPECT_FLOAT_EQ(frequencies.back(), 0.25f / std::pow(5000.0f, 30.0f / 32));  // less than one turn: a quarter
 }
 
 TEST(CheckpointConfig, llama3_slows_what_turns_less_than_once) {
@@ -134,7 +134,7 @@ TEST(CheckpointConfig, which_layers_have_experts) {
   EXPECT_EQ(layers(parsed(mixtral())), "EEE");
   EXPECT_EQ(layers(parsed(deepseek_v3())), "dEEE");
   Json json = deepseek_v3();
-  json["moe_layer_freq"] = 2;  // transformers knows no such key, so the tensors say
+  json["moe_layer_freq"] = 2;  // not a key of transformers, so that the tensors decide
   EXPECT_EQ(layers(parsed(json)), "d???");
   json["mlp_layer_types"] = {"dense", "dense", "sparse", "sparse"};
   EXPECT_EQ(layers(parsed(json)), "ddEE");
@@ -161,7 +161,7 @@ TEST(CheckpointConfig, which_layers_see_a_window) {
   EXPECT_EQ(windows(parsed(json)), std::vector<int>({16, 16, 16, 16}));
   Json qwen2 = json;
   qwen2.update({{"model_type", "qwen2_moe"}, {"shared_expert_intermediate_size", 96}, {"max_window_layers", 2}});
-  EXPECT_EQ(windows(parsed(qwen2)), std::vector<int>({16, 0, 0, 0}));  // every second one below max_window_layers
+  EXPECT_EQ(windows(parsed(qwen2)), std::vector<int>({16, 0, 0, 0}));  // every second layer below max_window_layers
   json["layer_types"] = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
   EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 16, 0, 0}));
   EXPECT_EQ(problem(json, "layer_types", Json::array({"linear_attention", "", "", ""})),

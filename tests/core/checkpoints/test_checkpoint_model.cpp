@@ -1,5 +1,5 @@
-// The forward pass of a checkpoint beside its golden data (tests/golden/golden_checkpoints.cpp): files that are not
-// what config.json asks for, formats, windows and sinks, the cache, threads.
+// The forward pass of a checkpoint, in addition to its golden data (tests/golden/golden_checkpoints.cpp): files that do
+// not fit config.json, formats, windows and sinks, the cache, threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -241,8 +241,8 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
                                            {"two", SmallCheckpoint::some_ids(33)},
                                            {"one", SmallCheckpoint::some_ids(1)}};
   CheckpointRun run(model, texts, {.texts = {.length = 16}, .sequences = 4});
-  // Of the first three whole pieces and one of two tokens, in turns with two whole ones of the second, of which one
-  // token remains, which predicts nothing.
+  // The texts have pieces in turn: three whole ones and one of two tokens of the first text, two whole ones of the
+  // second. The last token of the second text is left out, because it predicts nothing.
   ASSERT_EQ(run.steps(), 2);
   EXPECT_EQ(run.tokens(), 5 * 16 + 2);
   EXPECT_EQ(run.info().domains, (std::vector<std::string>{"one", "two"}));
@@ -260,7 +260,7 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
     EXPECT_EQ(static_cast<std::int64_t>(slots), 2 * (frame.tokens - tokens));
     tokens = frame.tokens;
     EXPECT_TRUE(std::isfinite(frame.ce_loss));
-    // Of all batches, with the last one.
+    // The last step has the tables of all batches.
     ASSERT_EQ(frame.specialisation.size(), step == 1 ? SmallCheckpoint::kLayers : 0u);
     if (step == 0) continue;
     const std::vector<std::uint32_t>& by_domain = frame.specialisation[0].domain_DE;
@@ -279,7 +279,7 @@ TEST(CheckpointRun, stopped_early_it_shows_what_was_counted) {
   CheckpointRun run(model, texts, {.texts = {.length = 16}, .sequences = 1});
   run.step();
   TelemetryFrame frame = run.step();
-  ASSERT_TRUE(frame.specialisation.empty());  // it comes with the third of three
+  ASSERT_TRUE(frame.specialisation.empty());  // the tables come with the third of three steps
   run.show_specialisation(frame);
   ASSERT_EQ(frame.specialisation.size(), SmallCheckpoint::kLayers);
   const std::vector<std::uint32_t>& slots = frame.specialisation[0].domain_DE;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kExpert = "model.layers.0.block_sparse_moe.experts.2.w2.weight";
 
-// Writes the weights of a checkpoint again, with one of them changed.
+// Writes the weights of a checkpoint again, with one tensor multiplied by `factor`.
 void scale_tensor(const SmallCheckpoint& folder, const std::string& name, float factor) {
   std::map<std::string, std::vector<float>> values;
   std::map<std::string, std::vector<std::size_t>> shapes;
@@ -88,7 +88,7 @@ TEST(CheckpointPair, a_changed_expert_is_named) {
   EXPECT_EQ(ran.weights.text().find("weights differ in 1 of 8 experts: layer 0 expert 2 by "), 0u)
       << ran.weights.text();
   EXPECT_NE(ran.weights.text().find("; and in 0 of 17 other tensors"), std::string::npos) << ran.weights.text();
-  // |W_B - W_A| / |W_A| of the expert by hand: half of w2, of w1, w2 and w3 together.
+  // |W_B - W_A| / |W_A| of the expert by hand: half the norm of w2, divided by the norm of w1, w2 and w3 together.
   double of_w2 = 0, all = 0;
   const TensorFile file = open_tensors(a.path());
   for (const TensorView& tensor : file.tensors()) {
@@ -103,7 +103,7 @@ TEST(CheckpointPair, a_changed_expert_is_named) {
   const SpecialisationFrame& shown = ran.frames.back().b.specialisation.at(0);
   EXPECT_NEAR(static_cast<double>(shown.weight_sqnr_E.at(2)), -20 * std::log10(expected), 1e-3);
   EXPECT_TRUE(std::isinf(shown.weight_sqnr_E.at(1)));
-  // The router of the layer itself sees the same inputs, that of the next one does not.
+  // The router of the changed layer has the same inputs in both models, the router of the next layer has not.
   double flips = 0, kl = 0;
   for (const CheckpointPair::Frames& frames : ran.frames) {
     EXPECT_EQ(frames.b.flips.at(0).flip_rate, 0);
@@ -116,7 +116,7 @@ TEST(CheckpointPair, a_changed_expert_is_named) {
   EXPECT_GT(kl, 0);
 }
 
-// Student's over the batches, from the mean and the deviation of five gaps.
+// Compares with Student's interval over the batches, from the mean and the deviation of five gaps.
 TEST(CheckpointPair, the_verdict_has_an_interval_over_texts) {
   const SmallCheckpoint a("pair_c"), b("pair_worse");
   scale_tensor(b, "lm_head.weight", 1.3f);
@@ -151,7 +151,7 @@ TEST(CheckpointPair, a_difference_of_the_tokenizers_is_named) {
   const auto write = [](const SmallCheckpoint& folder, const char* text) {
     std::ofstream(folder.file("tokenizer.json")) << text;
   };
-  require_same_tokenizer(a.path(), b.path());  // there is none
+  require_same_tokenizer(a.path(), b.path());  // neither has a tokenizer
   write(a, R"({"version": "1.0", "truncation": null, "model": {"vocab": {"a": 0, "b": 1}, "merges": ["a b"]}})");
   write(b, R"({"truncation": {"max_length": 5}, "model": {"vocab": {"a": 0, "b": 1}, "merges": ["a b"]}})");
   require_same_tokenizer(a.path(), b.path());

@@ -1,4 +1,4 @@
-// What a checkpoint loses without each expert.
+// The loss of a checkpoint's predictions without each of its experts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool without_pause(int, int) {
   return true;
 }
 
-// The experts that the tokens of a pass chose in the first MoE layer.
+// Returns the experts that the tokens of a pass chose in the first MoE layer.
 std::vector<std::int32_t> chosen(const CheckpointModel& model, const std::vector<std::int32_t>& ids) {
   return predict(model, ids).experts.front();
 }
@@ -28,7 +28,7 @@ TEST(ExpertRemoval, no_token_chooses_a_removed_expert) {
   model.remove_expert(model.moe_layers().front(), 2);
   const std::vector<std::int32_t> without = chosen(model, ids);
   EXPECT_EQ(std::ranges::count(without, 2), 0);
-  for (std::size_t t = 0; t < ids.size(); ++t) {  // others choose as before
+  for (std::size_t t = 0; t < ids.size(); ++t) {  // tokens of other experts choose as before
     if (before[2 * t] == 2 || before[2 * t + 1] == 2) continue;
     EXPECT_EQ(without[2 * t], before[2 * t]);
     EXPECT_EQ(without[2 * t + 1], before[2 * t + 1]);
@@ -53,7 +53,7 @@ TEST(ExpertRemoval, every_expert_has_its_cost) {
     EXPECT_EQ(cost.load > 0, cost.saliency > 0);
   }
   EXPECT_NEAR(load, static_cast<double>(scan.experts.size()), 1e-9);
-  // Of the first one by hand: the loss of the same pieces without it.
+  // The cost of one expert by hand: the change of the loss of the same pieces without it.
   const ExpertCost& cost = scan.experts.back();
   double change = 0;
   for (const auto& [text, piece] : pieces_of(texts, {.length = 16, .pieces = 4})) {
@@ -81,7 +81,7 @@ TEST(ExpertRemoval, losses_by_domain_make_up_that_of_all_text) {
   }
 }
 
-// Of four experts with top 2: one or two of every layer.
+// One or two of the four experts of every layer are removed; top 2.
 TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   const SmallCheckpoint folder("pruning");
   CheckpointModel model(folder.path());
@@ -96,7 +96,7 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   ASSERT_EQ(scan.pruning.size(), 2u);
   EXPECT_EQ(scan.pruning[0].removed, 1);
   EXPECT_EQ(scan.pruning[1].removed, 2);
-  // By hand: ranked on the first and the third piece, measured on the others.
+  // Experts are ranked by hand on the first and the third piece, and measured on the others.
   const auto pieces = pieces_of(texts, which);
   std::vector<int> first(SmallCheckpoint::kLayers);
   for (std::size_t layer = 0; layer < first.size(); ++layer) {
@@ -143,7 +143,7 @@ TEST(ExpertRemoval, a_recording_keeps_the_scan) {
   EXPECT_FALSE(expert_scan_in("no JSON"));
 }
 
-// S_j = mean over its tokens of g_j |f_j|: twice the output projection, twice the saliency.
+// S_j = mean over its tokens of g_j |f_j|: an output projection twice as large doubles the saliency.
 TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
   struct Norms : PassWatch {
     bool wants_outputs() const override { return true; }

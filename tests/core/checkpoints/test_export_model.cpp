@@ -20,7 +20,7 @@
 namespace moescope {
 namespace {
 
-// What the run's own model computes from its checkpoint.
+// Returns the logits that the run's own model computes from its checkpoint.
 std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig& config, const Batch& batch) {
   const SafetensorsFile file(checkpoint);
   Parameters<float> parameters(config.model);
@@ -36,7 +36,7 @@ std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig&
   return {model.logits(), model.logits() + batch.input.size() * 256};
 }
 
-// The largest difference between the logits of the run and those of its export.
+// Returns the largest difference between the logits of the run and those of its export.
 double difference_after_export(const RunConfig& config, const TestFolder& folder) {
   Trainer trainer(config);
   for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
@@ -60,7 +60,7 @@ TEST(ExportModel, logits_are_those_of_the_run) {
   RunConfig config = small_run();
   EXPECT_LT(difference_after_export(config, folder), 1e-4);
   config.model.q_lora_rank = 12;
-  config.model.norm_eps = 1e-3;  // transformers' inner norms have another
+  config.model.norm_eps = 1e-3;  // differs from the inner norms of transformers
   config.model.n_shared = 0;
   config.router.n_groups = 4;
   config.router.n_limited_groups = 2;

@@ -1,4 +1,4 @@
-// Operands of a checkpoint's products rounded to a format, and what that does to its predictions.
+// Operands of a checkpoint's products rounded to a format, and the effect on its predictions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool go_on(int, int) {
   return true;
 }
 
-// Also where one scale is of the whole tensor, which is read in pieces.
+// Includes formats with one scale for the whole tensor, whose weights are read in pieces.
 TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
   const SmallCheckpoint folder("rounded");
   const RandomStream stream(8, "rounded");
@@ -65,7 +65,7 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   model.forward(texts[0].ids, 1, 40, after);
   EXPECT_EQ(after.all, before.all);
   EXPECT_EQ(scan.pieces, 4);
-  // x and W of attention and experts in two layers, and of both, and of the head; and all of them.
+  // x and W of attention and of experts, in each of two layers and in both; x and W of the head; all operands.
   ASSERT_EQ(twins.size(), 2u * 2 * 3 + 2 + 1);
   EXPECT_EQ(twin_name(twins[0]), "all operands");
   EXPECT_EQ(of, 4 * (16 + static_cast<int>(published_recipe_names().size())));
@@ -77,7 +77,7 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
     }
     EXPECT_GT(twins[i].divergence.interval, 0);
   }
-  // The head comes after every router.
+  // No router comes after the head.
   for (const PrecisionTwin& twin : twins) {
     if (twin.gemm_class == GemmClass::head) {
       EXPECT_EQ(twin.flips.mean, 0);
@@ -88,7 +88,7 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   EXPECT_TRUE(std::isnan(fine[0].divergence.interval));
 }
 
-// A recipe that rounds to BF16 alone in its forward pass changes nearly nothing, one of 4 bits a lot.
+// A recipe whose forward pass only rounds to BF16 changes nearly nothing; one of 4 bits changes a lot.
 TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
   const SmallCheckpoint folder("published");
   CheckpointModel model(folder.path());
@@ -110,7 +110,8 @@ TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
   EXPECT_EQ(fit_of(made_up, 400, 0.0025), Fit::open) << "one piece has no interval";
 }
 
-// Of all layers together: the divergence of both layers' operands at once, which the layers' own only resemble.
+// The divergence for all layers is that of both layers' operands rounded together. It only resembles those of single
+// layers.
 TEST(PrecisionTwins, the_costliest_is_of_one_layer_and_others_lie_behind_it) {
   const SmallCheckpoint folder("costliest");
   CheckpointModel model(folder.path());

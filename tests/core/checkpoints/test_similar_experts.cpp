@@ -21,7 +21,7 @@ bool never_stopped(int, int) {
   return true;
 }
 
-// The inputs of the experts of one layer.
+// Collects the inputs of the experts of one layer.
 class Inputs : public PassWatch {
  public:
   explicit Inputs(int layer) : layer_(layer) {}
@@ -85,7 +85,8 @@ TEST(SimilarExperts, cosines_are_those_computed_by_hand) {
   }
 }
 
-// Experts with the same weights have cosine 1, also where a factor of the last weight differs; opposite ones -1.
+// Experts with the same weights have cosine 1, also if the last weight of one is multiplied by a factor; with the
+// opposite sign they have -1.
 TEST(SimilarExperts, copies_are_found) {
   const SmallCheckpoint folder("copies");
   SafetensorsWriter writer;

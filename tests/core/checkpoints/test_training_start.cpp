@@ -1,4 +1,4 @@
-// Trainings that begin with a checkpoint of transformers. The losses that transformers computes: golden_checkpoints.
+// Trainings that begin with a checkpoint of transformers. golden_checkpoints compares their losses with transformers'.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@
 namespace moescope {
 namespace {
 
-// A run that has taken three steps, and its export in folder/model.
+// Returns a run that has taken three steps, and exports it to folder/model.
 Trainer exported_run(const RunConfig& config, const TestFolder& folder) {
   Trainer trainer(config);
   for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
@@ -32,7 +32,7 @@ Trainer exported_run(const RunConfig& config, const TestFolder& folder) {
   return trainer;
 }
 
-// The folder's run with the data of `config`.
+// Returns the run that starts from folder/model, with the data, the optimizer and the bias update rate of `config`.
 RunConfig continued(const TestFolder& folder, const RunConfig& config) {
   RunConfig next = run_from_checkpoint(folder / "model");
   next.data = config.data;
@@ -54,7 +54,7 @@ void expect_equal_loss(RunConfig config) {
   const RunConfig next = continued(folder, config);
   EXPECT_TRUE(validate(next).empty());
   EXPECT_EQ(next.name, "model");
-  EXPECT_EQ(next.data.tokenizer, "");  // of bytes
+  EXPECT_EQ(next.data.tokenizer, "");  // a token is a byte
   Trainer begun(next);
   EXPECT_EQ(begun.steps_taken(), 0);
   const TelemetryFrame was = trainer.step(some_batch(config, 3)), is = begun.step(some_batch(config, 3));
@@ -140,7 +140,7 @@ TEST(TrainingStart, a_vocabulary_without_tokenizer_is_refused) {
             "model.vocab: vocab is 320, but tokens are bytes without a tokenizer: choose 256, or set data.tokenizer");
 }
 
-// Another seed draws no other weights.
+// A noise twin has perturbed weights, because another seed would begin with the same weights of the checkpoint.
 TEST(TrainingStart, a_noise_twin_has_perturbed_weights) {
   const TestFolder folder("twin");
   const RunConfig config = small_run();
@@ -162,7 +162,7 @@ TEST(TrainingStart, a_noise_twin_has_perturbed_weights) {
   }
 }
 
-// A byte-level tokenizer with three merges: " t", "th", " th".
+// Writes a byte-level tokenizer with the three merges "th", " th" and "he", and returns its path.
 std::string small_tokenizer(const TestFolder& folder) {
   exported_run(small_run(), folder);
   const std::string path = folder / "merged.json";
@@ -176,7 +176,7 @@ std::string small_tokenizer(const TestFolder& folder) {
   return path;
 }
 
-// A run reads a tokenizer's tokens: in its batches, its texts and its export.
+// A run uses the tokens of a tokenizer in its batches, its texts and its export.
 TEST(TrainingStart, tokens_are_those_of_the_tokenizer) {
   const TestFolder folder("tokens");
   RunConfig config = small_run();

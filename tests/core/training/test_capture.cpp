@@ -1,4 +1,4 @@
-// Operands captured from a training step: what they hold, and that nothing notices.
+// Operands captured from a training step: their values, and that a capture changes nothing in the training.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -86,7 +86,7 @@ struct Course {
 
 class EveryOperand : public testing::TestWithParam<RunConfig> {};
 
-// Each operand of every GEMM in turn: what was captured, quantized again, has the very figures of that step's frame.
+// For each operand of every GEMM: the captured values, quantized again, have exactly the figures of the step's frame.
 TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
   ASSERT_TRUE(validate(GetParam()).empty()) << validate(GetParam()).front().text();
   Course course(GetParam());
@@ -181,7 +181,7 @@ TEST(Capture, TrainingDoesNotNotice) {
     EXPECT_TRUE(same_bits(of_plain.ce_loss, of_watched.ce_loss)) << i;
     EXPECT_TRUE(same_bits(of_plain.grad_norm, of_watched.grad_norm)) << i;
     const auto along = tap.finish(8);
-    EXPECT_EQ(ahead.values, along->values) << place_text(place);  // what was computed ahead came to pass
+    EXPECT_EQ(ahead.values, along->values) << place_text(place);  // the operand computed ahead is that of the step
     EXPECT_EQ(ahead.expert_rows, along->expert_rows);
   }
 }
@@ -220,7 +220,7 @@ TEST(LiveCapture, RidesAlongWithARunningStep) {
   EXPECT_FALSE(x.ahead);
   EXPECT_EQ(x.run_name, "tiny");
   const auto frame = live.histories()[0]->quant_frame_at(x.step);
-  ASSERT_EQ(frame->step, x.step);  // whatever the cadence
+  ASSERT_EQ(frame->step, x.step);  // at any cadence of the figures
   for (const QuantFrame& quant : frame->quants)
     if (kX == quant) expect_figures(quantizer_sums(x), quant, "x");
 }

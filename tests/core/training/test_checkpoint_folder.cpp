@@ -1,4 +1,4 @@
-// Checkpoints on the disk: brought there before they get their name, and refused where runs.txt is not theirs.
+// Checkpoints on the disk: written to it before they get their name, and refused if runs.txt belongs to other runs.
 #include <gtest/gtest.h>
 #include <limits.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@ std::vector<std::string> calls;  // "sync PATH", "rename FROM TO"
 
 }  // namespace
 
-// In place of libc's, to see their order.
+// Replace the functions of libc, to record the order of their calls.
 extern "C" int fsync(int fd) {
   char path[PATH_MAX];
   const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);

@@ -1,9 +1,9 @@
 // The published check that MXFP8 trains like BF16 (1,500 steps of a 16B model, loss curves equal), and where it fails.
 //
 // The presets convergence-check and mxfp4-everywhere train 15.7 million parameters for 1,500 steps: minutes to an hour.
-// Here their number formats train the model of nano, and the presets themselves take their first
-// steps. "Worse" is what core/comparison/verdict.h says of the mean of paired losses. It is tested both ways:
-// MXFP8 must pass, MXFP4 must not.
+// Here their number formats train the model of nano, and the presets themselves take their first steps. "Worse" is the
+// verdict of core/comparison/verdict.h on the mean of paired losses. Both directions are tested: MXFP8 must pass, MXFP4
+// must not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,14 +18,14 @@
 namespace moescope {
 namespace {
 
-// Histories of runs that train together.
+// Returns the histories of runs that train together.
 std::vector<HistoryPtr> train_together(const std::vector<RunConfig>& configs, std::int64_t steps) {
   Engine engine({configs.begin(), configs.end()});
   engine.train_until(steps);
   return {engine.histories().begin(), engine.histories().end()};
 }
 
-// The baseline, MXFP8, MXFP4 everywhere and a perturbed twin of the baseline.
+// Returns the baseline, MXFP8, MXFP4 everywhere and a perturbed twin of the baseline.
 std::vector<RunConfig> preset_runs() {
   const std::vector<RunConfig> check = all_runs(load_preset("convergence-check"));
   const std::vector<RunConfig> fails = all_runs(load_preset("mxfp4-everywhere"));
@@ -33,7 +33,7 @@ std::vector<RunConfig> preset_runs() {
   return {check[0], check[1], fails[1], check[2]};
 }
 
-// What the help of router.aux_coeff says of a weight of 1.
+// The help of router.aux_coeff states this for a coefficient of 1.
 TEST(AuxiliaryLoss, OfWeightOneCostsTheScoresNotTheLanguageLoss) {
   std::vector<RunConfig> configs(2, load_preset("nano").config);
   for (RunConfig& config : configs) config.router.bias_update_rate = 0;
@@ -46,7 +46,7 @@ TEST(AuxiliaryLoss, OfWeightOneCostsTheScoresNotTheLanguageLoss) {
   };
   for (const int layer : runs[0]->info().moe_layers) {
     const double kept = mean_of(1, Metric::mutual_information, layer) / mean_of(0, Metric::mutual_information, layer);
-    EXPECT_LT(kept, 0.1) << layer;  // a twentieth and less where it was measured
+    EXPECT_LT(kept, 0.1) << layer;  // 1/20 or less in the measured runs
     EXPECT_LT(mean_of(1, Metric::max_vio_window, layer), 0.1) << layer;
   }
   const double rise = mean_of(1, Metric::ce_loss, kWholeRun) / mean_of(0, Metric::ce_loss, kWholeRun) - 1;
@@ -71,13 +71,13 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
     configs.push_back(small);
   }
   const auto runs = train_together(configs, kSteps);
-  // Another twin, beside the baseline once more, which trains to the same bits.
+  // A second perturbed twin. It trains beside the baseline, whose second training gives the same bits.
   std::vector<RunConfig> again = {configs[0], configs[3]};
   again[1].perturbation = 2;
   const PairedRun twins[] = {{runs[3]}, {train_together(again, kSteps)[1]}};
 
   const Conclusion equal = conclude(runs[0], {runs[1]}, twins);
-  // Not that it is not better: by a 95 % interval one seed of forty is, by chance (seed 5, by 0.015 +-0.012).
+  // MXFP8 may be better: with 95 % intervals, one seed of forty is by chance (seed 5, by 0.015 +-0.012).
   EXPECT_NE(equal.verdict, Verdict::worse) << equal.text;
   const Conclusion worse = conclude(runs[0], {runs[2]}, twins);
   EXPECT_EQ(worse.verdict, Verdict::worse) << worse.text;
@@ -87,7 +87,7 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
   EXPECT_LT(runs[0]->value_at(Metric::ce_loss, kWholeRun, kSteps), 2) << "something was learnt";
   EXPECT_GT(runs[1]->value_at(Metric::gradient_cosine, kWholeRun, kSteps), 0.98f);
   EXPECT_LT(runs[2]->value_at(Metric::gradient_cosine, kWholeRun, kSteps), 0.95f);
-  // What the formats do to the routing, the weights being equal.
+  // Share of tokens whose experts the formats change, with the same weights.
   const auto flips = [&](std::size_t run) {
     return runs[run]->value_at(Metric::rounding_flip_rate, kWholeRun, kSteps);
   };
@@ -97,7 +97,7 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SmallModel, testing::ValuesIn(tried_seeds()));
 
-// Enough of a gap to be seen without a verdict.
+// The gap is large enough to be seen without a verdict.
 TEST(Presets, TellTheFormatsApartWithinFiftySteps) {
   std::vector<RunConfig> configs = preset_runs();
   configs.pop_back();

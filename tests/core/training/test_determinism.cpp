@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a case is about: a recipe in every GEMM of the model, and what may come on top.
+// Settings of a case: a recipe for every GEMM of the model, and options beside it.
 struct Numbers {
   Recipe recipe;
   Rounding rounding = Rounding::nearest;
@@ -65,7 +65,7 @@ RunConfig config_with(const Numbers& numbers) {
     c.router.token_drop = TokenDrop::probs;
     c.router.capacity_factor = 1;
     c.model.shared_expert_gate = true;
-    c.optimizer.qk_clip = 0.02;  // of scores that are far smaller than in a long training
+    c.optimizer.qk_clip = 0.02;  // scores are far smaller here than in a long training
     c.model.latent_dim = 32;
     c.model.latent_norm = true;
   }
@@ -93,7 +93,7 @@ std::string slurp(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What must not differ: losses, norms, counts and quantization figures of a frame.
+// Returns the figures of a frame that must be equal: losses, norms, counts and figures of quantization.
 std::string digest(const TelemetryFrame& f) {
   std::string bytes;
   const auto add = [&](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
@@ -200,7 +200,7 @@ std::string case_name(const testing::TestParamInfo<Numbers>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Recipes, Determinism, testing::ValuesIn(all_numbers()), case_name);
 
-// An expert with more rows than a group of the grouped GEMM has, whose scale reaches over all of them.
+// An expert with more rows than a group of the grouped GEMM, with scales that cover all its rows.
 TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
   for (const Recipe recipe : {Recipe::nvfp4, Recipe::fp8_rowwise, Recipe::mxfp8_rceil}) {
     RunConfig config = config_with({recipe, Rounding::stochastic, true});
@@ -226,7 +226,7 @@ TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
   }
 }
 
-// Random bits come from the seed and the step, so that another of either draws others.
+// Random bits are drawn from the seed and the step: another seed or another step gives other bits.
 TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
   RunConfig config;
   config.precision.experts = Recipe::mxfp4;
@@ -260,7 +260,7 @@ class BadCheckpoint : public testing::Test {
     return "resumed";
   }
 
-  // A checkpoint with one thing changed, and the checksum of what it holds then.
+  // Writes a checkpoint with one change and the checksum of the changed contents.
   void write_altered(const std::function<void(SafetensorsWriter&)>& metadata, const std::string& left_out = {},
                      const std::string& reshaped = {}) {
     const SafetensorsFile file(good_);
@@ -324,7 +324,7 @@ TEST_F(BadCheckpoint, EachIsNamed) {
   write_altered(keep, "window.layers.1");
   contains("window.layers.1");
 
-  // Counts since the last table: all of them or none.
+  // Of the counts since the last table, a checkpoint has all or none.
   Trainer counting(config);
   const auto data = open_dataset(config.data, config.seed);
   for (int step = 0; step < 2; ++step) counting.step(data->batch(step));
@@ -373,7 +373,7 @@ TEST(SideBySideTwins, AreThoseOneAfterTheOther) {
   EXPECT_TRUE(frames[0] == frames[1]);
 }
 
-// Run A, a twin that replays it in the same formats, and two in MXFP4, the second of which replays it.
+// Run A, a twin that replays its routing in the same formats, and two twins in MXFP4, the second of which replays it.
 std::vector<RunConfig> replayed_twins() {
   RunConfig a = config_with({.recipe = Recipe::fp32});
   a.router.gate_noise = 0.1;

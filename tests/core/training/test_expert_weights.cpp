@@ -30,7 +30,7 @@ Stepped step(const RunConfig& config) {
   return stepped;
 }
 
-// From the weights that the checkpoint holds, with the reference's block quantizer.
+// Compares with the weights in the checkpoint, quantized by the block quantizer of the reference.
 TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
   const RunConfig config = nano_with_experts_in(Recipe::mxfp8_rceil);
   const Stepped stepped = step(config);

@@ -72,7 +72,7 @@ TEST(LiveRuns, SpeedLimitIsKept) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 245ms);
   live.set_max_steps_per_s(0.01);
   live.run();
-  live.set_max_steps_per_s(0);  // a limit that is lifted does not make it wait on
+  live.set_max_steps_per_s(0);  // lifting the limit ends its wait
   EXPECT_TRUE(eventually([&] { return live.status().step > 8; }));
 }
 
@@ -121,11 +121,11 @@ TEST(LiveRuns, EveryLiveKeyReachesTheTrainer) {
   EXPECT_FLOAT_EQ(frame->routers[0].max_vio, 0) << "round-robin";
 }
 
-// Measured on text that is never trained on, at its cadence, and without an effect on the training.
+// The validation loss is measured on text that is never trained on, at its cadence, and does not change the training.
 TEST(LiveRuns, ValidationLossIsMeasuredBesideTheTraining) {
   RunConfig validated = one_layer();
   validated.telemetry.validation_every = 3;
-  validated.router.gate_noise = 0.5;  // chooses experts in training only
+  validated.router.gate_noise = 0.5;  // noise for the choice in training only
   RunConfig plain = validated;
   plain.telemetry.validation_every = 0;
   LiveRuns live({validated}, ""), without({plain}, "");
@@ -138,7 +138,7 @@ TEST(LiveRuns, ValidationLossIsMeasuredBesideTheTraining) {
   for (const float value : without.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7}))
     EXPECT_TRUE(is_missing(value));
 
-  // The mean over the held-out batches by the weights after the step.
+  // The mean over the held-out batches, with the weights after the step.
   Trainer trainer(validated);
   const auto data = open_dataset(validated.data, validated.seed);
   trainer.step(data->batch(0));
@@ -205,7 +205,7 @@ TEST(LiveRuns, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
   ASSERT_EQ(live.status().catching_up.size(), 1u);
   EXPECT_EQ(live.status().catching_up[0].run, 1);
   EXPECT_EQ(live.status().step, 8);
-  live.step_once();  // only the run that lags takes it
+  live.step_once();  // only the run that lags behind takes this step
   ASSERT_TRUE(eventually([&] { return live.status().catching_up.at(0).step == 1; }));
   EXPECT_EQ(live.status().step, 8);
   live.run_until(8);
@@ -227,7 +227,7 @@ TEST(LiveRuns, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
   live.change({0, &OptimizerConfig::lr, 4e-3});
   RunConfig same = live.config(0);
   RunConfig other = live.config(0);
-  other.router.top_k = 2;  // as it was at the start: now a difference, and meant
+  other.router.top_k = 2;  // the value at the start, now a deliberate difference
   const int twin = live.add_run(same), kept = live.add_run(other);
   EXPECT_EQ(live.config(twin).optimizer.lr, 4e-3);
   EXPECT_EQ(live.config(kept).router.top_k, 2);

@@ -50,7 +50,7 @@ TEST_F(OperandScanTest, TakesWhatTheRunRounds) {
   EXPECT_THROW(scanned_operands(config_, Recipe::mxfp4), std::invalid_argument) << "40 values are no blocks of 32";
 }
 
-// What a scan says of an operand is what two models of their own say, one of which rounds it.
+// The errors of an operand in a scan are those between two separate models, one of which rounds the operand.
 TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
   config_.precision.experts = Recipe::mxfp4;
   Learner<float> learner(config_);
@@ -100,7 +100,7 @@ TEST_F(OperandScanTest, LeavesTheTrainingAsItIsAndCanBeCancelled) {
   EXPECT_EQ(scanned.step(batch(2)).ce_loss, other.step(batch(2)).ce_loss);
 }
 
-// Every number format of the reference is FP32, those of single operands, too.
+// In the reference every number format is FP32, also that of a single operand.
 TEST_F(OperandScanTest, TheReferenceOfAComparisonRoundsNothing) {
   config_.precision.operands = "experts.W=mxfp4";
   EXPECT_TRUE(in_fp32(config_).precision.operands.empty());

@@ -1,5 +1,5 @@
-// The operand of a step that is over, computed again by a copy of the run: the very values that a capture of that step
-// took.
+// An operand of an earlier step, computed again by a copy of the run, has exactly the values that a capture took at
+// that step.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -52,7 +52,7 @@ void expect_same(const CapturedOperand& a, const CapturedOperand& b) {
 const OperandPlace kExperts{1, Gemm::expert_w1, OperandRole::x, Direction::wgrad};
 const OperandPlace kAttention{2, Gemm::wq, OperandRole::dy, Direction::dgrad};
 
-// Runs in lock-step, of which the second differs in its settings; changes of both, of the text, too.
+// Two runs in lock-step with different settings, with changes of the settings of both and of the mixture of texts.
 TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
   const std::string path = testing::TempDir() + "recompute.moescope";
   std::shared_ptr<const CapturedOperand> then_a, then_b;
@@ -71,7 +71,7 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     run_to(live, 10);
     then_a = a->operand(), then_b = b->operand();
     ASSERT_TRUE(then_a && then_b);
-    const std::int64_t step = then_a->step, step_b = then_b->step;  // each as soon as it was asked for
+    const std::int64_t step = then_a->step, step_b = then_b->step;  // the first steps after the requests
 
     const auto histories = live.histories();
     const auto kept = live.checkpoint_before(0, step);

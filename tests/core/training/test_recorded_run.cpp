@@ -1,4 +1,4 @@
-// What markers say of a change is the change.
+// The marker of a live change holds the whole change.
 #include <gtest/gtest.h>
 
 #include "core/config/config_field.h"

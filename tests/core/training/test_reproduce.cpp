@@ -78,14 +78,14 @@ TEST_F(ReproduceTest, TheFirstStepThatDiffersIsNamed) {
   EXPECT_NE(result.recorded, result.computed);
   EXPECT_NE(result.text().find("from step 9 on"), std::string::npos);
 
-  History unchanged(whole->info());  // and without the changes
+  History unchanged(whole->info());  // without the recorded changes
   for (std::int64_t step = 0; step < 12; ++step) unchanged.append(whole->frame_at(step));
   const std::int64_t differs_at = reproduce(recording.runs()[0], unchanged, -1, go_on).differs_at;
   EXPECT_GE(differs_at, 4);
   EXPECT_LE(differs_at, 5);
 }
 
-// The same bits all the same, and then with a loss that differs.
+// A run recorded with other kernels may have the same losses; the kernels are named only if a loss differs.
 TEST_F(ReproduceTest, OtherKernelsAreNamedWhereALossDiffers) {
   record();
   const RecordingReader recording(path_);

@@ -1,4 +1,4 @@
-// Going back to a kept checkpoint, and branching off from one.
+// Runs are rewound to a kept checkpoint, and new runs start from one.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   const auto a = losses(live, 0), b = losses(live, 1);
   EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0, 4, 8}));
 
-  live.rewind(8);  // with the changes in force
+  live.rewind(8);  // after the changes
   EXPECT_EQ(live.config(0).optimizer.lr, 4e-3);
   live.flush();
   EXPECT_EQ(live.status().step, 8);
@@ -74,7 +74,7 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   EXPECT_EQ(losses(live, 0), a);
   EXPECT_EQ(losses(live, 1), b);
 
-  live.rewind(4);  // before them
+  live.rewind(4);  // before the changes
   EXPECT_EQ(live.config(0).optimizer.lr, two_layers().optimizer.lr);
   EXPECT_EQ(live.config(0).data.mixture, "");
   EXPECT_EQ(live.config(1).router.top_k, 1);
@@ -201,7 +201,7 @@ TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
   LiveRuns live({two_layers("a")}, "");
   run_to(live, 9);
   live.add_run(two_layers("b"));
-  run_to(live, 10);  // passes 4 and 8, where the first was kept
+  run_to(live, 10);  // passes 4 and 8, where the first run was kept
   EXPECT_EQ(live.checkpoints()[1].runs, (std::vector<int>{0, 1}));
   const auto a = losses(live, 0), b = losses(live, 1);
   live.rewind(4);

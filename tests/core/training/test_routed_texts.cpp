@@ -40,8 +40,8 @@ class RoutedTextsTest : public testing::Test {
   std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
 };
 
-// What the training computes is the same bits with all of it and with none, in any number format: stochastic rounding
-// draws random bits, too.
+// Training gives the same bits with all of these texts and with none, in any number format: stochastic rounding draws
+// random bits, too.
 TEST_F(RoutedTextsTest, TrainingIsTheSameWithAndWithout) {
   for (const Recipe recipe : {Recipe::fp32, Recipe::mxfp4}) {
     config_.precision.experts = config_.precision.router_gate = recipe;
@@ -88,7 +88,7 @@ TEST_F(RoutedTextsTest, TheyComeAtTheirCadenceAndAreComplete) {
   }
 }
 
-// The probe is longer than a sequence: each piece begins anew and has no loss for its first byte.
+// The probe is longer than a sequence: each piece is read without the earlier ones, and its first byte has no loss.
 TEST_F(RoutedTextsTest, ProbeIsReadInPiecesOfTheSequenceLength) {
   Trainer trainer(config_);
   const TelemetryFrame frame = step(trainer);
@@ -108,7 +108,7 @@ TEST_F(RoutedTextsTest, ProbeIsReadInPiecesOfTheSequenceLength) {
   for (std::size_t t = 1; t < piece.text.size(); ++t) EXPECT_NEAR(piece.loss_T[t], probe.loss_T[40 + t], 1e-4);
 }
 
-// What the passage of the batch says is what the training step itself did, and its losses are the step's.
+// The passage of the batch has the routing and the losses of the training step itself.
 TEST_F(RoutedTextsTest, PassageIsTheTrainingStepItself) {
   config_.data.batch = 1;
   config_.telemetry.texts_every = 1;
@@ -128,7 +128,7 @@ TEST_F(RoutedTextsTest, PassageIsTheTrainingStepItself) {
   EXPECT_NEAR(std::accumulate(passage.loss_T.begin() + 1, passage.loss_T.end(), 0.0) / 39, frame.ce_loss, 0.3);
 }
 
-// Greedy writing is checked byte by byte with a model that reads one more byte each time.
+// Compares greedy writing, byte by byte, with a model that reads one more byte each time.
 TEST_F(RoutedTextsTest, SampleIsWhatWritingByteByByteWouldGive) {
   config_.telemetry.sample_temperature = 0;
   config_.telemetry.sample_every = 30;
@@ -195,7 +195,7 @@ TEST_F(RoutedTextsTest, LiveTopKReachesTheProbe) {
   EXPECT_EQ(text_of(step(trainer), TextKind::probe)->layers[0].top_k, 3);
 }
 
-// The tables hold every batch since the table before.
+// The tables count every batch since the previous tables.
 TEST_F(RoutedTextsTest, SpecialisationCountsEveryBatchSince) {
   Trainer trainer(config_);
   std::vector<SpecialisationFrame> tables;

@@ -1,4 +1,4 @@
-// What one rounding to BF16 alone does to the choice of a router.
+// The effect of a single rounding to BF16 on the experts that a router chooses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@ const RouterRoundingFrame& row_of(const std::vector<RouterRoundingFrame>& rows, 
   });
 }
 
-// Sizes of GLM-5.2's router: 256 experts, top 8, biases of 6.817 to 7.063, as where their updates are not centred. In
-// BF16 its 238 values became 8, and 98.5 % of the tokens got other experts (SGLang, pull request 37133). Inputs and
-// weights are drawn here, so that logits have a standard deviation of 0.1; with 0.5 half of the tokens change.
+// The size of GLM-5.2's router: 256 experts, top 8, and biases of 6.817 to 7.063, as arise if updates are not centred.
+// In BF16 its 238 values became 8, and 98.5 % of the tokens got other experts (SGLang, pull request 37133). Inputs and
+// weights are random here; the logits have a standard deviation of 0.1. With 0.5, half of the tokens get other experts.
 struct LargeRouter {
   static constexpr int kTokens = 512, kExperts = 256, kDim = 64;
   RunConfig config;
@@ -72,12 +72,12 @@ TEST(RouterRoundings, OperandsChangeFewerChoicesThanStoredLogits) {
   const auto flipped = std::accumulate(output.margin_flipped.begin(), output.margin_flipped.end(), 0u);
   EXPECT_EQ(tokens, static_cast<unsigned>(LargeRouter::kTokens));
   EXPECT_FLOAT_EQ(output.changed, static_cast<float>(flipped) / LargeRouter::kTokens);
-  // Beyond the largest rounding error of two sigmoid scores no choice changes.
+  // No choice changes if the margin is above the largest rounding error of two sigmoid scores.
   for (int bin = half_octave_bin(0.05f); bin < kHalfOctaves; ++bin)
     EXPECT_EQ(output.margin_flipped[static_cast<std::size_t>(bin)], 0u) << bin;
 }
 
-// The rows of a training are those of the routers themselves: of a run whose router alone is stored so.
+// The rows of a training are those of a run that stores only this part of its router in BF16.
 class RoundingsOfTraining : public TrainerTest {};
 
 TEST_F(RoundingsOfTraining, AreThoseOfARunWithThisFormat) {
@@ -110,7 +110,7 @@ TEST_F(RoundingsOfTraining, AreEmptyWhereNoRouterChooses) {
   EXPECT_TRUE(step(forced).router_roundings.empty());
 }
 
-// With the routing pinned what is left is arithmetic: the pinned pass equals one that replays the run's experts.
+// With the routing pinned, only the error of the arithmetic remains.
 TEST_F(RoundingsOfTraining, PinnedGradientsAreWithoutTheFlips) {
   config_.telemetry.gradient_every = 1;
   config_.precision.router_gate = Recipe::mxfp4;

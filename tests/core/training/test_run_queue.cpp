@@ -52,7 +52,7 @@ TEST(CandidateGroups, BaselineOfOtherBitsIsRefused) {
   EXPECT_THROW(baseline.check(frame), std::runtime_error) << "step 1 is missing";
 }
 
-// Run A and candidates of other learning rates.
+// Returns run A and candidates with other learning rates.
 std::vector<RunConfig> run_with_candidates(int candidates) {
   std::vector<RunConfig> runs(1, one_layer("a"));
   for (int i = 1; i <= candidates; ++i) {
@@ -77,7 +77,7 @@ TEST_F(QueueFiles, TrainsEveryGroupAsIfAllHadTrainedTogether) {
   const auto groups = queue.groups();
   ASSERT_EQ(groups.size(), 2u);
 
-  LiveRuns together({runs[0], runs[4], runs[5]}, "");  // those of the second group
+  LiveRuns together({runs[0], runs[4], runs[5]}, "");  // run A and the second group
   run_to(together, 60);
   const auto histories = together.histories();
   ASSERT_EQ(groups[1].histories.size(), 3u);

@@ -1,4 +1,4 @@
-// Activations, residual stream, norm gains and router outputs in BF16: what a training then hands on.
+// Activations, residual stream, norm gains and router outputs stored in BF16, and their effect on the training.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class StoredActivations : public TrainerTest {
     PrecisionConfig& p = config_.precision;
     p.experts = p.shared_experts = p.dense_ffn = p.attention = p.head = Recipe::bf16;
   }
-  // After the forward pass of the first step.
+  // Returns the model after the forward pass of the first step.
   const Transformer<float>& after_forward() {
     learner_ = std::make_unique<Learner<float>>(config_);
     clock_.start(Phase::other);
@@ -63,7 +63,7 @@ TEST_F(StoredActivations, GemmsStoreBf16WhereTheirRecipeIsNotFp32) {
   EXPECT_TRUE(all_have_bf16(after_forward().logits(), 80 * 256)) << "the head's output";
 }
 
-// Each key changes the training a little, and all of it stays finite.
+// Each format changes the losses a little, and all losses stay finite.
 TEST_F(StoredActivations, EachFormatMovesTheLossALittle) {
   const auto losses = [&] {
     Trainer trainer(config_);
@@ -81,7 +81,7 @@ TEST_F(StoredActivations, EachFormatMovesTheLossALittle) {
   }
 }
 
-// The rounding of what is handed on is an error of the size of BF16's, in the direction of FP32's gradient.
+// The rounding of stored values is an error of the size of BF16's, and the gradient keeps the direction of FP32's.
 TEST_F(StoredActivations, TheGradientStaysCloseToFp32) {
   config_.telemetry.gradient_every = 1;
   const auto snr = [&] {

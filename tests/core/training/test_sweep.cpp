@@ -1,5 +1,4 @@
-// A grid of trainings: which runs it has, that each is the run it would be alone, and the means and intervals over
-// seeds.
+// A grid of trainings: its runs, each of which trains as it would alone, and the means and intervals over seeds.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,7 +60,7 @@ TEST(Sweep, EveryCombinationGetsEverySeed) {
   EXPECT_THROW(sweep_groups(base, axes, 1000, ""), std::runtime_error);
 }
 
-// Whatever trains beside it.
+// The other runs of the sweep do not matter.
 TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
   const RunConfig base = small_run();
   const auto axes = axes_of({"router.top_k=1,2"});
@@ -101,11 +100,11 @@ TEST(Sweep, EndsBetweenTwoStepsAndGoesOnWithWhatIsMissing) {
   EXPECT_EQ(queue.groups()[1].histories.front()->steps().last, kSteps - 1);
 }
 
-// Means, Student's intervals and pairs by hand, from histories with losses chosen for it.
+// Means, Student's intervals and paired gaps computed by hand, from histories with chosen losses.
 TEST(Sweep, GapsArePairedBySeed) {
   const auto axes = axes_of({"router.top_k=1,2"});
   std::vector<RunGroup> runs = sweep_groups(small_run(), axes, 3, "");
-  const float losses[] = {1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 3.25f};  // seed by seed, point by point
+  const float losses[] = {1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 3.25f};  // seed by seed, two points each
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
     TelemetryFrame frame;
@@ -118,17 +117,17 @@ TEST(Sweep, GapsArePairedBySeed) {
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[1].values, std::vector<std::string>{"2"});
   EXPECT_NEAR(points[0].loss.mean, 2, 1e-12);
-  EXPECT_NEAR(points[0].loss.half, 4.302653 / std::sqrt(3.0), 1e-5);  // t of 2 degrees, deviation 1
+  EXPECT_NEAR(points[0].loss.half, 4.302653 / std::sqrt(3.0), 1e-5);  // t of 2 degrees of freedom, deviation 1
   EXPECT_TRUE(std::isnan(points[0].gap.mean));
-  EXPECT_NEAR(points[1].gap.mean, 0.5, 1e-12);  // 0.5, 0.75, 0.25
+  EXPECT_NEAR(points[1].gap.mean, 0.5, 1e-12);  // mean of 0.5, 0.75, 0.25
   EXPECT_NEAR(points[1].gap.half, 4.302653 * 0.25 / std::sqrt(3.0), 1e-5);
 }
 
-// Each further setting is a chance to differ from the first: the interval of its gap is wider.
+// With every further setting, one is likelier to differ from the first by chance: the interval of its gap is wider.
 TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
   const auto axes = axes_of({"router.top_k=1,2,3,4"});
   std::vector<RunGroup> runs = sweep_groups(small_run(), axes, 3, "");
-  const float gaps[] = {0.5f, 0.75f, 0.25f};  // of each seed
+  const float gaps[] = {0.5f, 0.75f, 0.25f};  // one for each seed
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
     TelemetryFrame frame;
@@ -144,7 +143,7 @@ TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
   }
 }
 
-// By the settings of all runs, not by which of the two shows more.
+// The settings of all runs decide which loss is compared, not the size of its gap.
 TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
   const auto axes = axes_of({"router.top_k=1,2"});
   for (const int every : {0, 1}) {

@@ -1,4 +1,4 @@
-// The whole way from real text to a falling loss, on text that every Debian has.
+// Trains on real text, which every Debian has, until the loss falls.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nats per byte of the best model that knows only how often each byte occurs, over the very targets trained on.
+// Returns the nats per byte of the best model that knows only the frequency of each byte, over the targets of the
+// training.
 double unigram_entropy(const Dataset& data, int steps) {
   std::array<double, 256> count{};
   double total = 0;
@@ -32,14 +33,14 @@ double unigram_entropy(const Dataset& data, int steps) {
   return entropy;
 }
 
-// Mean loss of the last 20 of `steps` steps.
+// Returns the mean loss of the last 20 of `steps` steps.
 double trained_loss(RunConfig config, const Dataset& data, int steps) {
   Trainer trainer(config);
   double tail = 0;
   for (int step = 0; step < steps; ++step) {
     const float loss = trainer.step(data.batch(step)).ce_loss;
     if (step == 0) {
-      // Nothing is known yet, and logits of variance 1 cost half a nat on top.
+      // All bytes are equally likely, and logits of variance 1 add half a nat.
       EXPECT_NEAR(loss, std::log(256.0) + 0.5, 0.3);
     }
     if (step >= steps - 20) tail += loss / 20.0;

@@ -129,7 +129,8 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
   }
 }
 
-// A quantized gate sends tokens elsewhere than the same weights in FP32 do; all else being exact, only from there.
+// A quantized gate sends tokens to other experts than the same weights in FP32. As all else is exact, all flips begin
+// there.
 TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
   config_.telemetry.gradient_every = 2;
   config_.precision.router_gate = Recipe::mxfp4;
@@ -139,7 +140,7 @@ TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
   Trainer fp32(exact);
   const TelemetryFrame f = step(trainer), of_fp32 = step(fp32);
   ASSERT_EQ(f.rounding_flips.size(), 2u);
-  // Both start from the same weights, so that here the flips between the two runs are those of rounding, too.
+  // Both runs start from the same weights, so that at this step the flips between them are those of rounding.
   const auto between = routing_flips(keep_routing(fp32.routing()), keep_routing(trainer.routing()));
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(f.rounding_flips[i].flip_rate, between[i].flip_rate);
@@ -152,7 +153,7 @@ TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
   EXPECT_TRUE(step(trainer).rounding_flips.empty()) << "at the cadence of the gradients";
 }
 
-// The same figure from two models of their own, one in each format.
+// Compares with two separate models, one in each format.
 TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
   config_.precision.experts = Recipe::mxfp8_floor;
   config_.telemetry.gradient_every = 1;
@@ -211,7 +212,7 @@ TEST_F(TrainerTest, ForcedBalanceIsRoundRobin) {
   EXPECT_TRUE(std::isnan(f.routers[0].margin));
 }
 
-// What is counted as beyond the capacity, what is sent, and what the mixing weights reach are one thing.
+// The copies that are counted as beyond the capacity are those that are not sent and have no mixing weight.
 TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
   config_.router.capacity_factor = 1;
   Trainer dropless(config_);
@@ -231,12 +232,12 @@ TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
   EXPECT_EQ(sent(first), static_cast<std::uint32_t>(std::lround(160 * (1 - first.dropped_fraction))));
   for (std::size_t e = 0; e < first.tokens_per_expert.size(); ++e)
     EXPECT_EQ(first.tokens_per_expert[e] > 0, first.gate_mass[e] > 0);
-  // All of a capacity that nobody reaches.
+  // All copies are sent if no expert reaches its capacity.
   dropping.apply(change(&RouterConfig::capacity_factor, 16.0));
   EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
 }
 
-// A microbatch is less even than the batch, so that more of its copies are beyond its capacity.
+// The load of a microbatch is less even than that of the batch, so that more of its copies are beyond its capacity.
 TEST_F(TrainerTest, DroppedShareIsThatOfTheMicrobatches) {
   config_.router.capacity_factor = 1;
   config_.router.token_drop = TokenDrop::probs;
@@ -250,8 +251,8 @@ TEST_F(TrainerTest, DroppedShareIsThatOfTheMicrobatches) {
   EXPECT_FLOAT_EQ(of_halves.dropped_fraction, 1 - static_cast<float>(sent) / 160);
 }
 
-// Copies on each rank are those of the placement that the load of the two steps before the plan gives; a checkpoint
-// between two plans holds what was counted, and another placement begins anew.
+// The copies on each rank are those of the placement that follows from the load of the two steps before the plan. A
+// checkpoint between two plans holds these counts; with another placement the counts begin anew.
 TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {
   config_.parallel.ranks = 4;
   config_.parallel.placement = "balanced:2";
@@ -333,7 +334,7 @@ TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
   EXPECT_GT(step(trainer).z_loss, 0);
 }
 
-// From an uneven start the sign rule needs gap / rate steps, quantiles a few.
+// From an uneven start the sign rule needs gap / rate steps, quantiles need a few.
 TEST_F(TrainerTest, QuantilesBalanceInAFewSteps) {
   config_.data.seq = 128;
   data_ = open_dataset(config_.data, config_.seed);
@@ -363,7 +364,7 @@ TEST_F(TrainerTest, TheBiasMovesInProportionToTheLoad) {
     EXPECT_NEAR(router.expert_bias[e], 0.01 * (mean - router.tokens_per_expert[e]) / mean, 1e-7) << e;
 }
 
-// Sequences of one domain each use the experts of their domain, unless moving quantiles spread them.
+// A sequence of one domain uses the experts of its domain, unless moving quantiles spread its tokens.
 TEST_F(TrainerTest, MovingQuantilesBalanceSequences) {
   config_.data.seq = 256;
   config_.router.balance_rule = BalanceRule::quantile_sequence;
@@ -381,7 +382,7 @@ TEST_F(TrainerTest, MovingQuantilesBalanceSequences) {
   EXPECT_LT(uneven(1), 0.7f * uneven(0));
 }
 
-// What the preset says: an even window, and microbatches of one text whose experts are too full.
+// The text of the preset says this: microbatches of one text overload their experts, although the window is even.
 TEST(LongContext, MoreIsDroppedAsExpertsSpecialise) {
   RunConfig config = load_preset("long-context").config;
   config.telemetry.sample_every = config.telemetry.texts_every = config.telemetry.validation_every = 0;
@@ -487,7 +488,7 @@ TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
   }
 }
 
-// Against the formulas of core/cluster, which are checked against published counts.
+// Compares with the formulas of core/cluster, which are checked against published counts.
 TEST(RunCostTest, CountsAsForPublishedModels) {
   for (const std::string& name : preset_names()) {
     const RunConfig config = load_preset(name).config;
@@ -526,7 +527,8 @@ TEST(RunCostTest, CountsAsForPublishedModels) {
   }
 }
 
-// A smaller batch than theirs: what matters is that every part of them has a forward and a backward pass that learns.
+// The batch is smaller than that of the presets. Every part of the models must have forward and backward passes that
+// learn.
 TEST(ModelPresets, Train) {
   for (const std::string& name : model_preset_names()) {
     SCOPED_TRACE(name);
@@ -553,7 +555,7 @@ TEST(ModelPresets, Train) {
   }
 }
 
-// What the all-to-all panels multiply with copies of tokens.
+// The length of the rows that the all-to-all panels multiply by the copies of tokens.
 TEST_F(TrainerTest, RowsOfLatentExpertsAreShorter) {
   EXPECT_EQ(run_info(config_, 0, {}).dim, config_.model.dim);
   config_.model.latent_dim = 16;
@@ -565,7 +567,7 @@ TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {
   RunConfig other = config_;
   other.router.top_k = 4;
   other.optimizer.lr = 1;
-  other.model.n_layers = 2;  // the layers that both have start alike
+  other.model.n_layers = 2;  // layers that both have begin with the same weights
   Trainer deeper(config_), shallower(other);
   EXPECT_EQ(step(trainer).ce_loss, step(deeper).ce_loss);
   config_.seed = 2;

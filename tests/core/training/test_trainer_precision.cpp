@@ -1,4 +1,4 @@
-// What the formats of a run do to its training: to which operands they come, and what a frame says of them.
+// Number formats of a run: the operands that have them, their effect on the training, and their figures in a frame.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   }
 }
 
-// BF16 makes the same numbers of an operand whichever product takes it; MXFP8 does not.
+// BF16 rounds an operand to the same numbers in every product; MXFP8 does not.
 TEST_F(TrainerTest, InBf16TheBackwardPassHasTheFiguresOfTheForwardPass) {
   for (const Recipe recipe : {Recipe::bf16, Recipe::mxfp8_rceil}) {
     for (Recipe* of : {&config_.precision.experts, &config_.precision.dense_ffn, &config_.precision.attention})
@@ -77,7 +77,7 @@ TEST_F(TrainerTest, PrecisionMayChange) {
   EXPECT_TRUE(step(rounded).quants.empty());
 }
 
-// Each key takes effect at the next step: the loss after it is another one than without.
+// Each key takes effect at the next step: its loss or gradient norm differs from that of the unchanged run.
 TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
   const auto base = [](const std::string& key, PrecisionConfig& precision) {
     precision.experts = key.starts_with("precision.nvfp4") ? Recipe::nvfp4 : Recipe::mxfp4;
@@ -136,7 +136,7 @@ TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
   EXPECT_EQ(scheme(GemmClass::attention, 1, 10, forward), QuantScheme::fp32);
 }
 
-// precision.nvfp4_rule and its neighbours, set as NVIDIA trains.
+// precision.nvfp4_rule and the keys next to it, with the values of NVIDIA's recipe.
 TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   PrecisionConfig config;
   config.experts = Recipe::nvfp4;
@@ -233,7 +233,7 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
     }
 }
 
-// w1 and w3 are quantized apart although they are one product, and count as often as their values are.
+// w1 and w3 are quantized separately although they are stacked in one product, and each of their values counts once.
 TEST_F(TrainerTest, StackedWeightsCountApart) {
   config_.precision.shared_experts = Recipe::mxfp8_rceil;
   Trainer trainer(config_);
@@ -248,7 +248,7 @@ TEST_F(TrainerTest, StackedWeightsCountApart) {
   }
 }
 
-// The only operand that is not what the recipe says is the one that was asked for.
+// Operands with an override have its format, all others that of the recipe.
 TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   config_.precision.experts = config_.precision.head = Recipe::mxfp8_rceil;
   config_.precision.override_dy = mx_format(ElementFormat::e5m2);
@@ -262,7 +262,7 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   }
 }
 
-// A recipe for one operand of one class, of a class that is fp32 otherwise, too; it goes before overrides.
+// A recipe for one operand of one class, also of a class that is FP32 otherwise. It takes precedence over overrides.
 TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   config_.precision.experts = Recipe::mxfp8_rceil;
   config_.precision.override_w = kBf16Format;
@@ -282,8 +282,7 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   }
 }
 
-// Without quantization a rotation of both operands changes a product by rounding alone.
-// One GEMM of one layer: nothing else of a forward and a backward pass changes by a bit.
+// With a recipe for one GEMM of one layer, nothing else of a forward and a backward pass changes by a bit.
 TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
   const Batch batch = data_->batch(0);
   const auto pass = [&](const char* operands, std::vector<float>& gradients) {
@@ -326,7 +325,7 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
         << place_text(q);
 }
 
-// One operand draws and both operands of its GEMM are rotated, whatever the settings for all say.
+// An entry sets the rounding of one operand and the rotation of both operands of its GEMM, whatever the other keys say.
 TEST(Precision, EntriesHaveRoundingAndRotationOfTheirOwn) {
   RunConfig run;
   run.precision.experts = Recipe::bf16;
@@ -357,7 +356,8 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
   p.hadamard = true;
   EXPECT_TRUE(step_precision(with(p), 1, 1).plain) << "fp32 stays as it is";
-  // Products of a linear layer through fp32 operands that are rotated.
+  // A linear layer with FP32 operands that are rotated: without quantization, a rotation of both operands changes their
+  // product by rounding alone.
   for (ClassPrecision& formats : rotated.classes)
     for (OperandFormat& format : formats.formats) {
       format = {};
@@ -386,7 +386,7 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   }
 }
 
-// The gradient of a weight in the first step.
+// Returns the gradient of a weight in the first step.
 std::vector<float> first_gradient(const RunConfig& config, const char* weight) {
   const auto data = open_dataset(config.data, config.seed);
   Learner<float> learner(config);
@@ -397,9 +397,9 @@ std::vector<float> first_gradient(const RunConfig& config, const char* weight) {
   return learner.parameters.gather(learner.parameters.tensor(weight), learner.parameters.gradients);
 }
 
-// An expert with more rows than are added at a time: how dgrad's operands are quantized, over which rows a scale of
-// theirs reaches, changes nothing in the gradient of its weights. In FP32, because matrix units add in one order
-// anyway.
+// An expert with more rows than are added at a time: the formats of dgrad's operands, and the rows that share one of
+// their scales, change nothing in the gradient of its weights. This is tested in FP32, because matrix units add in one
+// order anyway.
 TEST_F(TrainerTest, DgradsFormatsLeaveWgradAsItIs) {
   config_.precision.experts = Recipe::mxfp8_rceil;
   config_.data.batch = 128;
@@ -412,7 +412,7 @@ TEST_F(TrainerTest, DgradsFormatsLeaveWgradAsItIs) {
 }
 
 TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
-  // The experts of a fresh model add so little that the loss shows nothing: their gradients do.
+  // The experts of a new model add too little for a difference in the loss, but their gradients differ.
   std::vector<float> gradient[3];
   for (int i = 0; i < 3; ++i) {
     config_.precision.payload = static_cast<TokenPayload>(i);
@@ -426,7 +426,7 @@ TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
     }
     return std::sqrt(difference / length);
   };
-  // Two roundings of independent error, of x and of dY: BF16's is 2^-9 / sqrt(3) at most, E4M3's 2^-4 / sqrt(3).
+  // Two independent rounding errors, of x and of dY: BF16's are at most 2^-9 / sqrt(3), E4M3's 2^-4 / sqrt(3).
   EXPECT_GT(error(1), 1e-4);
   EXPECT_LT(error(1), 4e-3);
   EXPECT_GT(error(2), 1e-2);
