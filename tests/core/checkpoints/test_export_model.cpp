@@ -60,7 +60,7 @@ TEST(ExportModel, logits_are_those_of_the_run) {
   RunConfig config = small_run();
   EXPECT_LT(difference_after_export(config, folder), 1e-4);
   config.model.q_lora_rank = 12;
-  config.model.norm_eps = 1e-3;  // differs from the inner norms of transformers
+  config.model.norm_eps = 1e-3;  // transformers' inner norms differ
   config.model.n_shared = 0;
   config.router.n_groups = 4;
   config.router.n_limited_groups = 2;

@@ -70,7 +70,7 @@ TEST(TrainingStart, the_first_loss_is_that_of_the_exported_run) {
   RunConfig config = small_run();
   expect_equal_loss(config);
   config.model.q_lora_rank = 12;
-  config.model.norm_eps = 1e-3;  // transformers' inner norms have another
+  config.model.norm_eps = 1e-3;  // transformers' inner norms differ
   config.model.n_dense_layers = 0;
   config.router.n_groups = 4;
   config.router.n_limited_groups = 2;

@@ -1,4 +1,4 @@
-// Recordings in the forms of other programs, read back by readers that share no code with this program.
+// Recordings in the formats of other programs, read back by readers that share no code with this program.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,7 +143,7 @@ TEST_F(Export, RunsOfOneNameHaveAFolderEach) {
   EXPECT_EQ(event_folders(parent, names, true)[0], in("run-2")) << "an earlier export stays";
 }
 
-// Steps that count tokens: a walk over their numbers would not end.
+// Steps that count tokens: a loop over all their numbers would not end.
 TEST_F(Export, EventsOfStepsThatAreFarApart) {
   RunInfo info;
   info.name = "tokens";
@@ -187,7 +187,7 @@ TEST_F(Export, JsonLinesHoldEverythingAndOpenAgain) {
   }
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(steps, 2 * kSteps);
-  EXPECT_GE(markers, 3);  // the change of one run, the note of both
+  EXPECT_GE(markers, 3);  // the change of one run, the note of both runs
 
   const OpenedRuns opened = open_runs({path("all.jsonl")}, {}, 4);
   ASSERT_EQ(opened.histories.size(), 2u);
@@ -226,8 +226,8 @@ TEST_F(Export, TraceHasAStepAndItsPhasesWithoutOverlap) {
   ASSERT_TRUE(export_trace(recording(), path("trace.json")));
   const Json read = read_by_python("trace", path("trace.json"));
   EXPECT_EQ(read["lanes"], 4);                            // steps and phases of two runs
-  EXPECT_GT(read["counts"]["X"], 2 * kSteps * 6);         // a step has some phases
-  EXPECT_EQ(read["counts"]["M"], 8);                      // names, and of each run what multiplied
+  EXPECT_GT(read["counts"]["X"], 2 * kSteps * 6);         // some phases in each step
+  EXPECT_EQ(read["counts"]["M"], 8);                      // names, and the GEMM kernels of each run
   EXPECT_GE(read["counts"]["C"].get<int>(), 2 * kSteps);  // loss
   EXPECT_LT(read["overlap_us"].get<double>(), 200);       // between steps: clocks of phases and of the run
   std::ifstream file(path("trace.json"));
@@ -263,7 +263,7 @@ TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {
   }
 }
 
-// The programs as a user calls them, and the browser that reads what they write.
+// The programs as a user starts them, and the browser that reads the files.
 class ExportProgram : public Export {
  protected:
   static Ran cli(const std::string& arguments) { return ran("'" MOESCOPE_CLI "' export " + arguments); }
@@ -271,7 +271,7 @@ class ExportProgram : public Export {
     std::ifstream in(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  // What the page is like once its scripts have run, without any network.
+  // Returns the page after its scripts have run, without any network.
   static std::string dom(const std::string& file) {
     return ran("timeout 60 chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files "
                "--host-resolver-rules='MAP * ~NOTFOUND' --virtual-time-budget=4000 --user-data-dir='" +

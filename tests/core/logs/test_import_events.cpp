@@ -1,4 +1,5 @@
-// tests/data holds event files that another program wrote (tests/python/write_events.py says how and what).
+// tests/data holds event files that another program wrote (tests/python/write_events.py documents how, and their
+// values).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -182,7 +183,7 @@ TEST_F(EventFiles, ASessionThatStartsDropsTheStepsOfTheAttemptBefore) {
   EXPECT_EQ(loss(*run, 100), 9.0f);
   EXPECT_EQ(loss(*run, 110), 4.0f);
   EXPECT_TRUE(notes_say(*run, "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150"));
-  put("events.out.tfevents.3", tb_session_start(50, 3));  // and was stopped before it logged anything
+  put("events.out.tfevents.3", tb_session_start(50, 3));  // an attempt that logged nothing
   EXPECT_EQ(only()->steps(), (StepRange{0, 40}));
 }
 
@@ -213,7 +214,7 @@ TEST_F(EventFiles, TheBetterOfTwoNamesReplacesWhatTheOtherSaid) {
   EXPECT_EQ(loss(*only(), 1), 3.0f);
 }
 
-// "loss" would be shown rather than "train/loss", if it had a value.
+// "loss" would be shown in place of "train/loss" if it had a value.
 TEST_F(EventFiles, ATagWithoutValuesHidesNoOther) {
   put("events.out.tfevents.1", tb_summary(0, 1, tb_tensor("loss", {1}, {9}, "text")) +
                                    tb_summary(0, 1, tb_scalar("train/loss", 3)) +
@@ -244,7 +245,7 @@ TEST_F(EventFiles, WhatIsNoNumberIsNoValue) {
   EXPECT_NE(imported.bad.text().find("pr_curves"), std::string::npos) << imported.bad.text();
 }
 
-// TensorFlow 2 writes a histogram as a tensor of buckets, and says so only with the first value of a tag.
+// TensorFlow 2 writes a histogram as a tensor of buckets, and names its plugin only with the first value of a tag.
 TEST_F(EventFiles, TensorsOfThePluginHistogramsAreBuckets) {
   put("events.out.tfevents.1",
       tb_summary(0, 1, tb_tensor("tokens_per_expert", {3, 3}, {0, 1, 5, 1, 2, 0, 2, 3, 7}, "histograms")) +
@@ -309,7 +310,7 @@ TEST_F(EventFiles, OneOfSeveralRunsCanBeChosen) {
             std::string::npos);
 }
 
-// NeMo Automodel counts layers by the order of their names as texts.
+// NeMo Automodel numbers layers in the order of their names as texts.
 TEST_F(EventFiles, LayersThatAreCountedAsTextsGetTheirNumbers) {
   const auto values = [] {
     std::string bytes;
@@ -341,7 +342,7 @@ TEST_F(EventFiles, ARunInTheFolderItselfHasItsName) {
   EXPECT_EQ(only()->info().name, root_.filename().string());
 }
 
-// "latest" is a link, and one that leads back ends.
+// "latest" is a link to another folder. A link that leads back to a folder above it is not followed again.
 TEST_F(EventFiles, LinksToFoldersAreFollowedOnce) {
   const std::filesystem::path elsewhere = root_.string() + "_elsewhere";
   std::filesystem::remove_all(elsewhere);
@@ -375,10 +376,10 @@ TEST(ImportEvents, WholeNumbersOfEveryWidth) {
   std::filesystem::remove(path);
 }
 
-// A tensor with one value stands for a million equal ones.
+// A tensor with one value can claim a million equal values.
 TEST(ImportEvents, ASmallFileThatClaimsManyValuesEndsSoon) {
   const auto path = std::filesystem::temp_directory_path() / "moescope.tfevents.claims";
-  for (const int steps : {1, 2}) {  // the same step again; two steps in turns, which are restarts
+  for (const int steps : {1, 2}) {  // one step again and again; two steps by turns, which are restarts
     std::string bytes;
     for (int i = 0; i < 1400; ++i) bytes += tb_summary(i % steps, 1, tb_tensor("tokens_per_expert", {16, 65536}, {1}));
     write_bytes(path, bytes);

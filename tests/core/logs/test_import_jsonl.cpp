@@ -159,7 +159,7 @@ TEST(ImportJsonl, FilesWithoutStepsSayWhatIsWrong) {
   std::filesystem::remove(path);
 }
 
-// What the program writes is what it reads: every field of every row, NaN and infinities, two runs in one file.
+// The program reads what it writes: every field of every row, NaN and infinities, two runs in one file.
 TEST(ImportJsonl, WhatTheProgramWritesItReadsBack) {
   std::mt19937 rng(11);
   RunInfo a = sample_info({}), b = a;

@@ -1,4 +1,4 @@
-// Stores of MLflow as its file_store.py and dbmodels/models.py define them, written here: MLflow itself is not run.
+// Stores of MLflow, written here as its file_store.py and dbmodels/models.py define them. MLflow itself is not run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ class Mlflow : public testing::Test {
     write("mlruns/0/abc/tags/mlflow.runName", "brave-shrew-7");
     return (root / "mlruns/0/abc").string();
   }
-  // A database with these tables and `rows`, SQL.
+  // Writes a database with these tables and `rows`, which are SQL statements, and returns its path.
   std::string database_with(const std::string& rows) const {
     fs::create_directories(root);
     const std::string path = (root / "mlflow.db").string();
@@ -145,7 +145,7 @@ TEST_F(Mlflow, OneOfManyRunsCanBeChosen) {
   }
 }
 
-// Every key has a file of its own, with the values of all attempts.
+// Every key has its own file, with the values of all attempts.
 TEST_F(Mlflow, ARestartIsSeenAcrossTheFilesOfTheKeys) {
   std::string losses, rates;
   const auto add = [](std::string& file, int time, double value, int step) {

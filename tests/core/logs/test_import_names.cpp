@@ -1,4 +1,4 @@
-// JSON lines of other programs: their names, lines that belong together, and those that belong to no step.
+// JSON lines of other programs: their names, lines of the same step, and lines without a step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
   }
 }
 
-// One run in every format, its loads under `name`: [1, 3, 4] in step 2.
+// Returns one run in every format, with its loads under `name`: [1, 3, 4] in step 2.
 std::map<std::string, Imported> logs_with(const std::string& name) {
   const std::filesystem::path root = std::filesystem::temp_directory_path() / "moescope_names";
   std::filesystem::remove_all(root);
@@ -86,7 +86,7 @@ TEST(ImportNames, NamesOfLoadsWithTheirLayer) {
   }
 }
 
-// A machine's load, say: no list of experts.
+// A single number, such as the load of a machine, is no list of experts.
 TEST(ImportNames, OneNumberIsNoLoadOfAllExperts) {
   const LogReader lines = log_of({R"({"step":2,"loss":5,"load":0.7})", R"({"step":3,"loss":4,"load":3})"});
   EXPECT_EQ(value(lines, Metric::ce_loss, 3), 4.0f) << lines.bad().text();
@@ -147,7 +147,7 @@ TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 2), 2.0f);
 }
 
-// As Hugging Face's Trainer writes it: the validation of a step has a line of its own, the last line sums up.
+// Hugging Face's Trainer writes the validation of a step on its own line, and totals on the last line.
 TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
   const LogReader reader =
       log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
@@ -200,7 +200,7 @@ TEST(ImportNames, ALastLineOfStepZeroIsTold) {
   EXPECT_NE(reader.remarks()[0].find("steps 0 to 999 (1000 logged steps)"), std::string::npos) << reader.remarks()[0];
 }
 
-// A layer a line: the same rule.
+// Lines with one layer each follow the same rule for restarts.
 TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
   const auto line = [](int step, int layer, int first) {
     return R"({"step":)" + std::to_string(step) + R"(,"layer":)" + std::to_string(layer) + R"(,"tokens_per_expert":[)" +
@@ -215,7 +215,7 @@ TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
   EXPECT_EQ(reader.remarks().size(), 1u);
 }
 
-// The same line a hundred thousand times costs a hundred thousand times one line.
+// A line that is repeated a hundred thousand times takes the time of that many lines and the memory of one.
 TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
   LogReader reader("here.jsonl");
   std::string load = "[" + std::string(1000, '1');
@@ -250,13 +250,13 @@ TEST(ImportNames, AShortLineClaimsNoMemory) {
   many.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
   std::string ones = "1";
   for (int expert = 1; expert < 4000; ++expert) ones += ",1";
-  const std::string row = R"({"layer":1,"byte":{"65":[)" + ones + "]}}";  // 8 kB, of which 4 MB become
+  const std::string row = R"({"layer":1,"byte":{"65":[)" + ones + "]}}";  // 8 kB, which become 4 MB
   many.read_line(R"({"step":5,"specialisation":[)" + row + "," + row + "," + row + "]}");
   ASSERT_EQ(many.bad().count(), 1);
   EXPECT_EQ(many.bad().first()[0].why, "claims far more memory than the line is long");
 }
 
-// A file of more runs than can be shown side by side: it is said which there are, and one is chosen by its name.
+// A file with more runs than can be shown side by side: the error lists them, and a name chooses one.
 TEST(ImportNames, OneOfSixteenRunsIsChosen) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_sixteen_runs.jsonl";
   {
@@ -317,7 +317,7 @@ TEST(ImportNames, ANameOfTheStepWithoutANumberDoesNotCount) {
   EXPECT_EQ(reader.bad().first()[0].why, "step: -1 is not a whole number from 0 on");
 }
 
-// A step within the epoch: the other name counts, and what has none of it has no step.
+// If `step` counts within an epoch, `global_step` is the step, and a line without it has no step.
 TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
   const LogReader reader = log_of({R"({"epoch":0,"step":0,"global_step":100,"loss":4})",
                                    R"({"epoch":0,"step":1,"global_step":101,"loss":3})",
@@ -370,7 +370,7 @@ TEST(ImportNames, AValueThatComesAgainAtItsStepIsTold) {
             "step 0: \"ce_loss\" was logged again (and 1 more such values): the last value of a step is shown");
 }
 
-// Shuffled, or the newest first: what is dropped as an earlier attempt was none.
+// In lines that are shuffled or in falling order, the steps that would be dropped were no earlier attempt.
 TEST(ImportNames, LinesInNoOrderOfStepsAreRefused) {
   LogReader falling("here.jsonl"), shuffled("here.jsonl");
   for (int step = 9; step >= 0; --step) falling.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
@@ -397,7 +397,7 @@ TEST(ImportNames, AFileWithoutAKnownNameIsRefusedWithThoseItHas) {
   std::filesystem::remove(path);
 }
 
-// What a mapping file does not say of the step stays as it is.
+// If a mapping file does not name the step, the built-in names of the step apply.
 TEST(ImportNames, AMappingNeedNotNameTheStep) {
   const auto folder = std::filesystem::temp_directory_path() / "moescope_mapping";
   write_bytes(folder / "tags.toml", "[[tag]]\npattern = \"reward\"\nmeans = \"ce_loss\"\n");
@@ -472,7 +472,7 @@ TEST(ImportNames, ALineMayHaveTheNameAndTheValueOfOneFigure) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
 }
 
-// A layer without loads in the first step set the number of experts to 0, and the recording of the run was damaged.
+// A layer without loads in the first step once set the number of experts to 0, which damaged the recording of the run.
 TEST(ImportNames, ALayerWithoutLoadsIsNoneOfZeroExperts) {
   for (const char* line : {R"({"step":0,"loss":5,"tokens_per_expert":[[],[1,2,3]]})",
                            R"({"step":0,"loss":5,"tokens_per_expert":[null,[1,2,3]]})",

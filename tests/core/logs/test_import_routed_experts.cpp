@@ -1,5 +1,5 @@
-// Routed experts as vLLM, SGLang and verl document them, written here: the engines themselves are not run. The .npy
-// files are NumPy's own where tests/python is used (test_tensor_files.cpp reads those).
+// Routed experts in the documented formats of vLLM, SGLang and verl, written here: the engines themselves are not run.
+// NumPy itself wrote the .npy files that test_tensor_files.cpp reads.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int kLayers = 4, kTopK = 2, kExperts = 8;
 
-// [tokens, layers, K] of which layer 0 is dense, as engines write it.
+// Returns ids [tokens, layers, K] as engines write them; layer 0 is dense.
 std::vector<int> routes(int tokens, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<int> ids;
@@ -119,7 +119,7 @@ TEST_F(RoutedExperts, OfVllmsArrays) {
   expect_loads(write("r.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids))), {ids});
 }
 
-// As of a picture of three colours.
+// The array could be a picture with three color values for each pixel.
 TEST_F(RoutedExperts, AnExpertTwiceForATokenIsRefusedWithItsPlace) {
   const std::string path = write("r.npy", npy("|u1", "(2, 2, 3)", std::string("\1\2\3\4\5\6\7\7\7\2\3\2", 12)));
   const std::string why = problem_of([&] { import_routed_experts(path); });
@@ -151,7 +151,7 @@ TEST_F(RoutedExperts, OfSglangsResponses) {
   expect_loads(write("openai.jsonl", openai), {a}, {.layers = kLayers, .top_k = kTopK});
 }
 
-// What `import_routed_experts` says of a file that it does not read.
+// Returns the message with which `import_routed_experts` refuses a file.
 template <typename Error = std::runtime_error>
 std::string refusal(const std::string& path, const RoutedShape& stated = {}) {
   ImportOptions options;
@@ -199,7 +199,7 @@ TEST_F(RoutedExperts, SlotsFilledWith255HoldNoExpert) {
     fused.insert(fused.end(), {ids[i], ids[i + 1], dense ? 0 : 255, dense ? 0 : 255});
   }
   expect_loads(write("fused_routed_experts.npy", npy("<i4", "(40, 4, 4)", bytes_of<std::int32_t>(fused))), {ids});
-  // One such slot could be an expert.
+  // One such slot could hold an expert.
   std::vector<int> one;
   for (std::size_t i = 0; i < ids.size(); i += kTopK)
     one.insert(one.end(), {ids[i], ids[i + 1], ids[i] == ids[i + 1] ? 0 : 255});
@@ -302,7 +302,7 @@ TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
   EXPECT_EQ(file_kind(write("floats.npy", npy("<f4", "(1, 1, 1)", std::string(4, '\0')))), FileKind::tensors);
 }
 
-// 256 experts of which nobody chose 8 to 254, or slots without one.
+// Either there are 256 experts, of which no token chose 8 to 254, or 255 marks a slot without an expert.
 TEST_F(RoutedExperts, AFillingThatIsFarAboveTheOthersIsNotGuessed) {
   std::vector<int> ids = routes(40, 8);
   ids[3] = 255;

@@ -58,7 +58,7 @@ TEST(ImportTable, ColumnsInAnyOrderAndNone) {
   EXPECT_THROW(read("0,0,4294967296,1\n"), std::runtime_error) << "no row could be read";
 }
 
-// A prompt of three tokens, then two tokens one by one; two MoE layers, top 2 of 6.
+// A prompt of three tokens, then two tokens that are generated one by one; two MoE layers, top 2 of 6.
 TEST(ImportTable, TracesOfLlamaCpp) {
   for (const std::string header : {"", "layer,expert\n"}) {
     const Imported trace = read(header + "1,0\n1,5\n1,0\n1,2\n1,0\n1,1\n2,3\n2,4\n2,3\n2,4\n2,3\n2,4\n" +
@@ -87,7 +87,7 @@ std::string refusal(const std::string& text) {
   return {};
 }
 
-// Rows of two layers of two experts, ten steps; `sorted`: which of step, layer and expert changes slowest, and so on.
+// Returns rows of two layers of two experts in ten steps; `sorted` lists step, layer and expert, the slowest first.
 std::string rows_by(const std::string& sorted, bool newest_first = false) {
   struct Row {
     std::array<int, 3> at;  // step, layer, expert
@@ -249,7 +249,7 @@ TEST(ImportTable, OneLargeNumberInASmallFile) {
       << refusal(text);
 }
 
-// Where a step counts tokens, the window is of so many logged steps: the two experts take turns.
+// If a step counts tokens, the window covers the same number of logged steps. The two experts get the tokens by turns.
 TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
   std::string near = "step,layer,expert,count\n", far = near;
   for (int i = 0; i < 100; ++i) {
@@ -261,7 +261,8 @@ TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
   EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio, 0, 99 * 4000000LL), 1);
 }
 
-// pytorch-lightning 2.6's CSVLogger: a row for what was logged together, the validation before or after the training.
+// CSVLogger of pytorch-lightning 2.6 writes one row for values logged together; the validation's row precedes or
+// follows.
 TEST(ImportTable, FiguresOfLightning) {
   const Imported table = read(
       "epoch,step,train_loss,val_loss\n0,0,5.5,\n0,1,5.25,\n0,2,,5.125\n0,2,5,\n1,3,4.75,\n1,4,4.5,\n1,4,,4.625\n1,5,x,"
@@ -288,7 +289,7 @@ TEST(ImportTable, FiguresNewestFirstAndListsInCells) {
   EXPECT_TRUE(std::isnan(history.value_at(Metric::ce_loss, kWholeRun, 1)));
 }
 
-// A table that another program goes on writing is read once, to the end that it has then.
+// A table to which another program appends is read once, to the end that it has at that time.
 TEST(ImportTable, AFileThatGrowsWhileItIsRead) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_growing_table.csv";
   std::ofstream(path) << "step,layer,expert,count\n0,0,0,1\n";
@@ -350,7 +351,7 @@ TEST(LogSettings, EqualRunsUpToWhereOneChanges) {
   EXPECT_EQ(differences[1].b, "mxfp8");
 }
 
-// A run shows what chance does to another up to the first live change that only one of them got.
+// Two runs differ by chance alone up to the first live change that only one of them got.
 TEST(SameChanges, EndAtTheFirstThatOnlyOneGot) {
   History a{RunInfo{}}, b{RunInfo{}};
   const auto change = [](History& run, std::int64_t step, const char* key, const char* value) {
@@ -367,7 +368,7 @@ TEST(SameChanges, EndAtTheFirstThatOnlyOneGot) {
   EXPECT_EQ(same_changes_until(b, a), 79);
 }
 
-// Every row by chance: no order tells which of them count.
+// Rows in random order: no rule tells which of them count.
 TEST(ImportTable, RowsInNoOrderAreRefused) {
   std::vector<std::string> rows;
   for (int step = 0; step < 20; ++step)
@@ -385,7 +386,7 @@ TEST(ImportTable, RowsInNoOrderAreRefused) {
   }
 }
 
-// 0 tokens are said of an expert only if no row of it is there.
+// An expert has 0 tokens if the layer has no row of it, but not if its row cannot be read.
 TEST(ImportTable, ARowThatCannotBeReadLeavesItsLayerWithoutLoads) {
   const Imported table = read(
       "step,layer,expert,count\n0,1,0,5\n0,1,1,12.5\n0,2,0,5\n0,2,1,6\n1,1,0,5\n1,1,1,x\n1,1,1,7\n2,1,0,5\n2,1,1,3\n2,"

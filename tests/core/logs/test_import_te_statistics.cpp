@@ -1,4 +1,4 @@
-// Lines as TransformerEngine's debug features are documented to write them, written here: the library is not run.
+// Lines in the documented format of TransformerEngine's debug features, written here: the library is not run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

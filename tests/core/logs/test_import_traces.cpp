@@ -1,4 +1,4 @@
-// tests/golden/traces2026 holds files that W&B's and Megatron-LM's own code wrote, and what they wrote.
+// tests/golden/traces2026 holds files that the code of W&B and of Megatron-LM wrote, and the values that were written.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ nlohmann::json written_to_wandb() {
   return nlohmann::json::parse(bytes_of(kTraces + "run-sample.expected.json"));
 }
 
-// The steps whose loss is there, which is what was written.
+// Returns the number of steps with a loss, each of which must be the written one.
 std::int64_t steps_as_written(const History& history, const nlohmann::json& written) {
   std::int64_t steps = 0;
   for (const auto& row : written["history"]) {
@@ -85,7 +85,7 @@ TEST(ImportWandb, KeysAreTagsAndTheConfigTheSettings) {
     EXPECT_FLOAT_EQ(history.value_at(Metric::ce_loss, kWholeRun, step), row["lm loss"].get<float>());
     EXPECT_FLOAT_EQ(history.value_at(Metric::aux_loss, kWholeRun, step), row["load_balancing_loss"].get<float>());
   }
-  // Shares of layer 3's load: MaxVio is the largest share over their mean, less one.
+  // Shares of the load of layer 3: MaxVio is the largest share divided by their mean, minus 1.
   double most = 0, sum = 0;
   for (int expert = 0; expert < 8; ++expert) {
     const double share = written["history"][0]["moe_expert_utilization/layer_3_expert_" + std::to_string(expert)];
@@ -148,7 +148,7 @@ TEST(ImportTrace, ExpertsChosenTogetherAreCountedAlsoWhereTopKChanges) {
   EXPECT_EQ(history.specialisation_of(0, 1)->together_EE, (std::vector<std::uint32_t>{3, 2, 2, 2, 3, 1, 2, 1, 2}));
 }
 
-// A training that goes on from a checkpoint appends to the files of its ranks.
+// A training that resumes from a checkpoint appends to the files of its ranks.
 TEST(ImportTrace, WhatARankWritesAgainCountsOnce) {
   const auto folder = std::filesystem::temp_directory_path() / ("moescope_again_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

@@ -88,7 +88,7 @@ TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
   EXPECT_EQ(follower.restarts(), 2);
   fs::remove(path_.string() + ".1");
 
-  std::ofstream(path_, std::ios::binary | std::ios::trunc)  // in one go: longer than what was read
+  std::ofstream(path_, std::ios::binary | std::ios::trunc)  // at once: longer than the part that was read
       << R"({"run":"again"})"
       << "\n"
       << line(0, 4) << line(1, 4) << line(2, 4) << line(3, 4) << std::flush;

@@ -1,4 +1,4 @@
-// Log-probabilities of trainers and inference engines, in the forms that the programs document, written here.
+// Log-probabilities of trainers and inference engines, written here in the formats that the programs document.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ TEST_F(LogProbFiles, SlimeAndAreal) {
   EXPECT_NEAR(compare_log_probs(areal, areal).k1(), 0.5 / 3, 1e-7);
 }
 
-// The trainer's file has a mask, the responses have the tokens of it alone.
+// The trainer's file has a mask; the responses hold only the tokens that it selects.
 TEST_F(LogProbFiles, ATrainerAndResponsesOfAnEngine) {
   const LogProbs trainer =
       read_log_probs(write("trainer.json", R"({"log_probs": [[-9, -1, -2, -9], [-9, -3, -9, -9]], "response_mask":

@@ -1,5 +1,5 @@
-// assets/python/moescope_log.py with PyTorch as Debian has it: what it logs of a small model in training is what that
-// model counted. tests/run installs PyTorch; where it is not there, the tests say so.
+// assets/python/moescope_log.py with Debian's PyTorch: its log of a small model in training equals the counts of that
+// model. tests/run installs PyTorch; without it the tests are skipped with a message.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ int shell(const std::string& command) {
   return std::system(command.c_str());
 }
 
-// A folder for what a script of tests/python writes, gone afterwards.
+// A folder for the files of a script of tests/python, deleted after the test.
 class PythonLog : public testing::Test {
  protected:
   void SetUp() override {
@@ -115,8 +115,8 @@ TEST_F(PythonLog, FindsWhatRoutersOfHuggingFaceChose) {
   }
 }
 
-// Routers of every other shape, passes that must not count, routers that cannot be read, ranks: what was logged is what
-// the experts got, or nothing.
+// Routers of all other shapes, passes that must not count, routers that cannot be read, and ranks: the log has the
+// tokens that the experts got, or no row.
 TEST_F(PythonLog, LogsTheRightNumberOrNoRow) {
   ASSERT_NO_FATAL_FAILURE(run("route_edges.py", " 2> " + (folder / "said").string()));
   std::ifstream names(folder / "names.json");
@@ -146,7 +146,7 @@ TEST_F(PythonLog, LogsTheRightNumberOrNoRow) {
       }
     }
   }
-  // The program shows at the first step what was done with padding, and what was not logged.
+  // Markers of the first step say how padding was counted, and what was not logged.
   const std::pair<const char*, const char*> said[] = {
       {"padding", "Padding is left out: 68.8 % of the first step's tokens"},
       {"padding_counted", "is counted: as count_padding says"},

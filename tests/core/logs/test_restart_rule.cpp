@@ -1,4 +1,4 @@
-// Where a log goes back to an earlier step, and where it does not.
+// Lines at which a log goes back to an earlier step, and lines at which it only seems to.
 #include <gtest/gtest.h>
 
 #include "core/logs/restart_rule.h"

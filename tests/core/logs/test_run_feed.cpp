@@ -40,7 +40,7 @@ std::shared_ptr<const TelemetryFrame> frame_of(int step, std::mt19937& rng) {
 
 std::size_t read_until(AttachedRuns& attached, std::int64_t step) {
   std::size_t steps = 0;
-  for (int idle = 0; idle < 200;) {  // as long as something comes: sanitizers make it slow
+  for (int idle = 0; idle < 200;) {  // goes on while data arrive: sanitizers make it slow
     const std::size_t got = attached.read(50);
     idle = got > 0 ? 0 : idle + 1;
     steps += got;
@@ -49,7 +49,7 @@ std::size_t read_until(AttachedRuns& attached, std::int64_t step) {
   return steps;
 }
 
-// A plain socket to a feed or, the other way round, a server that says what a test wants.
+// Returns a plain socket that is connected to a feed. FakeServer is the other side: it sends what a test wants.
 int raw_connection(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};
@@ -149,7 +149,7 @@ TEST(RunFeed, GarbageAndSilenceDoNotStopTheFeed) {
   close(noisy);
 }
 
-// Idle connections to a feed, as many as it is asked for.
+// Idle connections to a feed. A test chooses their number.
 class Strangers {
  public:
   explicit Strangers(int port) : port_(port) {}
@@ -159,7 +159,7 @@ class Strangers {
   void come(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) sockets_.push_back(raw_connection(port_));
   }
-  // Whether the feed has closed the i-th by `ms` from now.
+  // True if the feed has closed the i-th connection within `ms` milliseconds.
   bool is_gone(std::size_t i, int ms) const {
     pollfd wait{sockets_[i], POLLIN, 0};
     char byte;
@@ -229,7 +229,7 @@ TEST(RunFeed, StrangersTakeNothingFromThoseWhoAreIn) {
   expect_said(thrown([&] { AttachedRuns(feed.address(), kToken); }), "16 windows are attached already");
   feed.publish(frame_of(0, rng));
   for (const auto& window : attached) EXPECT_EQ(read_until(*window, 0), 1u);
-  attached.pop_back();  // its place is free again
+  attached.pop_back();  // frees its place
   for (int i = 0; i < 50 && !thrown([&] { AttachedRuns(feed.address(), kToken); }).empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(thrown([&] { AttachedRuns(feed.address(), kToken); }), "");
@@ -287,7 +287,7 @@ TEST(RunFeed, WhatComesAfterTheWelcomeMayBeAnything) {
   expect_said(thrown([&] { read_until(attached, 0); }), "the connection broke");
 }
 
-// A window that does not read must not hold the training up, nor let it grow without end.
+// A window that does not read must not stop the training, and what is kept for it must not grow without end.
 TEST(RunFeed, ASlowWindowLosesTheOldestSteps) {
   std::mt19937 rng(4);
   RunFeed feed({"127.0.0.1", 0}, kToken, 1 << 20);

@@ -1,4 +1,4 @@
-// The runs that a folder holds: which files count, what makes up one run, and their order.
+// The runs of a folder: the files that count, the files that make up one run, and the order of the runs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ class RunsInFolder : public testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Each a minute newer than the one before.
+  // Writes a file that is a minute newer than the previous one.
   void put(const std::string& name, const std::string& bytes) {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -40,7 +40,7 @@ TEST_F(RunsInFolder, TheNewestFirstAndNothingElse) {
   put("below/loads.csv", "step,layer,expert,count\n0,1,2,3\n");
   put("new.jsonl", step_);
   put("notes.txt", step_);                   // not named like a run
-  put("prices.csv", "apples,pears\n1,2\n");  // not one by its content
+  put("prices.csv", "apples,pears\n1,2\n");  // not a run by its content
   put("packed.jsonl", "\x1f\x8b\x08");
   EXPECT_EQ(names(), (std::vector<std::string>{"new.jsonl: training log", "below/loads.csv: table of a run",
                                                "old.jsonl: training log"}));

@@ -8,7 +8,8 @@
 namespace moescope {
 namespace {
 
-// What a name of the built-in table means: "ce_loss", "tokens_per_expert of layer 3, expert 7"; empty: nothing.
+// Returns the meaning of a name in the built-in table: "ce_loss", "tokens_per_expert of layer 3, expert 7". An unknown
+// name gives an empty text.
 std::string meaning_of(const std::string& name) {
   const auto found = TagMap::built_in().find(name);
   if (!found) return {};
@@ -49,7 +50,8 @@ TEST(TagMap, WhatOnlyLooksLikeANameIsNotTaken) {
   EXPECT_FALSE(back.find("l0")) << "no layer is before the first";
 }
 
-// Of several names the first pattern's is shown: the mean of the whole training is not the loss of a step.
+// Of several names for one figure, that of the first pattern is shown: the mean of a whole training is not a step's
+// loss.
 TEST(TagMap, TheTableSaysWhichOfTwoNamesIsShown) {
   const auto place = [](const char* name) { return TagMap::built_in().find(name)->rule->place; };
   EXPECT_LT(place("loss"), place("train_loss"));

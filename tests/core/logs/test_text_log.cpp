@@ -1,4 +1,4 @@
-// What programs print, and trainer_state.json: recognised by their content and read.
+// Texts that programs print, and trainer_state.json: both are recognised by their content and read.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -282,7 +282,7 @@ TEST(TextLog, FoldersOfLogsOfferThem) {
   fs::remove_all(folder);
 }
 
-// A line of anything takes time in proportion to its length.
+// The time for a line is proportional to its length, whatever it contains.
 TEST(TextLog, HostileLinesTakeNoTime) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* piece : {"{", "{'loss':", "step", "step:1 ", "step 1 |", ":", "=", "[", "(", "\x1b[", "{'a':[",

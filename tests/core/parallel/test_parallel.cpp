@@ -22,7 +22,7 @@ class Parallel : public testing::TestWithParam<int> {
 };
 
 // Calls `body` until the threads of the process were counted 20 times, and returns the largest number, without the
-// thread that counts.
+// counting thread.
 std::ptrdiff_t most_threads_during(const std::function<void()>& body) {
   std::atomic<int> counted{0};
   std::atomic<bool> done{false};
@@ -38,7 +38,7 @@ std::ptrdiff_t most_threads_during(const std::function<void()>& body) {
   return most - 1;
 }
 
-// OpenBLAS with threads of its own would be slow beside ours, and its sums would depend on their number.
+// OpenBLAS with its own threads would be slow beside ours, and its sums would depend on their number.
 TEST(Gemm, StaysOnTheCallingThread) {
   const auto multiply = [] {
     const int n = 512;
@@ -126,7 +126,7 @@ TEST(ParallelThreads, JobsSideBySideGoOnAtTheSameTime) {
   std::atomic<int> begun{0};
   side_by_side(2, [&](int) {
     ++begun;
-    while (begun < 2) std::this_thread::yield();  // for ever, if the other came afterwards
+    while (begun < 2) std::this_thread::yield();  // never ends if the jobs run one after the other
   });
   set_num_threads(0);
   EXPECT_EQ(begun, 2);

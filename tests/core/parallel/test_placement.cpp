@@ -62,7 +62,7 @@ TEST(Placement, BalancerEvensOutTheLoad) {
               static_cast<double>(std::accumulate(load.begin(), load.end(), std::uint64_t{0})), 1e-6);
 }
 
-// The heaviest expert gets the spare slots, its replicas lie on different ranks.
+// The heaviest expert gets the spare slots, and its replicas are on different ranks.
 TEST(Placement, BalancerByHand) {
   const std::vector<std::uint64_t> load{90, 10, 10, 10};
   const Placement placement = place_balanced(load, 3, {2, 1, 8});
@@ -94,7 +94,7 @@ TEST(Placement, TokensOfAReplicatedExpertTakeTurns) {
   EXPECT_EQ(received_tokens(volume, AllToAll::standard), (std::vector<std::uint64_t>{3, 3, 3}));
 }
 
-// Counting through a placement by hand equals counting a relabelled routing on the contiguous one.
+// Counts for a placement equal those of relabelled experts in the contiguous placement.
 TEST(Placement, VolumesFollowThePlacement) {
   const auto topk = route_by_pattern({RoutingRule::uniform}, 640, 4, 32);
   const Placement placement = place_random(32, 8, 5);
@@ -118,14 +118,15 @@ TEST(Replication, PlansFromTheLoadOfTheStepsBefore) {
   EXPECT_EQ(planner.since, (std::vector<std::uint64_t>{3 + 4, 20}));
 }
 
-// Experts 0 and 1 on rank 0, 2 and 3 on rank 1; then expert 0 has a replica on every rank, and 1 and 2 change places.
+// Before, experts 0 and 1 are on rank 0, 2 and 3 on rank 1. After, expert 0 has replicas on both ranks, and experts 1
+// and 2 have changed places.
 TEST(Replication, WhatIsSent) {
   const Placement before = place_contiguous(4, 2);
   const Placement after{2, {0, 3, 4, 5, 6}, {0, 1, 1, 1, 0, 1}};
   EXPECT_EQ(experts_sent(before, before), 0);
   EXPECT_EQ(experts_sent(before, after), 3);  // 0 and 1 to rank 1, 2 to rank 0
   EXPECT_EQ(gradients_sent(before), 0);
-  EXPECT_EQ(gradients_sent(after), 1);  // two replicas on rank 1 are one
+  EXPECT_EQ(gradients_sent(after), 1);  // two replicas on one rank count once
 }
 
 TEST(Replication, ChoiceHasItsSteps) {

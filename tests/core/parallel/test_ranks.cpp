@@ -177,7 +177,7 @@ TEST(Ranks, OverNodesAsStraight) {
   expect_the_same(config, 4, 2, true);
 }
 
-// What the transport was given is what the counts of the routing say, from rank to rank, in the payload's own bytes.
+// The bytes sent from each rank to each other rank are those that the routing's counts and the payload's format give.
 void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_nodes) {
   RunConfig config = small_config();
   config.precision.payload = payload;
@@ -200,7 +200,7 @@ void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_n
   });
   EXPECT_EQ(wire.over_nodes, over_nodes);
   for (std::size_t i = 0; i < 16; ++i) {
-    if (i % 5 == 0) continue;  // stays
+    if (i % 5 == 0) continue;  // copies that stay on their rank
     EXPECT_EQ(wire.sent_RR[i], counted[i]) << i << (over_nodes ? " over nodes" : "");
     const bool straight = !over_nodes || i / 4 / 2 == i % 4 / 2 || i / 4 % 2 == i % 4 % 2;
     EXPECT_EQ(counted[i] > 0, straight) << i;
@@ -224,9 +224,9 @@ TEST(Ranks, RowBytesAreThoseOfTheVolumes) {
   EXPECT_THROW(wire_row_bytes("fp16", 8), std::runtime_error);
 }
 
-// Rounded rows of all magnitudes, and of special values, are the same after the journey.
+// Rounded rows of all magnitudes, and special values, arrive bit by bit as they were sent.
 TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
-  constexpr int kDim = 100;  // the last block has 4
+  constexpr int kDim = 100;  // the last block has 4 values
   constexpr std::size_t kRows = 300;
   std::vector<float> rows(kRows * kDim);
   RandomStream stream(1, "rows");
@@ -236,7 +236,7 @@ TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
   }
   std::fill_n(rows.begin(), 64, 0.0f);
   rows[3] = -0.0f;
-  rows[200] = 449;  // 2^1: 224.5 rounds to 224
+  rows[200] = 449;  // scale 2^1: 224.5 rounds to 224
   OperandFormat bf16, mx;
   bf16.scheme = QuantScheme::bf16;
   mx.scheme = QuantScheme::mx;

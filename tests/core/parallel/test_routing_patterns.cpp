@@ -16,7 +16,7 @@ struct PerToken {
   double standard_bytes, standard_network, standard_nvlink, deep_ep_network, deep_ep_nvlink;  // one operation, BF16
 };
 
-// 671B: 256 experts, top-8, rows of 7168, on 32 ranks in nodes of 8.
+// The 671B model: 256 experts, top 8, rows of 7168, on 32 ranks in nodes of 8.
 PerToken on_32_ranks(const char* rule, int ranks_per_node = 8) {
   const std::int64_t tokens = 32 * 1024;
   const auto topk = route_by_pattern(parse_routing_pattern(rule), tokens, 8, 256);
@@ -74,7 +74,7 @@ TEST(RoutingPatterns, PayloadOfAToken) {
   EXPECT_EQ(shrunk(Payload::fp8), 1);
 }
 
-// Links against the definition, token by token, for nodes of several sizes, the last one not always full.
+// Compares links with their definition, token by token, for nodes of several sizes. The last node is not always full.
 TEST(RoutingPatterns, LinksAgreeWithTheDefinition) {
   for (const auto& [ranks, per_node] : {std::pair{8, 8}, {8, 1}, {6, 4}, {12, 5}, {16, 2}}) {
     const int n_experts = ranks * 2, top_k = 4, tokens = 40 * ranks;

@@ -69,8 +69,8 @@ TEST(Volumes, AgreesWithTheDefinition) {
   }
 }
 
-// The published runs' forced balance: experts (tK .. tK + K - 1) mod E. With 8 experts a rank and K = 8 all copies of a
-// token go to one rank, so that a standard all-to-all ships 8 times what DeepEP does.
+// The forced balance of the published runs: token t uses experts (tK .. tK + K - 1) mod E. With 8 experts a rank and K
+// = 8 all copies of a token go to one rank, so that a standard all-to-all sends 8 times as much as DeepEP.
 TEST(Volumes, ForcedRoundRobinGoesToOneRank) {
   const int tokens = 4096;
   const VolumeFrame v = count_volumes(round_robin(tokens, 8, 256), 8, 256, 32, 8);
@@ -79,7 +79,7 @@ TEST(Volumes, ForcedRoundRobinGoesToOneRank) {
   EXPECT_EQ(sum(v.nodes_RN), 1u * tokens);
 }
 
-// The 16B shape: K = 6, 2 experts a rank. 3 ranks a token and 1.25 nodes on average.
+// The 16B shape has K = 6 and 2 experts a rank: a token goes to 3 ranks and, on average, 1.25 nodes.
 TEST(Volumes, ForcedRoundRobinOfThe16BShape) {
   const int tokens = 64 * 32 * 3;
   const VolumeFrame v = count_volumes(round_robin(tokens, 6, 64), 6, 64, 32, 8);
@@ -87,7 +87,7 @@ TEST(Volumes, ForcedRoundRobinOfThe16BShape) {
   EXPECT_EQ(sum(v.nodes_RN), 5u * tokens / 4);
 }
 
-// Uniform choice of 8 out of 256 over 32 ranks in 4 nodes: 7.27 ranks, 3.61 nodes.
+// With a uniform choice of 8 out of 256 experts over 32 ranks in 4 nodes, a token goes to 7.27 ranks and 3.61 nodes.
 TEST(Volumes, UniformRoutingTouchesTheExpectedRanks) {
   std::mt19937 rng(1);
   const int tokens = 20000;
@@ -101,7 +101,7 @@ TEST(Volumes, BytesPerToken) {
   EXPECT_EQ(bytes_per_token(Payload::fp8, 7168), 7392);
   EXPECT_EQ(bytes_per_token(Payload::mxfp8, 7168), 7392);
   EXPECT_EQ(bytes_per_token(Payload::mxfp8, 33), 35);
-  EXPECT_EQ(8 * bytes_per_token(Payload::bf16, 7168), 114688);  // a token's standard dispatch at top 8
+  EXPECT_EQ(8 * bytes_per_token(Payload::bf16, 7168), 114688);  // standard dispatch of a token, top 8
 }
 
 }  // namespace

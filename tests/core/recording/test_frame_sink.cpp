@@ -101,7 +101,7 @@ TEST(FrameSink, FlushFromManyThreads) {
   EXPECT_EQ(history->steps(), (StepRange{0, 2999}));
 }
 
-// A full disk, here a limit on the file's size: the recording ends with a reason, the history goes on.
+// On a full disk, here a limit on the file's size, the recording ends with a reason, and the history continues.
 TEST(FrameSink, FailingDiskDoesNotStopTraining) {
   std::mt19937 rng(4);
   const std::string path = temporary_file("sink_full.moescope");

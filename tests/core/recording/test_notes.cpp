@@ -107,7 +107,7 @@ TEST_F(Notes, OfAModelInTrainingAreInHistoryAndRecording) {
   EXPECT_EQ(notes_in(path("r.moescope")), (Found{{1, "second"}}));
 }
 
-// Two programs: one trains and records, in the other a person reads along.
+// One program trains and records; in another, a person reads the same recording.
 TEST_F(Notes, CanBePinnedWhileAnotherConnectionRecords) {
   std::mt19937 rng(1);
   RecordingWriter writer(path("r.moescope"));

@@ -51,7 +51,7 @@ TEST(Recording, NamesOfRunsStayOnOneLine) {
   std::filesystem::remove(path);
 }
 
-// A stub would be refused by whoever opens it, and as a place for the next recording.
+// An incomplete file could not be opened, and no recording could be started in its place.
 TEST(Recording, NothingIsLeftOfOneThatCannotBeStarted) {
   const std::string path = temporary_file("stub.moescope");
   const auto files = [&] {
@@ -255,7 +255,7 @@ TEST(Recording, ReadsWhileTheWriterGoesOn) {
   EXPECT_EQ(early.load(0)->steps(), (StepRange{0, 299}));
 }
 
-// What a window does with a recording that grows: it gets every step once, and goes back with a training that does.
+// A window with a growing recording gets every step once, and goes back when the training is rewound.
 TEST(Recording, GrowsInTheHistoryThatWasLoaded) {
   const std::string path = temporary_file("grows.moescope");
   std::mt19937 rng(4);
@@ -425,7 +425,7 @@ TEST(Recording, DamagedRowsAreNamed) {
   }
 }
 
-// Truncated anywhere or with bytes flipped anywhere: an error or a readable file, never a crash.
+// A file that is truncated anywhere or has flipped bits gives an error or can be read, without a crash.
 TEST(Recording, SurvivesTruncationAndFlippedBytes) {
   const std::string path = temporary_file("whole.moescope");
   write_run(path, 30);
@@ -449,7 +449,8 @@ TEST(Recording, SurvivesTruncationAndFlippedBytes) {
   EXPECT_GE(failures, 50) << "every truncation at the least";
 }
 
-// kill -9 at a random moment. The child says through a pipe which steps were handed over and drained.
+// The child is killed (kill -9) at a random moment. Through a pipe, it reports the steps that are published and
+// flushed.
 TEST(Recording, KilledProcessLosesAtMostWhatWasNotDrained) {
   std::mt19937 rng(6);
   for (int trial = 0; trial < 12; ++trial) {
@@ -488,7 +489,8 @@ TEST(Recording, KilledProcessLosesAtMostWhatWasNotDrained) {
   }
 }
 
-// As somebody who may read the folder but not write to it (root may write anywhere, so the child becomes nobody).
+// Opens a recording as a user who may read the folder, but not write to it (root may write anywhere, so that the child
+// becomes nobody).
 TEST(Recording, OpensInAFolderThatCannotBeWritten) {
   const auto folder = std::filesystem::temp_directory_path() / "moescope_read only#1";
   std::filesystem::remove_all(folder);
@@ -553,8 +555,7 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNamed) {
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(TelemetryFrame{})).contains("routers"));
 }
 
-// 96,000 rows of layers: beyond what is read at once.
-// Large enough that several threads read it: two runs, of which one went back.
+// Writes two runs that are rewound once, with so many rows of layers that several threads read them.
 void write_large(const std::string& path, int steps) {
   constexpr SampleShape kShape{.moe_layers = 12, .operands = 1};
   std::mt19937 rng(5);

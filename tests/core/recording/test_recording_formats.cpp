@@ -1,4 +1,4 @@
-// What the tables of a recording hold.
+// The columns and types in the tables of a recording.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace moescope {
 namespace {
 
-// Other programs read them: a column more needs a new format.
+// Other programs read these tables: a new column needs a new version of the format.
 TEST(RecordingFormats, FormatOneHasTheseColumns) {
   const std::string path = temporary_file("columns.moescope");
   write_run(path, 1);
@@ -59,7 +59,7 @@ TEST(RecordingFormats, FormatOneHasTheseColumns) {
   EXPECT_EQ(columns("marker"), "id INTEGER, run INTEGER, step INTEGER, kind TEXT, text TEXT, key TEXT, value TEXT");
 }
 
-// Loads are what most of a large run's file consists of.
+// Most of the file of a large run is loads.
 TEST(RecordingFormats, LoadsAreOfTheNarrowestTypeThatFits) {
   const std::string path = temporary_file("narrow_loads.moescope");
   const std::vector<std::vector<std::uint32_t>> loads = {{0, 65535}, {1, 65536}};

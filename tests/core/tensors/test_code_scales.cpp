@@ -1,5 +1,5 @@
-// Weights that are stored as codes and scales (tests/data/tensors/write_codes.py): equal to the bit with what others
-// make of them, or said to be codes.
+// Weights that are stored as codes and scales (tests/data/tensors/write_codes.py): their values equal those of other
+// implementations to the bit, or they are shown as codes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ TEST(CodeScales, CodesAndScalesOfEveryKnownLayoutMakeTheWeight) {
     }
     EXPECT_EQ(found.doubles()[5], static_cast<double>(all[5])) << weight.name;
   }
-  EXPECT_EQ(file.at("mxfp4.weight_packed").name, "mxfp4.weight");  // by its name in the file, too
+  EXPECT_EQ(file.at("mxfp4.weight_packed").name, "mxfp4.weight");  // also by its name in the file
   EXPECT_EQ(file.at("fp8_tiles.weight").type_text(), "F8_E4M3 x F8_E8M0 of 128 x 128");
   EXPECT_EQ(file.at("fp8_tensor.weight").type_text(), "F8_E4M3 x F32");
   EXPECT_EQ(file.at("nvfp4_modelopt.weight").type_text(), "F4 x F8_E4M3 of 1 x 16 x F32");
@@ -57,7 +57,8 @@ TEST(CodeScales, PublishedLayoutsMakeWhatTransformersMakesOfThem) {
                    expected = open_tensors(data("published_expected.safetensors"));
   for (const char* name : {"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.gate_proj.weight"})
     expect_same_bits(file.at(name).floats(), expected.at(name).floats(), name);
-  // Shown is the layout of the file, [expert, out, in], whose blocks lie along rows; transformers turns it.
+  // Values have the layout of the file, [expert, out, in], whose blocks are parts of rows; transformers transposes
+  // them.
   const TensorView& down = file.at("model.layers.0.mlp.experts.down_proj");
   EXPECT_EQ(down.shape, (std::vector<std::size_t>{2, 64, 64}));
   const std::vector<float> found = down.floats(), turned = expected.at(down.name).floats();
@@ -73,7 +74,7 @@ TEST(CodeScales, ScalesAreMarkedAsThose) {
   for (const char* name : {"fp8_tiles.scale", "mxfp8.weight_scale", "nvfp4_modelopt.weight_scale_2",
                            "nvfp4_compressed.weight_global_scale", "gptq.scales", "odd_shape.weight_scale"})
     EXPECT_EQ(file.at(name).holds, Holds::scales) << name;
-  EXPECT_EQ(file.at("logit_scale").holds, Holds::values);  // scales nothing beside it
+  EXPECT_EQ(file.at("logit_scale").holds, Holds::values);  // not the scale of any tensor
   EXPECT_TRUE(says(file.at("fp8_tiles.scale").note, "scales of 'fp8_tiles.weight'"));
 }
 
@@ -118,7 +119,7 @@ class CheckpointFolder : public testing::Test {
   ~CheckpointFolder() override { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   void put(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
-  // A weight of 96 x 96 ones in FP8 in one file and its scales, for tiles of 64 x 64, in another.
+  // Writes a weight of 96 x 96 ones in FP8 to one file, and its scales, for tiles of 64 x 64, to another.
   void put_shards() const {
     const std::vector<std::uint8_t> codes(96 * 96, 0x38);
     const std::vector<float> scales = {2, 3, 4, 5};
@@ -148,12 +149,12 @@ TEST_F(CheckpointFolder, ScalesMayBeInAnotherFileAndTheConfigNamesTheTile) {
     EXPECT_EQ(file.files().size(), 3u);
   }
   fs::remove(path("model.safetensors.index.json"));
-  EXPECT_EQ(open_tensors(folder_.string()).at("w").floats()[64], 3);  // all files of a folder without an index
+  EXPECT_EQ(open_tensors(folder_.string()).at("w").floats()[64], 3);  // without an index: all files of the folder
 }
 
 TEST_F(CheckpointFolder, AnotherTileThanTheScalesFitIsNotGuessed) {
   put_shards();
-  EXPECT_EQ(open_tensors(folder_.string()).at("w").holds, Holds::codes);  // 2 x 2 scales are not of tiles of 128 x 128
+  EXPECT_EQ(open_tensors(folder_.string()).at("w").holds, Holds::codes);  // 2 x 2 scales do not fit tiles of 128 x 128
 }
 
 TEST_F(CheckpointFolder, OneFileOfSeveralSaysThatTheScalesAreElsewhere) {

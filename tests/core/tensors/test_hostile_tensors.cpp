@@ -1,4 +1,4 @@
-// Files of tensors that are damaged or made to harm: refused in words, within bounds of memory.
+// Files of tensors that are damaged or made to harm: they are refused with a message, within limits of memory.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMemoryAllowed = std::size_t{700} << 20;  // twice what may be kept, and the file
+constexpr std::size_t kMemoryAllowed = std::size_t{700} << 20;  // twice the limit of what is kept, and the file
 
 std::string number(std::uint64_t value, int bytes) {
   std::string text;
@@ -36,7 +36,7 @@ std::string deflate(const std::string& bytes) {
   uLongf size = packed.size();
   ::compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
               bytes.size(), 1);
-  return packed.substr(2, size - 6);  // without what zlib puts around it
+  return packed.substr(2, size - 6);  // without zlib's header and checksum
 }
 
 std::string zip(const std::vector<Entry>& entries) {
@@ -60,7 +60,7 @@ std::string text(const std::string& words) {
   return 'X' + number(words.size(), 4) + words;
 }
 
-// The call that makes a tensor of a storage of four floats; `shape` and `strides` are pickled tuples.
+// Returns the pickled call that makes a tensor from a storage of four floats; `shape` and `strides` are pickled tuples.
 std::string tensor(const std::string& shape, const std::string& strides) {
   return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" + text("0") +
          text("cpu") + "K\x04tQ" + std::string("K\0", 2) + shape + strides + "\x89}tR";
@@ -79,7 +79,7 @@ class HostileTensors : public testing::Test {
   std::string path_ = (std::filesystem::temp_directory_path() / "moescope_hostile_tensors").string();
 
   void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes; }
-  // Why a file of these bytes is refused.
+  // Returns the reason for which a file of these bytes is refused.
   std::string refused(const std::string& bytes) const {
     put(bytes);
     try {
@@ -90,7 +90,8 @@ class HostileTensors : public testing::Test {
     }
     return "opened";
   }
-  // Why a file of these bytes is refused or the first entry is skipped, within bounds of memory.
+  // Returns the reason for which a file of these bytes is refused or its first entry is skipped, within limits of
+  // memory.
   std::string refused_in_bounds(const std::string& bytes) const {
     put(bytes);
     std::string why = "opened";
@@ -118,7 +119,7 @@ TEST_F(HostileTensors, TheHelperWritesWhatIsRead) {
 
 TEST_F(HostileTensors, AWrongChecksumIsRefusedBeforeAValueIsUsed) {
   std::string bytes = torch_zip(plain_tensor());
-  bytes[bytes.find("a/data/0") + 8 + 5] ^= 1;  // of the data, behind the local name
+  bytes[bytes.find("a/data/0") + 8 + 5] ^= 1;  // in the data, after the local name
   const std::string why = refused(bytes);
   EXPECT_TRUE(says(why, "zip entry 'a/data/0'") && says(why, "checksum")) << why;
   std::vector<std::byte> copied(16);
@@ -162,14 +163,14 @@ TEST_F(HostileTensors, ManyPlacesOfATensorUnderALongName) {
 TEST_F(HostileTensors, NestedDeeply) {
   const std::string lists(250'000, ']'), ends(250'000, 'a');
   EXPECT_TRUE(says(refused_in_bounds(torch_zip(lists + plain_tensor() + ends)), "nested more than 64 deep"));
-  std::string doubled = plain_tensor() + std::string("q\0", 2);  // each list holds the one before twice: 2^200 places
+  std::string doubled = plain_tensor() + std::string("q\0", 2);  // each list holds the previous one twice: 2^200 places
   for (int i = 0; i < 200; ++i)
     doubled +=
         "\x85"
         "2\x86";
   const std::string why = refused_in_bounds(torch_zip(doubled));
   EXPECT_TRUE(says(why, "holds much that is nested more than 64 deep")) << why;
-  std::string objects;  // whose attributes are objects
+  std::string objects;  // each has an attribute that is an object
   for (int i = 0; i < 50'000; ++i) objects += "cm\nC\n)\x81";
   objects += plain_tensor() + std::string(50'000, 'b');
   EXPECT_TRUE(says(refused_in_bounds(torch_zip(objects)), "nested more than 64 deep"));
@@ -227,7 +228,7 @@ TEST_F(HostileTensors, HeadersOfSafetensorsThatTakeMuchMemory) {
     for (int i = 0; i < 300; ++i) kept.add({std::string(std::size_t{1} << 20, 'n'), DType::u8, {0}, {}});
   };
   EXPECT_THROW(add_many(), std::runtime_error);
-  EXPECT_EQ(kept.tensors.size(), 127u);  // of names that are kept twice
+  EXPECT_EQ(kept.tensors.size(), 127u);  // every name is kept twice
 }
 
 TEST_F(HostileTensors, ManyArraysOfAnArchiveTakeTimeInProportion) {
@@ -240,7 +241,7 @@ TEST_F(HostileTensors, ManyArraysOfAnArchiveTakeTimeInProportion) {
   EXPECT_EQ(open_tensors(path_).tensors().size(), 60'000u);  // seconds, not minutes
 }
 
-// Four bytes of values.
+// Returns an array file with four bytes of values.
 std::string npy(const std::string& header) {
   return "\x93NUMPY\x01" + std::string(1, '\0') + number(header.size(), 2) + header + "xxxx";
 }

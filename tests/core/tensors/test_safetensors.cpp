@@ -39,7 +39,7 @@ class SafetensorsTest : public ::testing::Test {
   void write_header(const std::string& header, std::size_t data_bytes) const {
     write_raw(prefixed(header, header.size()) + std::string(data_bytes, '\1'));
   }
-  // The message of the error that reading throws; it names the file.
+  // Returns the message of the error that reading throws, which must name the file.
   std::string error_of() const {
     try {
       const SafetensorsFile file(path_);
@@ -64,7 +64,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// Another program writes the file anew: reading what is gone is an error, not the end of the program.
+// If another program rewrites the file, reading values that are gone throws an error and does not end the program.
 TEST_F(SafetensorsTest, AFileThatBecomesShorterIsAnError) {
   SafetensorsWriter writer;
   const std::vector<float> values(100000, 2.0f);
@@ -216,7 +216,7 @@ TEST_F(SafetensorsTest, RefusesOverlapAndHoles) {
   EXPECT_EQ(SafetensorsFile(path_).tensors()[0].name, "b");  // in file order
 }
 
-// Cut anywhere, or with any one byte changed, a file is read or refused, never worse.
+// A file that is cut anywhere, or has any one byte changed, is read or refused, without a crash.
 TEST_F(SafetensorsTest, DamagedFilesAreReadOrRefused) {
   SafetensorsWriter writer;
   writer.add("a", DType::f32, {2, 2}, bytes_of(std::vector<float>{1, 2, 3, 4}));

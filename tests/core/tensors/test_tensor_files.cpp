@@ -66,7 +66,7 @@ TEST(TensorFiles, AnArrayOfNumPyIsNamedLikeItsFile) {
   EXPECT_EQ(open_tensors(kept("bytes.npy")).at("bytes").integers(), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
-// As write_torch2.py's wave().
+// Returns the values of wave() in write_torch2.py.
 std::vector<float> wave(std::size_t count) {
   std::vector<float> values;
   for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i) * 0.375f - 7);
@@ -133,7 +133,7 @@ TEST(TensorFiles, EveryTypeOfPyTorchIsReadOrSkippedByName) {
   EXPECT_TRUE(says(why_skipped(file, "wrapped"), "Wrapped, whose values its class computes"));
   EXPECT_TRUE(says(why_skipped(file, "numpy"), "multiarray"));
   EXPECT_TRUE(says(why_skipped(file, "float64"), "scalar"));
-  EXPECT_EQ(why_skipped(file, "large"), "not skipped");  // no tensor
+  EXPECT_EQ(why_skipped(file, "large"), "not skipped");  // not a tensor
   EXPECT_EQ(why_skipped(file, "huge"), "not skipped");
   EXPECT_EQ(file.skipped().size(), 12u);
 }
@@ -227,7 +227,7 @@ TEST(TensorFiles, AreKnownByTheirFirstBytes) {
   std::filesystem::remove(renamed);
 }
 
-// Cut at every length and changed at random places: an error or values, never a crash.
+// Files that are cut at every length or changed at random places give an error or values, never a crash.
 TEST(TensorFiles, DamagedOnesAreRefusedOrRead) {
   const std::string path = (std::filesystem::temp_directory_path() / "moescope_tensors_damaged").string();
   std::mt19937 random(1);
