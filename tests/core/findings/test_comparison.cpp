@@ -30,7 +30,7 @@ double falling(std::int64_t step) {
   return 2 + 3 * std::exp(-static_cast<double>(step) / 100);
 }
 
-// Falling, with bell-shaped noise of its own at every step.
+// Returns a falling loss with independent bell-shaped noise at every step.
 Loss noisy(
     unsigned seed, double sigma, const Loss& shift = [](std::int64_t) { return 0.0; }) {
   auto rng = std::make_shared<std::mt19937>(seed);
@@ -72,7 +72,7 @@ TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
   const auto part = gap_of(a, b).smoothed(slice_edges({200, 249}, 5));
   EXPECT_EQ(part[0], whole[209]);
   EXPECT_EQ(part[4], whole[249]);
-  double sum = 0, weight = 0;  // the definition, once more
+  double sum = 0, weight = 0;  // the definition
   for (std::int64_t step = 0; step <= 120; ++step) {
     const double gap = static_cast<double>(b->value_at(Metric::ce_loss, kWholeRun, step)) -
                        static_cast<double>(a->value_at(Metric::ce_loss, kWholeRun, step));
@@ -98,7 +98,7 @@ TEST(OutSince, IsTheLastTimeThatTheGapLeavesTheBand) {
   const auto out = history("out", 100, [](std::int64_t step) { return falling(step) + (step < 40 ? 0.0 : 1.0); });
   GapTrack track(a, out);
   track.update();
-  EXPECT_EQ(track.out_since(0.01), 40);  // 0.98 of the average comes from before, 0.02 from this step
+  EXPECT_EQ(track.out_since(0.01), 40);  // 0.98 of the average is of earlier steps, 0.02 of this step
   EXPECT_EQ(track.out_since(1), std::nullopt);
   const auto back = history("back", 400, [](std::int64_t step) { return falling(step) + (step < 40 ? 1.0 : 0.0); });
   GapTrack returned(history("a", 400, falling), back);
@@ -137,7 +137,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   });
 }
 
-// Fed step by step, with one run taken back in between, it must say what looking at everything anew says.
+// Gaps that are updated step by step, also after a run is rewound, equal gaps that are computed from the beginning.
 TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
   auto a = history("A", 40, noisy(1, 0.1)), b = history("B", 30, noisy(2, 0.1)), n = history("N", 35, noisy(3, 0.1));
   const auto go_on = [](History& run, std::int64_t from, std::int64_t to, unsigned seed) {
@@ -168,7 +168,7 @@ TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
   check("some on");
   go_on(*n, 35, 130, 7);
   check("the twin, too");
-  go_on(*b, 60, 130, 8);  // taken back to 60
+  go_on(*b, 60, 130, 8);  // rewound to 60
   go_on(*a, 100, 130, 9);
   check("another past");
 }

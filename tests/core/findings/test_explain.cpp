@@ -24,7 +24,7 @@
 namespace moescope {
 namespace {
 
-// What an expression of the explain cards comes to.
+// Computes the value of an expression of the explain cards.
 class Evaluator {
  public:
   static double of(const std::string& text) {
@@ -115,7 +115,7 @@ void expect_it_adds_up(const Explanation& figure) {
   EXPECT_FALSE(figure.where.empty());
 }
 
-// Those of a training here; the layer before predicts in logs alone.
+// Returns the metrics that a training here has; predicted_share exists in logs alone.
 std::vector<Metric> trained_metrics() {
   std::vector<Metric> all;
   for (int m = 0; m < kNumMetrics; ++m)
@@ -179,7 +179,7 @@ TEST_F(Explain, EveryFigureAddsUpAtALayer) {
   for (const FigureKey& key : keys()) {
     FigureTarget target{.key = key, .layer = 1, .expert = 3, .other = key == "byte_affinity" ? 101 : 2, .step = 24};
     Explanation figure = explain_figure(b(), target);
-    if (figure.expression.empty()) {  // a figure of the run, not of a layer
+    if (figure.expression.empty()) {  // a figure of the run instead of a layer
       target.layer = kWholeRun;
       figure = explain_figure(b(), target);
     }
@@ -206,7 +206,7 @@ TEST(ExplainSimilarity, IsOfTheMeasurementAtTheStep) {
   EXPECT_EQ(explain_figure(history, target).value, 0.5);
   target.step = 3;  // before the first measurement
   EXPECT_EQ(explain_figure(history, target).value, 0.25);
-  target.other = 2;  // itself
+  target.other = 2;  // the run itself
   EXPECT_TRUE(explain_figure(history, target).expression.empty());
 }
 
@@ -232,7 +232,7 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
   }
 }
 
-// One step of nano with experts in `recipe`.
+// Returns the history of one step of nano with experts in `recipe`.
 std::shared_ptr<const History> one_step(Recipe recipe) {
   RunConfig config = load_preset("nano").config;
   config.precision.experts = recipe;
@@ -260,7 +260,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   EXPECT_FALSE(says(text(nvfp4, "e8m0_blocks"), "byte")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), " to under 2^")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), ", of 2,048")) << text(nvfp4, "e8m0_blocks");
-  // A share of the values that are not zero says nothing of all values.
+  // A share of the values that are not zero gives no number of all values.
   EXPECT_FALSE(says(text(nvfp4, "underflow"), "about")) << text(nvfp4, "underflow");
 
   const auto floor = one_step(Recipe::mxfp8_floor);

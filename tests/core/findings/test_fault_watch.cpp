@@ -1,4 +1,4 @@
-// Faults of training programs that no setting shows: found where they are, and only there.
+// Faults of training programs that no setting shows: the watches find them, and find none where there are none.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ TEST(Faults, TokensThatAreCountedTwiceAreFound) {
 
 // --- logs ---
 
-// The log of another program: its settings as it states them, a bias and an auxiliary loss by layer.
+// A log of another program: the settings that it states, and a bias and an auxiliary loss for each layer.
 struct LoggedRun {
   explicit LoggedRun(const std::string& settings) { run.history()->append(Marker{0, 0, kSettingsMarker, settings}); }
   void steps(int n, const std::function<void(int step, RouterFrame&)>& change,
@@ -175,9 +175,9 @@ TEST(FaultsInLogs, AnAuxiliaryLossOfAllLayersCountsWhereItIsZero) {
   }
 }
 
-// The log's counts and scores say what the loss should be: 1.16 times its value at an even load.
+// The counts and scores of the log give the loss that is expected: 1.16 times its value at an even load.
 TEST(FaultsInLogs, AnAuxiliaryLossThatIsTooSmallForTheLoadIsFound) {
-  for (const float factor : {1.01f, 1.16f, 2.02f, 2.32f}) {  // K = 2: other programs multiply by it
+  for (const float factor : {1.01f, 1.16f, 2.02f, 2.32f}) {  // with K = 2: other programs multiply by K
     LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
     log.steps(260, [factor](int step, RouterFrame& router) {
       router.aux_loss = 0.01f * factor * (1 + 0.004f * static_cast<float>(step % 50 == 0 ? step / 50 : 1));
@@ -190,9 +190,9 @@ TEST(FaultsInLogs, AnAuxiliaryLossThatIsTooSmallForTheLoadIsFound) {
   }
 }
 
-// With one expert per token and normalised weights each expert's share of the weights is that of its tokens.
+// With one expert per token and normalized weights, an expert's share of the weights equals its share of the tokens.
 TEST(FaultsInLogs, MixingWeightsThatAreConstantAreFound) {
-  for (const double weight : {1.0, 1.01, 0.0}) {  // of expert 3; 0: not logged
+  for (const double weight : {1.0, 1.01, 0.0}) {  // weight of expert 3; 0: not logged
     LoggedRun log("{}");
     log.steps(260, [&](int, RouterFrame& router) {
       double sum = 0;
@@ -210,7 +210,7 @@ TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {
   for (std::size_t e = 0; e < padded.size(); ++e) padded[e] += 0.05 * std::sin(static_cast<double>(e));
   padded[4] = padded[9] = 2.2;
   MadeUpShares two_hot = padded;
-  two_hot[9] = 1.7;  // not the same
+  two_hot[9] = 1.7;  // another excess
   MadeUpShares three = padded;
   three[12] = 2.2;  // more than a token uses
   for (const auto& [shares, wrong] :
@@ -226,7 +226,7 @@ TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {
   }
 }
 
-// A log that has the length of each expert's gradient and change, as moescope_log.py writes them on request.
+// A log with the norms of each expert's gradient and change, which moescope_log.py writes on request.
 TEST(FaultsInLogs, ExpertsThatDoNotChangeAreFound) {
   for (const bool has_gradients : {true, false}) {
     MadeUp run;

@@ -43,7 +43,7 @@ TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
   EXPECT_TRUE(of_kind(findings, FindingKind::dead).empty());
   for (const Finding& f : findings) {
     ASSERT_FALSE(f.layers.empty()) << f.title;
-    // The deep ones settle, unevenly.
+    // The deep layers settle, but unevenly.
     const bool settled = f.kind == FindingKind::uneven || (f.kind == FindingKind::underused && f.layers.front() != 4);
     EXPECT_EQ(f.layers.front() > 4, settled) << f.title;
   }
@@ -139,7 +139,7 @@ TEST(Findings, ABiasThatRings) {
   EXPECT_TRUE(findings[0].ongoing);
 }
 
-// A log of every 2nd step, whose loads tell little, and the rate of the bias.
+// In a log of every second step, the loads show little; the size of the bias's steps shows that it oscillates.
 TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
   RunConfig config = load_preset("nano").config;
   config.telemetry.every = 2;
@@ -154,7 +154,7 @@ TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
   EXPECT_NE(findings[0].saw.find("A step of the bias is"), std::string::npos) << findings[0].saw;
 }
 
-// A run as another program would log it: loads and loss, no settings.
+// Returns a run as another program would log it: loads and loss, no settings.
 HistoryPtr without_bias(const History& history) {
   RunInfo info = history.info();
   info.config_toml.clear();
@@ -259,7 +259,7 @@ TEST(Findings, DeadAndStarvedExperts) {
   EXPECT_EQ(findings[1].kind, FindingKind::starved);
   EXPECT_EQ(findings[1].experts, std::vector<int>{7});
 
-  run.steps(60, MadeUp::even(), MadeUp::even());  // both come back
+  run.steps(60, MadeUp::even(), MadeUp::even());  // both experts get tokens again
   const auto after = find_all(run.history());
   ASSERT_EQ(after.size(), 1u) << all_text(after);
   EXPECT_EQ(after[0].kind, FindingKind::dead);
@@ -394,7 +394,7 @@ std::string quant_text(const char* format, float sqnr_db, float clipped_share) {
 
 TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
   const auto says = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
-  // NVFP4 clips half of its block maxima whatever the data: its figures are those of bell-shaped data, and no finding.
+  // NVFP4 clips half of its block maxima whatever the data. Figures like those of bell-shaped data are no finding.
   EXPECT_EQ(quant_text("nvfp4", 20.4f, 0.51f), quant_text("bf16", 60, 0));
   EXPECT_EQ(quant_text("nvfp4", 17, 0.5f), quant_text("bf16", 60, 0));
   EXPECT_EQ(quant_text("nvfp4_stochastic", 17.2f, 0.5f), quant_text("bf16", 60, 0));
@@ -410,14 +410,14 @@ TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
   const std::string even = quant_text("mxfp4_e2m1_even", 17, 0.13f);
   EXPECT_TRUE(says(even, "EVEN reduces the largest value of a block by up to 14.3 % in E2M1")) << even;
 
-  // FP8 never clips, and its scales are no blocks'.
+  // FP8 never clips, and its scales do not belong to blocks.
   const std::string fp8 = quant_text("fp8_e4m3_tensor", 25, 0);
   EXPECT_TRUE(says(fp8, "bell-shaped data have 31.5 dB;")) << fp8;
   EXPECT_FALSE(says(fp8, "block")) << fp8;
   // Stochastic rounding costs 3 dB by itself.
   EXPECT_EQ(quant_text("mxfp8_e4m3_rceil_stochastic", 28.5f, 0), quant_text("bf16", 60, 0));
   EXPECT_EQ(quant_text("mxfp4_e2m1_rceil_stochastic", 15.7f, 0), quant_text("bf16", 60, 0));
-  // The element alone: what it has in MX, and no rule is guessed.
+  // If only the element is known, the text states its SQNR in MX and guesses no scale rule.
   const std::string element = quant_text("e2m1", 14, 0.3f);
   EXPECT_TRUE(says(element, "bell-shaped data have 18.8 dB in MX;")) << element;
   EXPECT_FALSE(says(element, "FLOOR") || says(element, "eighth")) << element;
@@ -430,7 +430,7 @@ TEST(Findings, ReadInPiecesAsAtOnce) {
   scan.advance(INT64_MAX);
   EXPECT_EQ(to_text(scan.findings(), {}), to_text(find_all(history), {}));
   EXPECT_EQ(scan.seen(), (StepRange{0, 1380}));
-  scan.advance(299);  // back in time: read anew
+  scan.advance(299);  // an earlier step: all is read again
   EXPECT_EQ(to_text(scan.findings(), {}), to_text(find_all(history, 299), {}));
 }
 
@@ -442,7 +442,7 @@ TEST(Findings, ARewoundRunIsReadAnew) {
   FindingsScan scan(run.history());
   scan.advance(INT64_MAX);
   EXPECT_EQ(scan.findings().size(), 1u);
-  MadeUp other;  // from step 100 on nothing is dead
+  MadeUp other;  // no expert is dead from step 100 on
   for (int i = 0; i < 300; ++i) {
     TelemetryFrame& frame = other.next();
     frame.routers = {other.router(1, MadeUp::even()), other.router(2, MadeUp::even())};
@@ -490,7 +490,7 @@ TEST(Findings, ComparisonsSayEqualOrWorse) {
   EXPECT_EQ(worse[0].severity, Severity::warning);
   EXPECT_EQ(worse[0].title, "far against a: worse");
   EXPECT_EQ(worse[0].run, 3);
-  EXPECT_TRUE(compare_findings(a, {far}, {}).empty());  // without a twin nothing can be said
+  EXPECT_TRUE(compare_findings(a, {far}, {}).empty());  // without a twin no finding can be called different
 }
 
 TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {

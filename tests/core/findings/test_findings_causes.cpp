@@ -1,4 +1,4 @@
-// What findings must see, what they must not call by another name, and what a person did himself.
+// Findings that must be reported, that must not get another name, and that a person caused by a change.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -96,7 +96,7 @@ TEST(LossLost, WhereOnlyMeansAreLeftOfOldSteps) {
 
 // --- what chance does ---
 
-// A trace: so many tokens a step, each choosing K of E at random.
+// Returns a trace with `tokens` tokens in each step, each of which chooses K of E experts at random.
 HistoryPtr random_trace(int experts, int top_k, int tokens, int steps, unsigned seed) {
   RunInfo info;
   info.moe_layers = {0, 1};
@@ -192,7 +192,7 @@ TEST(Chance, TheCardOfUtilisationGoesByTheNumberOfTokens) {
     target.layer = 0, target.expert = 3, target.step = 1;
     return explain_figure(*trace, target).note;
   };
-  // sqrt((1 - 1/8) / n), n = tokens / 8: 0.083 of 1,024 tokens, 0.33 of 64.
+  // The standard deviation is sqrt((1 - 1/8) / n), n = tokens / 8: 0.083 for 1,024 tokens, 0.33 for 64.
   EXPECT_NE(note(1024).find("between 0.83 and 1.2"), std::string::npos) << note(1024);
   EXPECT_NE(note(64).find("between 0.34 and 1.7"), std::string::npos) << note(64);
 }
@@ -228,7 +228,7 @@ TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
   EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << all_text(findings);
 }
 
-// A swing whose margin is next to nothing: scores that are the same for every token, at an ordinary bias rate.
+// Loads swing with almost no margin: scores are the same for every token, at an ordinary bias rate.
 TEST(Found, ABlindRouterIsNotTheBiassFault) {
   for (const bool blind : {false, true}) {
     MadeUp run("[router]\nbias_update_rate = 0.001\n");
@@ -290,7 +290,7 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   uneven[3] = 3;  // of a sum of 18: 2.7 times its share
   MadeUp run;
   run.steps(600, uneven, MadeUp::even());
-  EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));  // a bias may still be at it
+  EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));  // a bias may still correct it
   run.steps(60, uneven, MadeUp::even());
   const auto findings = find_all(run.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);

@@ -1,4 +1,4 @@
-// The verdict on a run's routers: who, since when, and what would help.
+// The verdict on a run's routers: the experts, the step since which they have it, and what would help.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -37,7 +37,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_LT(health.since, 600);
   EXPECT_EQ(health.balance, (Texts{"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"}));
   EXPECT_EQ(health.help, "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).");
-  // The experts that it names have the most tokens of the last 50 steps, and half of all together.
+  // The named experts have the most tokens of the last 50 steps, and more than half of all tokens together.
   ASSERT_GE(health.experts.size(), 2u);
   const StepRange all = history->steps();
   const auto load = history->utilisation(health.layer, {all.last - 49, all.last}, 1, Summary::mean);
@@ -50,7 +50,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
 
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   const HistoryPtr history = sample_log("domain_shift");
-  const Health before = judge(history, 699);  // its first layer has just got to twice the share, again
+  const Health before = judge(history, 699);  // an expert of the first layer has just reached twice its share again
   EXPECT_EQ(before.verdict, HealthVerdict::too_young) << before.sentence;
   EXPECT_TRUE(says(before.sentence, "Layer 1 has been uneven since step 480: expert ")) << before.sentence;
   const Health health = judge(history);
@@ -72,13 +72,13 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   const Health healthy = judge(run.history());
   EXPECT_EQ(healthy.verdict, HealthVerdict::healthy);
   EXPECT_EQ(healthy.since, -1);
-  EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // all of them would say nothing
+  EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // naming all of them would say nothing
   EXPECT_GT(healthy.layer, 0);
   EXPECT_EQ(healthy.balance, (Texts{"Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias 0.001"}));
   EXPECT_EQ(healthy.help, "");
 }
 
-// A window shows the longest that fits.
+// A window shows the longest form that fits.
 TEST(Health, TheFormsOfASentenceGetShorterAndKeepTheVerdict) {
   MadeUp::Shares dead = MadeUp::even(), full = MadeUp::even();
   dead[5] = dead[11] = 0, full[3] = 6;
@@ -204,7 +204,7 @@ double number_after(const std::string& text, const std::string& words) {
   return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + words.size()));
 }
 
-// Figures beside the verdict are of the same steps, and agree with it.
+// The figures beside the verdict are of the same steps as the verdict, and agree with it.
 TEST(Health, FiguresAgreeWithEachOtherAndWithTheVerdict) {
   for (const double share : {1.2, 1.7, 3.0, 6.0}) {
     MadeUp run;
@@ -243,7 +243,7 @@ TEST(Health, SaysThatCopiesAreDropped) {
             "Balance: bias update rate 0.001, no auxiliary loss, dropping beyond capacity 1.25");
 }
 
-// A finding only once it has lasted; healthy it is not meanwhile.
+// A short overload is no finding yet, but the router is not healthy meanwhile.
 TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
   MadeUp run;
   MadeUp::Shares full = MadeUp::even();

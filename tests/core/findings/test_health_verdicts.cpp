@@ -1,4 +1,4 @@
-// The verdict on logs whose truth is known: three classes, and the table of what is called what. MOESCOPE_SEEDS=N makes
+// The verdict on logs whose truth is known: three classes, and the table of truths and verdicts. MOESCOPE_SEEDS=N makes
 // every log with N seeds.
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ double decay(std::int64_t step, double steps) {
   return std::exp(-static_cast<double>(step) / steps);
 }
 
-// The experts that it begins with lose what they have too much, as a bias brings the others up.
+// Experts with too many tokens at the beginning lose the excess slowly, as if a bias raised the others.
 Make settles(double from, double steps, std::int64_t begin = 0) {
   return [=](SyntheticLog& log) {
     const int experts = log.shape().experts;
@@ -45,7 +45,7 @@ Make settles(double from, double steps, std::int64_t begin = 0) {
       if (step < begin) return;
       const double now = decay(step - begin, steps);
       for (int e = 0; e < experts; ++e) {
-        const double far = std::pow(from, std::cos(2.4 * e + layer));  // from 1 / from to from
+        const double far = std::pow(from, std::cos(2.4 * e + layer));  // between 1 / from and from
         shares[static_cast<std::size_t>(e)] *= std::pow(far, now);
       }
     };
@@ -65,7 +65,7 @@ Make of_kinds_in_turn(int kinds, double spread) {
   };
 }
 
-// Of the experts' lasting shares.
+// Limits the lasting shares of the experts.
 Make at_most(double share) {
   return [=](SyntheticLog& log) {
     for (int layer = 0; layer < log.shape().layers; ++layer)
@@ -154,7 +154,7 @@ void add_healthy(std::vector<KnownLog>& logs) {
 
 // --- needs attention ---
 
-// `n` experts of the layer at `share` times what they would have, from a step on.
+// Gives `n` experts of the layer `share` times their usual load, from a step on.
 Make some_at(int layer, int n, double share, std::int64_t from = 0, int apart = 3) {
   return [=](SyntheticLog& log) {
     const auto experts = static_cast<std::size_t>(log.shape().experts);
@@ -174,7 +174,7 @@ Make some_at(int layer, int n, double share, std::int64_t from = 0, int apart = 
   };
 }
 
-// Neighbours from `first` on.
+// Gives `n` neighboring experts, from `first` on, `share` times their usual load.
 Make neighbours(int layer, int first, int n, double share) {
   return [=](SyntheticLog& log) {
     const double experts = log.shape().experts;
@@ -207,7 +207,7 @@ Make swings(double period, double by) {
   };
 }
 
-// MaxVio of every layer rises to `to` at a step and stays.
+// Raises MaxVio to `to` at a step, for good, in every layer except the first `layers_that_stay`.
 Make jumps(double to, std::int64_t at, int layers_that_stay = 0) {
   return [=](SyntheticLog& log) {
     log.change = [=](std::int64_t step, int layer, Shares& shares) {
@@ -288,7 +288,7 @@ void add_attention(std::vector<KnownLog>& logs) {
 
 // --- unhealthy ---
 
-// All tokens go to `n` experts in the end.
+// Sends all tokens of a layer to `n` experts in the end.
 Make collapses(int layer, int n, std::int64_t from, double steps) {
   return [=](SyntheticLog& log) {
     log.change = [=](std::int64_t step, int of, Shares& shares) {
@@ -389,7 +389,7 @@ std::ptrdiff_t jumps_in(const std::shared_ptr<History>& history) {
   });
 }
 
-// A perfect balance, as forced routing and experts that choose their tokens have it: any factor of its MaxVio is 0.
+// A perfect balance, as with forced routing or with experts that choose their tokens: any factor of its MaxVio is 0.
 TEST(HealthVerdicts, APerfectBalanceHasNoJump) {
   LogReader even("even.jsonl");
   for (int step = 0; step < 700; ++step)

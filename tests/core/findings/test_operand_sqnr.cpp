@@ -1,4 +1,4 @@
-// The signal to noise of the operands that runs differ in, beside what a mean over all operands would say.
+// SQNR of the operands in which runs differ, which a mean over all operands would hide.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -162,7 +162,7 @@ TEST(ReplayPage, HoldsEveryStepWithinItsQuantization) {
         const double u = slots_of(static_cast<std::int64_t>(step), kPageLayers[l], e) * kPageExperts / slots;
         const double shown =
             static_cast<double>(largest[row]) * load[row * kPageExperts + static_cast<std::size_t>(e)] / 255;
-        // Half a code, and 1/4096 octave of the history's own rounding of both.
+        // Half a code, and 1/4096 octave by which the history rounds both values.
         EXPECT_NEAR(shown, u, static_cast<double>(largest[row]) * (1.0 / 510 + 4e-4));
       }
     }
@@ -343,7 +343,7 @@ class ReplayInBrowser : public testing::Test {
     browser_->press(key, code, virtual_key);
   }
   Browser::Json value(const std::string& expression) { return browser_->evaluate(expression); }
-  // What the page says where x and y are shares of the plot's inside.
+  // Returns the page's tip at a place of the plot; x and y are shares of its inside.
   std::string said_at(const std::string& plot, double x, double y) {
     const auto [left, top] = place_of(plot, x, y);
     browser_->move_to(left, top);
@@ -418,7 +418,7 @@ TEST_F(ReplayInBrowser, PlaysAndPauses) {
   press(" ");
   EXPECT_EQ(value("document.getElementById('play').textContent"), "Pause");
   browser_->wait_for("state.step >= 5");
-  // Also where the button has the focus: once, not twice.
+  // If the button has the focus, the key acts once, not twice.
   value("document.getElementById('play').focus()");
   press(" ");
   EXPECT_FALSE(value("state.playing").get<bool>());
@@ -477,7 +477,7 @@ TEST_F(ReplayInBrowser, CarriesItsSetup) {
       "'moescope:setup?workspace=router&layer=1&step=1&config=abc'");
   EXPECT_EQ(value("document.querySelector('#setup a').href"),
             "moescope:setup?workspace=router&layer=1&step=1&config=abc");
-  show(1280, 800);  // without one
+  show(1280, 800);  // without a set-up link
   EXPECT_TRUE(value("document.getElementById('setup').hidden").get<bool>());
 }
 
@@ -491,7 +491,7 @@ TEST_F(ReplayInBrowser, SaysInOneLineWhatARecordingLacks) {
   EXPECT_EQ(value("plots.length"), 5);
 }
 
-// 58 MoE layers of 256 experts, and all that a page can hold of them.
+// 58 MoE layers of 256 experts, and as much of them as a page can hold.
 TEST_F(ReplayInBrowser, OpensALargeRunSoon) {
   SyntheticRun run({.layers = 59, .experts = 256, .top_k = 8, .ranks = 8, .tokens = 8192, .quant_every = 20});
   run.append(1000);
@@ -502,7 +502,7 @@ TEST_F(ReplayInBrowser, OpensALargeRunSoon) {
   const double ms = std::stod(value("document.documentElement.dataset.firstPictureMs").get<std::string>());
   RecordProperty("bytes", std::to_string(page.size()));
   RecordProperty("first_picture_ms", std::to_string(ms));
-  EXPECT_LT(ms, 5000);  // 1 s where nothing else runs
+  EXPECT_LT(ms, 5000);  // 1 s on an idle machine
 }
 
 }  // namespace

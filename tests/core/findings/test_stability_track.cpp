@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// One layer, top 1 of 8: token t goes to expert (t + turn) % 8.
+// One layer, top 1 of 8: token t goes to expert (t + turn) % 8 if t < 4, else to expert t % 8.
 std::shared_ptr<const TelemetryFrame> routed(std::int64_t step, int turn, const std::string& text = "abcdefgh") {
   auto frame = std::make_shared<TelemetryFrame>();
   frame->step = step;
@@ -32,7 +32,7 @@ History history() {
   return History(info);
 }
 
-// Turned by one at step 60: half of the tokens change.
+// From step 60 on the turn is 1, which changes the experts of half of the tokens.
 TEST(StabilityTrack, ComparesEachStepWithItsOwnEarlierOne) {
   History run = history();
   for (std::int64_t step = 0; step <= 200; step += 20) run.append(routed(step, step >= 60 ? 1 : 0));

@@ -1,4 +1,4 @@
-// The verdict on routers that do not train: of all texts of a checkpoint, and of one domain.
+// The verdict on routers that do not train: over all texts of a checkpoint, and over one domain.
 #include <gtest/gtest.h>
 
 #include "core/findings/text_health.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Slots = std::vector<std::uint32_t>;
 
-// Of one layer, number 3, for each domain the slots of eight experts, top 2.
+// Returns a run with one MoE layer, number 3, and the slots of its eight experts for each domain; top 2.
 HistoryPtr counted(const std::vector<std::string>& domains, const std::vector<Slots>& domain_DE) {
   RunInfo info;
   info.name = "model";
@@ -20,7 +20,7 @@ HistoryPtr counted(const std::vector<std::string>& domains, const std::vector<Sl
   info.top_k = 2;
   info.domains = domains;
   auto history = std::make_shared<History>(info);
-  // Half of the slots in each of two counts.
+  // Each of the two steps has half of the slots.
   for (int step = 0; step < 2; ++step) {
     auto frame = std::make_shared<TelemetryFrame>();
     frame->step = step;
@@ -58,7 +58,7 @@ TEST(TextHealth, EvenOverAllTextsAndUnevenOnOne) {
   EXPECT_EQ(python.experts, std::vector<int>{0});
 }
 
-// The run of a checkpoint is judged by its texts at once; a training of two steps is too young.
+// The run of a checkpoint is judged by its texts alone; a training of two steps would be too young.
 TEST(TextHealth, ACheckpointNeedsNoStepsToSettle) {
   const HistoryPtr run = counted({"a"}, {{100, 110, 90, 100, 100, 100, 100, 100}});
   FindingsScan scan(run);

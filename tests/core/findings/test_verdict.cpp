@@ -28,7 +28,7 @@ std::shared_ptr<History> with_losses(const std::string& name, const std::vector<
   return made;
 }
 
-// By column. Rows become steps.
+// Returns the losses of each column; rows are steps.
 std::map<std::string, HistoryPtr> gpu_losses(const std::string& file) {
   std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/gpu_losses/" + file);
   std::string line, cell;
@@ -88,7 +88,7 @@ TEST(Mxfp8OnAGpu, IsNotToldApartAndGoodEnough) {
       << c.text;
 }
 
-// Of equal runs that only differ in a start that lasts, none is called worse for what its start did.
+// A run with a start of its own can only be judged by twins with starts of their own.
 TEST(Mxfp8OnAGpu, IsJudgedByTwinsOfItsOwnStart) {
   const auto runs = gpu_losses("mxfp8.csv");
   const PairedRun other_start[] = {{runs.at("bf16_again"), false}};
@@ -104,7 +104,7 @@ bool says_different(const Conclusion& c) {
   return c.verdict == Verdict::worse || c.verdict == Verdict::better;
 }
 
-// What two histories of 300 steps need so that their means over the batches of steps 150 to 299 are those given.
+// Mean losses of steps 150 to 299 in four batches, as differences from run A's, and the share of flips.
 struct BatchesOfLosses {
   double drift = 0;
   std::array<double, 4> training{}, validation{};
@@ -153,8 +153,8 @@ std::vector<EqualRuns> equal_runs(const std::string& preset, bool validate) {
   return all;
 }
 
-// Of real pairs that differ by chance alone about 1 in 20 may be called different, by either loss; not 1 in 9, which
-// was the share of `small` when nothing was taken to last.
+// Of real pairs that differ by chance alone, about 1 in 20 may be called different, by either loss. It was 1 in 9 of
+// `small` when no difference was taken to last.
 TEST(EqualRuns, AreCalledDifferentOnceInTwenty) {
   for (const auto& [preset, pairs] : {std::pair{"nano", 80}, {"small", 120}}) {
     int judged = 0, by_training = 0, by_validation = 0;
@@ -175,7 +175,7 @@ TEST(EqualRuns, AreCalledDifferentOnceInTwenty) {
 TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
   const std::vector<EqualRuns> validating = equal_runs("nano", true), silent = equal_runs("nano", false);
   EXPECT_EQ(deciding_loss(*validating[0].a, *validating[0].run), Metric::val_loss);
-  // Logs of other programs have no such setting: there it is decided by whether they hold a validation loss.
+  // Logs of other programs have no such setting. The loss depends on whether they have a validation loss.
   EXPECT_EQ(deciding_loss(*silent[0].a, *silent[0].run), Metric::val_loss);
   EXPECT_EQ(deciding_loss(*with_losses("A", {1, 2}), *silent[0].run), Metric::ce_loss);
   RunInfo never;
@@ -192,7 +192,7 @@ TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
   }
 }
 
-// Losses of a run: a fall that all share, and deviations of its own.
+// Losses of a run: a fall that all runs share, and its own deviations.
 using Deviation = std::function<double(std::size_t)>;
 HistoryPtr made_up(const char* name, std::size_t steps, const Deviation& deviation) {
   std::vector<double> losses(steps);
@@ -201,7 +201,7 @@ HistoryPtr made_up(const char* name, std::size_t steps, const Deviation& deviati
   return with_losses(name, losses);
 }
 
-// An autoregressive process with a memory of `memory` steps (0: none) around `offset`.
+// Returns an autoregressive process with a memory of `memory` steps (0: none) around `offset`.
 Deviation noise(unsigned seed, double sigma, double memory = 0, double offset = 0) {
   auto rng = std::make_shared<std::mt19937>(seed);
   auto normal = std::make_shared<std::normal_distribution<double>>();
@@ -213,8 +213,8 @@ Deviation noise(unsigned seed, double sigma, double memory = 0, double offset = 
   };
 }
 
-// 200 comparisons of equal runs with each kind of noise: what 95 % intervals must hold, and by how much neighbours'
-// correlation would fool an interval that took steps as independent.
+// 200 comparisons of equal runs with each kind of noise. The intervals must be right although the noise of neighboring
+// steps is correlated.
 TEST(Verdict, RarelyCallsEqualRunsDifferent) {
   for (const double memory : {0.0, 5.0, 20.0, 60.0}) {
     int different = 0;
@@ -262,8 +262,8 @@ TEST(Verdict, SaysWhetherAGapThatIsThereMatters) {
   EXPECT_NE(with_gap(0.0051).find("that matter not excluded"), std::string::npos) << with_gap(0.0051);
 }
 
-// What the start of a run was lucky in lasts: one twin tells little then, three tell more, and the promise of another
-// twin is kept.
+// The luck of a run's start lasts. One twin tells little, three tell more, and the interval that another twin was said
+// to give is reached.
 TEST(Verdict, NeedsSeveralTwinsWhereStartsLast) {
   std::mt19937 rng(11);
   std::normal_distribution<double> luck(0, 0.03);
@@ -286,7 +286,7 @@ TEST(Verdict, NeedsSeveralTwinsWhereStartsLast) {
   EXPECT_LT(promised, 0.5 * with_one);
 }
 
-// A run that swings more than run A and its twin do is not called worse for where it swung last.
+// A run that swings more than run A and its twin is not called worse because of its last swing.
 TEST(Verdict, KnowsARunsOwnSwings) {
   const auto a = made_up("A", 400, noise(1, 0.001));
   const PairedRun twins[] = {{made_up("N", 400, noise(2, 0.001))}};
@@ -297,7 +297,7 @@ TEST(Verdict, KnowsARunsOwnSwings) {
   EXPECT_TRUE(is_missing(c.half_with_another)) << "another twin would not help";
 }
 
-// The losses of a run whose routing differs from run A's by a share of the tokens at every tenth step.
+// Share of the tokens for which the routing of a run differs from run A's, at every tenth step.
 using Share = std::function<float(std::int64_t)>;
 Share always(float share) {
   return [=](std::int64_t) { return share; };
@@ -316,7 +316,7 @@ HistoryPtr drifted(const char* name, const Share& share, const Deviation& deviat
   return made;
 }
 
-// A gap that stands out beside twins which have drifted as far does not beside twins that are still near run A.
+// A gap may stand out beside twins that have drifted as far, but not beside twins that are still near run A.
 TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
   const auto a = drifted("A", always(0), noise(1, 0.002));
   const auto judged = [&](float twins_share) {
@@ -334,7 +334,8 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
       << near.text;
 }
 
-// How much further chance moves a run was measured where the twins' routing differs for a tenth of the tokens and more.
+// The growth of differences by chance was measured only if the twins' routing differs for at least a tenth of the
+// tokens.
 TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   const auto a = drifted("A", always(0.0f), noise(1, 0.002));
   const auto run = drifted("B", always(0.9f), noise(3, 0.002, 0, -0.01));
@@ -352,7 +353,7 @@ TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
     EXPECT_EQ(c.text.find("+-"), std::string::npos) << c.text;
   }
   EXPECT_EQ(judged(always(0.11f)).verdict, Verdict::unclear);
-  // Twins that have drifted as little as the run itself do tell.
+  // Twins that have drifted as little as the run itself are enough.
   const PairedRun beside[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
   const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, beside);
   EXPECT_EQ(c.verdict, Verdict::better) << c.text;
@@ -365,7 +366,7 @@ TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
     const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
     return conclude(a, {run}, twins);
   };
-  // It doubles every 50 steps from 0.01 at step 300: 0.1 at step 466, which is three quarters of 621.
+  // The share doubles every 50 steps from 0.01 at step 300: it is 0.1 at step 466, which is three quarters of 621.
   const Conclusion grows =
       judged([](std::int64_t step) { return 0.01f * std::exp2(static_cast<float>(step - 300) / 50); });
   EXPECT_NEAR(grows.lacking, 621 - 400, 40) << grows.text;
@@ -391,7 +392,7 @@ TEST(Verdict, SaysThatTheDriftIsNotKnown) {
   EXPECT_EQ(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds).text.find("flips"), std::string::npos);
 }
 
-// Each candidate is a chance to be called different: of comparisons of 15 equal runs with one, 1 in 20 names any.
+// Each candidate may be called different by chance: of comparisons of 15 equal runs with one, 1 in 20 names any.
 TEST(Verdict, AllowsForSeveralCandidates) {
   constexpr int kTrials = 60, kCandidates = 15;
   int named = 0, named_alone = 0;
@@ -418,7 +419,7 @@ TEST(Verdict, AllowsForSeveralCandidates) {
   EXPECT_GT(three.half, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half);
 }
 
-// Known at some steps only.
+// The validation loss is known at some steps only.
 TEST(Verdict, JudgesValidationLossesToo) {
   const auto run = [](const char* name, double gap) {
     RunInfo info;
@@ -475,7 +476,7 @@ TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
   EXPECT_EQ(conclude(a, {a}, {}).verdict, Verdict::identical);
 }
 
-// Between two measurements of the validation loss the training loss tells.
+// Between two measurements of the validation loss, the training loss shows that a run is lost.
 TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
   const auto run = [](const char* name, bool lost) {
     RunInfo info;
@@ -538,7 +539,7 @@ TEST(Verdict, JudgesOnlyWhereATwinHasGot) {
   const Conclusion c = conclude(a, {b}, twins);
   EXPECT_EQ(c.steps, (StepRange{150, 299}));
   EXPECT_EQ(c.verdict, Verdict::unclear) << c.text;
-  // One that has only begun to catch up is not waited for.
+  // A twin that has only begun to catch up is not waited for.
   const PairedRun more[] = {{made_up("N", 900, noise(2, 0.05))}, {made_up("M", 30, noise(5, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, more).twins, 1);
   EXPECT_EQ(conclude(a, {b}, more).steps.last, 899);

@@ -1,4 +1,4 @@
-// The words of a verdict, and what would settle it.
+// The words of a verdict, and what would decide an unclear one.
 #include <gtest/gtest.h>
 
 #include "core/comparison/verdict_words.h"
@@ -68,7 +68,7 @@ TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {
   EXPECT_EQ(found.how, Settlement::How::another_twin);
   EXPECT_EQ(found.settled, std::vector<std::size_t>{1});
   EXPECT_FLOAT_EQ(found.half, 0.0016f);
-  runs[1].half_with_another = 0.0025f;  // narrower, but 0 stays inside
+  runs[1].half_with_another = 0.0025f;  // narrower, but the interval still holds 0
   EXPECT_EQ(what_settles(runs, true).how, Settlement::How::another_twin);
   EXPECT_TRUE(what_settles(runs, true).settled.empty());
   EXPECT_EQ(what_settles(std::span(runs).first(1), true).how, Settlement::How::nothing);

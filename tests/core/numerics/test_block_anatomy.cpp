@@ -61,7 +61,7 @@ TEST(BlockAnatomy, WorkedByHand) {
   EXPECT_NEAR(e.error, 0.0125, 1e-7);
   EXPECT_NEAR(e.probability_up, 0.6, 1e-6);
   EXPECT_EQ(block.elements[2].fields.formula, "- 2^(9 - 7) x (1 + 3/8) = -5.5");
-  // Half the smallest subnormal ties to zero, three quarters of it go up.
+  // Half the smallest subnormal is a tie, which becomes zero; three quarters of it are rounded up.
   EXPECT_TRUE(block.elements[3].underflow);
   EXPECT_EQ(block.elements[4].fields.kind, CodeKind::subnormal);
   EXPECT_FALSE(block.elements[5].underflow);
@@ -170,7 +170,7 @@ TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, again.elements[i].fields.code);
 }
 
-// Block by block the quantizer's own values, whatever the range of the tensor.
+// Compares with the quantizer's values, block by block, for tensors of any range.
 TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
   constexpr std::size_t kRows = 6, kCols = 72;  // the last block of a row is short
   std::mt19937 rng(3);

@@ -25,7 +25,7 @@ std::string named(const OperandFormat& format) {
          std::to_string(format.block);
 }
 
-// One block by the definition in the header, from encode and decode, with its sums in double.
+// Quantizes one block by the definition in the header, with encode() and decode() and sums in double.
 void quantize_by_definition(const OperandFormat& format, const std::vector<float>& x, std::vector<float>& q,
                             QuantSums& sums) {
   float amax = 0;
@@ -114,7 +114,7 @@ void expect_same_sums(const QuantSums& got, const QuantSums& want, const std::st
   }
 }
 
-// Both axes, with and without statistics, against the definition.
+// Compares both axes, with and without statistics, with the definition.
 void expect_definition(const OperandFormat& format, const TestMatrix& m, const std::string& what) {
   QuantSums want_sums;
   const TestMatrix want = by_definition(format, m, want_sums);
@@ -171,7 +171,7 @@ TEST(ScaleCode, WorkedExamplesE4m3) {
   EXPECT_FALSE(scale_rule_named("round"));
 }
 
-// scale_rules.h's definitions, case by case.
+// Returns the scale code by the definitions in scale_rules.h.
 int code_by_definition(ScaleRule rule, const FormatTraits& f, float amax) {
   if (!std::isfinite(amax)) return 255;
   const auto bits = std::bit_cast<std::uint32_t>(amax);
@@ -211,7 +211,7 @@ TEST(ScaleCode, FollowsTheDefinitionOverTheWholeRange) {
       }
 }
 
-// RCEIL is the smallest power of two that brings amax to the maximum or below, but for the float32 product.
+// RCEIL is the smallest power of two that brings amax to the maximum or below, up to rounding of the float32 product.
 TEST(ScaleCode, RceilNeverClipsAndIsTight) {
   std::mt19937 random(5);
   for (const ElementFormat format : kEveryFormat) {
@@ -261,7 +261,7 @@ TEST(BlockQuantize, MatchesTheDefinitionForOtherBlockLengths) {
                       "block " + std::to_string(block));
 }
 
-// Every exponent of float32 in one matrix, subnormals, zeros of both signs, scale codes 0 to 255.
+// Random bits: every exponent of float32, subnormals, zeros of both signs, scale codes 0 to 255.
 TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
   std::mt19937 random(11);
   for (const ElementFormat element : kEveryFormat) {
@@ -281,7 +281,7 @@ TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
   }
 }
 
-// Where float32 sums would lose all of the error there is: an exact value beside vanishing ones.
+// Sums in float32 would lose the whole error, that of one exact value beside vanishing ones.
 TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
   TestMatrix m(32, 64, 1e-30f);
   for (std::size_t i = 0; i < m.v.size(); i += 32) m.v[i] = 256.0f;

@@ -16,7 +16,7 @@ using namespace moescope;
 
 namespace {
 
-// Finite values of codes without sign, in order of the code.
+// Returns the finite values of the codes without sign, in the order of the codes.
 std::vector<double> magnitudes(ElementFormat format) {
   std::vector<double> values;
   for (int code = 0; code < 1 << (traits(format).bits - 1); ++code) {
@@ -26,7 +26,7 @@ std::vector<double> magnitudes(ElementFormat format) {
   return values;
 }
 
-// Encoding by its definition: look at every value, take the nearest, of two the even code.
+// Encodes by the definition: takes the nearest of all values, and of two equally near ones that with the even code.
 std::uint8_t nearest_by_search(ElementFormat format, const std::vector<double>& values, float x) {
   const double magnitude = std::min(std::fabs(static_cast<double>(x)), 4 * values.back());  // differences stay exact
   std::size_t best = 0;
@@ -73,7 +73,7 @@ TEST(FloatFormats, EveryNumberEncodesToItsOwnCode) {
   }
 }
 
-// Around every value and every midpoint one float32 unit either way, and random bits.
+// Inputs are every value and every midpoint, the float32 next to each on both sides, and random bits.
 TEST(FloatFormats, EncodeIsTheNearestOfAllValues) {
   std::mt19937 random(7);
   for (const ElementFormat format : kEveryFormat) {
@@ -121,7 +121,7 @@ TEST(FloatFormats, E8m0) {
   EXPECT_EQ(encode_e8m0_up(0x1.8p127f, true), 254);
 }
 
-// Of the two bfloat16 neighbours the nearer one, by distance in double.
+// Compares with the nearer of the two bfloat16 neighbors, by distances in double.
 TEST(FloatFormats, Bf16IsTheNearerNeighbour) {
   std::mt19937 random(3);
   std::vector<float> in = {0.0f, -0.0f, 1.00390625f, 1.01171875f, std::numeric_limits<float>::denorm_min()};

@@ -46,8 +46,8 @@ TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
       }
 }
 
-// Blocks that cannot hold the largest value are passed over: the one in which all sixteen values meet in one sum must
-// not be. It is the last one to be read; what is looked at together with it is zero.
+// Blocks that cannot hold the largest value are skipped. The block whose sixteen values meet in one sum must not be
+// skipped. It is read last, and the blocks that are read together with it are zero.
 TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
   OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::tensor);
   f.hadamard = 16;
@@ -60,7 +60,7 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
     for (std::size_t k = 0; k < 16; ++k) {
       TestMatrix unit(1, 16);
       unit.at(0, k) = 1;
-      const std::size_t sign_at = rows ? 1008 : 0;  // signs go by the place along the contracting dimension
+      const std::size_t sign_at = rows ? 1008 : 0;  // signs depend on the place along the contracting dimension
       TestMatrix turned(1, 16);
       hadamard_rotate(unit.view(), BlockAxis::row, {16, RotationForm::drawn, 9}, sign_at, turned.view());
       in.at(rows ? 15 : k, rows ? 1008 + k : 63) = std::copysign(before * 1.001f / 4, turned.at(0, 0));

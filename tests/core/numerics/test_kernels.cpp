@@ -35,7 +35,7 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
   EXPECT_FALSE(parse_kernels("OpenBLAS 0.3.21 Zen, 16-lane-tiled loops"));
 }
 
-// Of this machine, of others, and of logs that other programs wrote.
+// Kernels of this machine, of other machines, and of logs that other programs wrote.
 TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
   using namespace moescope;
   const auto by = [](std::string_view kernels) { return multiplied_by(kernels); };

@@ -1,5 +1,5 @@
-// BF16 operands: the quantizer's numbers as BF16 are those that it writes as FP32, or it says that BF16 has not got
-// them; and products of matrix units lie as near to float64's as a sum in FP32 does.
+// BF16 operands: the quantizer's numbers in BF16 equal those that it writes in FP32, or it reports that BF16 lacks
+// them. Products of matrix units are as close to float64's as sums in FP32 are.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -30,7 +30,7 @@ bool is_subnormal(float value) {
 struct Quantized {
   bool fits = false;
   float scale = 0;
-  std::vector<float> grid, scales;  // scales: of each element
+  std::vector<float> grid, scales;  // scales: one for each element
   std::vector<Bf16> bf16;
   std::vector<float> fp32;
   QuantSums bf16_sums, fp32_sums;
@@ -56,7 +56,7 @@ Quantized quantize_both(const OperandFormat& format, const TestMatrix& in, Block
   return q;
 }
 
-// Every code of the format under one scale: the decoded numbers, of which the largest sets the scale.
+// Returns every code of the format, decoded under one scale; the largest number sets the scale.
 TestMatrix every_code(ElementFormat element, int scale_code) {
   TestMatrix m(1, static_cast<std::size_t>(1 << traits(element).bits));
   for (std::size_t code = 0; code < m.cols; ++code) {
@@ -104,7 +104,7 @@ TEST(Bf16Operands, AreWhatTheQuantizerDecodes) {
             const Quantized q = quantize_both(format, normal_matrix(rows, cols), axis, {.seed = 5, .rotation_seed = 7});
             ASSERT_TRUE(q.fits);
             for (std::size_t i = 0; i < q.fp32.size(); ++i) {
-              // t * s is rounded before it multiplies the element, or after.
+              // t * s is rounded before or after it is multiplied by the element.
               const float value = widened(q.bf16[i]) * q.scales[i];
               if (format.scheme == QuantScheme::bf16 || format.scheme == QuantScheme::mx)
                 ASSERT_TRUE(same_bits(value, q.fp32[i])) << named.name << ' ' << i;
@@ -121,7 +121,7 @@ TEST(Bf16Operands, AreWhatTheQuantizerDecodes) {
   EXPECT_GE(compared, 12 * 32);
 }
 
-// Squares that float32 has not got are added in double, from the values decoded once more.
+// Squares beyond the range of float32 are added in double, from the values decoded once more.
 TEST(Bf16Operands, CountHugeValuesAsTheQuantizerDoes) {
   TestMatrix in = normal_matrix(64, 64);
   for (float& x : in.v) x *= 0x1p100f;
@@ -168,7 +168,8 @@ struct Case {
   Trans ta, tb;
 };
 
-// |c - exact| of every element against the bound of k products added in FP32, in any order: k 2^-24 sum |a b|, nearly.
+// Compares |c - exact| of every element with the bound of k products added in FP32, in any order: nearly k 2^-24 sum |a
+// b|.
 void expect_within_bound(const Case& s, float alpha, bool adds) {
   const bool of_a = s.ta == Trans::yes, of_b = s.tb == Trans::yes;
   const auto extent = [](int rows, int cols, bool turned) {

@@ -1,4 +1,4 @@
-// NVFP4 by its other arithmetics; their codes and scales are compared with those of others by golden_nvfp4.
+// NVFP4 with its other arithmetics. golden_nvfp4 compares their codes and scales with those of other implementations.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -30,7 +30,7 @@ std::vector<OperandFormat> all_scalings() {
   return all;
 }
 
-// Neither rows nor columns are whole blocks; one block is far below the others, so that its scale may become 0.
+// Neither rows nor columns are whole blocks. One block is far smaller than the others, so that its scale may become 0.
 TestMatrix uneven() {
   TestMatrix m = normal_matrix(150, 200, 3);
   for (std::size_t c = 0; c < 200; c += 7) m.at(40, c) *= 300;
@@ -111,7 +111,7 @@ TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
       ASSERT_NEAR(value, q.v[i], std::fabs(q.v[i]) * 0x1p-22f) << format_name(format) << " at " << i;
     }
   }
-  // A scale that float32 has few bits for is no factor of a product.
+  // A scale for which float32 has few bits cannot be a factor of a product.
   const TestMatrix tiny = normal_matrix(16, 16, 5, 1e-37f);
   std::vector<Bf16> numbers(tiny.v.size());
   EXPECT_FALSE(quantize_operand_bf16({tiny.view(), nvfp4_of(Nvfp4Rule::transformer_engine)}, {numbers.data(), 16, 16}));
@@ -126,7 +126,8 @@ TEST(Nvfp4Arithmetics, SquaresAreTheSameAlongBothAxes) {
   }
 }
 
-// Beside a largest value of 1, 3/4 is between 4/6 and 6/6 and exactly 3/4; 2/3 is exactly 4/6 and between 2/4 and 3/4.
+// The largest value is 1. With the scale of 6, 3/4 is between 4/6 and 6/6, and 2/3 is exactly 4/6. With the scale of 4,
+// 3/4 is exact, and 2/3 is between 2/4 and 3/4.
 TEST(Nvfp4Arithmetics, FourOverSixTakesTheScaleThatFitsTheOthers) {
   const OperandFormat six = nvfp4_of(Nvfp4Rule::transformer_engine);
   for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})

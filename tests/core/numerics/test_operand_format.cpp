@@ -20,7 +20,8 @@ namespace {
 
 // An independent encoder ---------------------------------------------------------------------------------------------
 
-// Nearest value of the format to `y` by trying every code; of two equally near the one with the even code.
+// Returns the value of the format nearest to `y` by trying every code; of two equally near values, that with the even
+// code.
 double nearest_value(ElementFormat format, double y) {
   const int codes = 1 << (traits(format).bits - 1);
   double best = 0, best_error = INFINITY;
@@ -33,9 +34,9 @@ double nearest_value(ElementFormat format, double y) {
   return std::copysign(best, y);
 }
 
-// |y| between its neighbours a < b in the format is moved by a share of b - a, from -1/2 to 1/2 by the draw as a signed
-// number; the sum, of float32, goes to the nearer of the two, from the middle to that of even code. The largest value
-// where |y| is beyond it.
+// Moves |y| by a share of b - a, where a < b are its neighbors in the format; the share is the draw as a signed number,
+// from -1/2 to 1/2. Returns the neighbor nearer to the sum, which is of float32; in the middle, the one with the even
+// code. Returns the largest value if |y| is above it.
 double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   const int codes = 1 << (traits(format).bits - 1);
   double a = 0, b = INFINITY;
@@ -53,8 +54,8 @@ double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   return std::copysign(sum > middle || (sum == middle && !a_even) ? b : a, y);
 }
 
-// The 16 bits of an element's draw, by the definition in random_bits.h: SplitMix64's finalizer for (seed, stream,
-// row), two rounds of multiply and xorshift for the column, one multiplication for both.
+// Returns the 16 bits of an element's draw, by the definition in random_bits.h: SplitMix64's finalizer for (seed,
+// stream, row), two rounds of multiply and xorshift for the column, one multiplication for both.
 std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
   const auto finalize = [](std::uint64_t z) {
     z += 0x9E3779B97F4A7C15ull;
@@ -70,7 +71,7 @@ std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
   return h * (static_cast<std::uint32_t>(key) | 1) >> 16;
 }
 
-// Block extent (rows, cols) with the contracting dimension along rows.
+// Returns the extent of a block (rows, cols), with the contracting dimension along rows.
 std::pair<std::size_t, std::size_t> extent(const OperandFormat& f, const TestMatrix& m) {
   if (f.scheme == QuantScheme::mx) return {1, static_cast<std::size_t>(f.block)};
   if (f.scheme == QuantScheme::nvfp4) return {1, 16};
@@ -101,7 +102,7 @@ struct Figures {
 
 constexpr std::uint64_t kSeed = 77, kStream = 12;  // of stochastic rounding
 
-// One block by the definitions in quantize.h, in double wherever float32 is not asked for.
+// Quantizes one block by the definitions in quantize.h, in double except where they require float32.
 void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& in, std::size_t r0, std::size_t r1,
                   std::size_t c0, std::size_t c1, TestMatrix& out, Figures& s) {
   float amax = 0;
@@ -163,7 +164,7 @@ TestMatrix encode_by_definition(const OperandFormat& f, const TestMatrix& in, Fi
 
 // Data ---------------------------------------------------------------------------------------------------------------
 
-// Blocks of very different size, zeros, subnormals: what training tensors hold at their worst.
+// Blocks of very different size, zeros and subnormals: the worst that tensors of a training contain.
 TestMatrix awkward_matrix(std::size_t rows, std::size_t cols) {
   TestMatrix m = normal_matrix(rows, cols, 2);
   std::mt19937 generator(3);
@@ -220,7 +221,7 @@ TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
   for (const OperandFormat& f : all_scaled()) {
     check_against_definition(f, normal_matrix(130, 144), true);
     check_against_definition(f, normal_matrix(3, 1100), true);  // more columns than one tile
-    check_against_definition(f, normal_matrix(5, 37), true);    // nothing divides
+    check_against_definition(f, normal_matrix(5, 37), true);    // no block fits
     check_against_definition(f, awkward_matrix(33, 272), false);
   }
 }
@@ -228,7 +229,7 @@ TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
 TEST(OperandFormat, ColumnsTooLongForTheCachesToo) {
   for (const bool power_of_two : {false, true}) {
     const OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::row, power_of_two);
-    TestMatrix in = normal_matrix(300, 700);  // down columns: two batches of them, six tiles of rows
+    TestMatrix in = normal_matrix(300, 700);  // by columns: two batches of columns, six tiles of rows
     check_against_definition(f, in, true);
     in.at(270, 650) = NAN;
     check_against_definition(f, in, false);
@@ -269,11 +270,12 @@ TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
     check_against_definition(kNvfp4, in, true);
   }
   TestMatrix in = normal_matrix(9, 512);
-  for (std::size_t c = 0; c < 256; ++c) in.at(4, c) = std::ldexp(in.at(4, c), -70);  // nothing is left of this group
+  for (std::size_t c = 0; c < 256; ++c) in.at(4, c) = std::ldexp(in.at(4, c), -70);  // this group becomes zero
   check_against_definition(kNvfp4, in, true);
 }
 
-// Whole, with results that bypass the caches where they lie well, and in pieces that no cache minds.
+// Quantizes a tensor as a whole, with results that bypass the caches if they are aligned, and in pieces that fit the
+// caches.
 TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
   TestMatrix in = normal_matrix(kRows, kCols);
@@ -299,7 +301,7 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
       TestMatrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
       QuantSums wanted = by_stripe(in, want);
       const auto bytes = [](const float* of) { return std::as_bytes(std::span(of, kRows * kCols)); };
-      for (const std::size_t offset : {0, 4, 8, 1}) {  // a line of the cache, pieces of it, and none
+      for (const std::size_t offset : {0, 4, 8, 1}) {  // aligned to a cache line, to parts of it, and not
         const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
         float* out = memory.get() + offset;
         QuantSums sums;
@@ -320,8 +322,8 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
     }
 }
 
-// Values that are far above what their scale can reach become the largest there is, many blocks at a time as in pieces
-// that are too narrow for that.
+// Values far above what their scale can represent become the largest value, in many blocks at a time and in pieces that
+// are too narrow for that.
 TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
   constexpr std::size_t kRows = 16, kCols = 768, kPiece = 48;
   const TestMatrix in = normal_matrix(kRows, kCols);
@@ -364,7 +366,7 @@ TEST(OperandFormat, ZeroTensorStaysZero) {
   }
 }
 
-// A block of zeros is scaled by 1, which is far above the scales of what is nearly zero.
+// A block of zeros has the scale 1, which is far above the scales of tiny values.
 TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
   TestMatrix in = normal_matrix(32, 96);
   for (float& x : in.v) x *= 1e-35f;
@@ -400,7 +402,7 @@ TEST(OperandFormat, Bf16RoundsAndCounts) {
   EXPECT_NEAR(clean.sqnr_db(), 55.6, 0.3);  // 8 bits of significand: 6.02 * 8 + 7.4 dB
 }
 
-// Of values near 1 squares are added as they are, of others in a unit of their own.
+// Squares of values near 1 are added as they are, those of other values in a unit of their own.
 TEST(OperandFormat, Bf16CountsAtEverySize) {
   for (const int exponent : {-115, -70, -61, -58, -49, -46, -20, 0, 40, 48, 52, 90, 125}) {
     TestMatrix in = normal_matrix(20, 80);
@@ -442,7 +444,8 @@ TEST(OperandFormat, LevelsOnGaussianData) {
   EXPECT_NEAR(level(mx(ElementFormat::e2m3)), 31.0, 0.1);
   EXPECT_NEAR(level(mx(ElementFormat::e3m2)), 25.6, 0.1);
   EXPECT_NEAR(level(mx(ElementFormat::e2m1)), 18.8, 0.1);
-  // Three mantissa bits give the same level wherever the scale falls, give or take where the largest values land.
+  // With three mantissa bits the level hardly depends on the scale; the position of the largest values changes it a
+  // little.
   EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::tensor)), 31.5, 0.4);
   EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::block_1x128)), 31.5, 0.4);
   EXPECT_GT(level(kNvfp4), level(mx(ElementFormat::e2m1)) + 1.0);  // blocks of 16, scales with a mantissa
@@ -461,7 +464,7 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
   const TestMatrix in = normal_matrix(16, 128);
   constexpr int kDraws = 400;
   for (OperandFormat f : all_stochastic()) {
-    if (f.scheme == QuantScheme::nvfp4) continue;  // clips by design: below
+    if (f.scheme == QuantScheme::nvfp4) continue;  // clips by design: tested below
     std::vector<double> mean(in.v.size()), spread(in.v.size());
     for (int draw = 0; draw < kDraws; ++draw) {
       const TestMatrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 5});
@@ -470,7 +473,8 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
         mean[i] += error / kDraws, spread[i] += error * error / kDraws;
       }
     }
-    // Without bias the squared means are what the spread of kDraws draws leaves, and the means cancel over elements.
+    // Without bias, the mean of the squared means is the variance divided by kDraws, and the means cancel over
+    // elements.
     double mean_squares = 0, sum = 0, variance = 0;
     for (std::size_t i = 0; i < in.v.size(); ++i) {
       sum += mean[i], variance += spread[i] / kDraws;
@@ -511,7 +515,7 @@ TEST(StochasticRounding, NextToNearestByAtMostOneStep) {
   const TestMatrix q = quantized(stochastic, in, BlockAxis::row, {1, 2}, &random);
   EXPECT_EQ(near.e8m0_blocks, random.e8m0_blocks);
   EXPECT_EQ(near.clipped, random.clipped);
-  EXPECT_GT(random.err2, 1.5 * near.err2);  // twice, were the values evenly spread between neighbours
+  EXPECT_GT(random.err2, 1.5 * near.err2);  // twice, if values are evenly spread between neighbors
   EXPECT_LT(random.err2, 2.5 * near.err2);
   EXPECT_FALSE(q.v == quantized(nearest, in, BlockAxis::row).v);
 }
@@ -548,8 +552,8 @@ TEST(StochasticRounding, TilesChangeNothing) {
   }
 }
 
-// What each of the 15 recipes does to each of the six operands, with and without rotation: the definition applied to
-// the rotated matrix, which is not turned back.
+// Each of the 15 recipes, for each of the six operands, with and without rotation, equals the definition applied to the
+// rotated matrix, which is not rotated back.
 TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
   const TestMatrix in = awkward_matrix(40, 160), gaussian = normal_matrix(33, 256, 8);
   const std::pair<Direction, OperandRole> operands[] = {
@@ -560,7 +564,7 @@ TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
       for (const int hadamard : {0, 32}) {
         OperandFormat f = recipe_format(info.recipe, direction, operand);
         f.hadamard = hadamard;
-        if (f.scheme == QuantScheme::fp32 || f.scheme == QuantScheme::bf16) continue;  // tests of their own
+        if (f.scheme == QuantScheme::fp32 || f.scheme == QuantScheme::bf16) continue;  // have their own tests
         for (const TestMatrix& m : {in, gaussian}) {
           const std::string what = std::string(info.name) + ", operand " + std::to_string(static_cast<int>(operand)) +
                                    " of " + direction_name(direction) + ", rotation " + std::to_string(f.hadamard);
@@ -578,7 +582,7 @@ TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
       }
 }
 
-// What is not the nearest value is the one on the other side.
+// If the result is not the nearest value, it is the neighbor on the other side.
 TEST(EveryRecipe, StochasticRoundingGivesANeighbourOfTheDefinition) {
   const TestMatrix in = normal_matrix(24, 256, 11);
   for (OperandFormat f : all_stochastic()) {

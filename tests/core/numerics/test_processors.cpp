@@ -1,4 +1,4 @@
-// Every set of vector instructions that this processor has gives the same bits, the scalar baseline too.
+// Every set of vector instructions that this processor has gives the same bits as the scalar baseline.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -27,7 +27,7 @@ void exp_of_sixteen(const float* x, float* y) {
   store(y, exp_lanes(load(x)));
 }
 
-// Of sixteen numbers by sixteen.
+// True if the quotients of sixteen numbers by sixteen others are rounded once.
 bool quotients_are_rounded_once(const float* a, const float* b) {
   const Floats reciprocal = splat(1.0f) / load(b);
   alignas(64) std::int32_t got[kSixteen], want[kSixteen];
@@ -36,7 +36,7 @@ bool quotients_are_rounded_once(const float* a, const float* b) {
   return std::equal(got, got + kSixteen, want);
 }
 
-// Of sixteen rows of sixteen.
+// Adds up sixteen rows of sixteen numbers, all together and one by one.
 void sums_of_rows(const float* rows, float* together, float* alone) {
   store(together, joined_rows(rows, Sum()));
   for (std::size_t k = 0; k < kSixteen; ++k) alone[k] = sum_of(load(rows + k * kSixteen));
@@ -115,7 +115,7 @@ TEST(Processors, RotateAlike) {
       });
 }
 
-// Numerators close to where a quotient is rounded to another element: halfway between two of E2M1, and next to it.
+// Numerators whose quotients are halfway between two values of E2M1, where the rounding changes, or next to it.
 TEST(Processors, DivideByCorrectedReciprocals) {
   std::mt19937 rng(33);
   std::uniform_real_distribution<float> exponent(-60, 60);

@@ -1,5 +1,6 @@
-// Products of quantized operands, on matrix units where this processor has them and otherwise by sgemm: the sum of
-// their decoded values in float64, within what a sum in FP32 may lose. Every pair of formats, with halves or without.
+// Products of quantized operands, on matrix units if this processor has them, otherwise by sgemm: they equal the sum of
+// their decoded values in float64, up to the error of a sum in FP32. Tested for every pair of formats, with and without
+// halves.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +18,7 @@ using namespace moescope;
 
 namespace {
 
-// One operand: values as they lie in memory, and decoded.
+// One operand: its values in memory, and decoded.
 struct TestOperand {
   TestMatrix values, decoded;
   Operand<float> operand;
@@ -80,11 +81,11 @@ std::vector<OperandFormat> formats() {
 
 // Both products of a gradient ----------------------------------------------------------------------------------------
 
-constexpr int kTokens = 150, kOutputs = 64, kInputs = 96;  // kOutputs: of both halves of dy
+constexpr int kTokens = 150, kOutputs = 64, kInputs = 96;  // kOutputs: both halves of dy
 
 struct BothProducts {
   TestMatrix dw{kOutputs, kInputs}, dx{kTokens, kInputs};
-  std::array<QuantSums, 6> sums{};  // of dy for wgrad, dy for dgrad, two each; x; w
+  std::array<QuantSums, 6> sums{};  // dy for wgrad, dy for dgrad, two each; x; w
 };
 
 Operand<float> gradient_operand(const OperandFormat& format, const TestMatrix& m, BlockAxis axis, Halves halves,
@@ -156,8 +157,8 @@ TEST(Product, IsTheSumOfDecodedValues) {
       }
 }
 
-// From operands that are quantized once where BF16 allows it: the same bits and the same figures as from operands that
-// each product quantizes for itself.
+// Operands that are quantized once, where BF16 allows it, give the same bits and the same figures as operands that each
+// product quantizes for itself.
 TEST(GradientProducts, AreThoseOfEachProductAlone) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   const OperandFormat fp32, mx = mx_format(ElementFormat::e4m3), fp8 = fp8_format(ScaleGranularity::tensor);
@@ -171,7 +172,8 @@ TEST(GradientProducts, AreThoseOfEachProductAlone) {
   expect_same_products({rotated, rotated, rotated, x, w, "rotated"});
 }
 
-// Numbers below 2^-126, which matrix units take for zeros, put a product on sgemm: of x, of w, of both.
+// Numbers below 2^-126, which matrix units take for zeros, make sgemm compute a product. They are in x, in w, or in
+// both.
 TEST(GradientProducts, OfNumbersThatUnitsLackToo) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   TestMatrix small_x = x, small_w = w;

@@ -1,4 +1,4 @@
-// What the screen says about number formats, against what the quantizers do: every figure is computed here.
+// Statements of the screen about number formats, compared with the quantizers: every figure is computed here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,11 +76,11 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
         EXPECT_EQ(got.element, scaled ? element_name(wanted) : "");
         EXPECT_EQ(got.rule, mx ? scale_rule_name(wanted.rule) : "");
         EXPECT_EQ(got.stochastic, wanted.rounding == Rounding::stochastic);
-        // The blocks that the quantizer counts, in a matrix of whole ones.
+        // The number of blocks that the quantizer counts in a matrix of whole blocks.
         if (const auto blocks = sums_of(wanted, normal_matrix(256, 256)).blocks; got.block > 0)
           EXPECT_EQ(blocks * static_cast<std::uint64_t>(got.block), 256u * 256u);
         else
-          EXPECT_LE(blocks, 256u);  // a row or the tensor, or no scales
+          EXPECT_LE(blocks, 256u);  // one scale for a row or the tensor, or no scales
       }
     }
   }
@@ -140,7 +140,7 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
     if (format.rule == ScaleRule::rceil) {
       EXPECT_NEAR(bell_underflow(named), sums.underflow_share(), 0.001) << format_name(format);
     }
-    // FLOOR clips, too, and the error of that does not double.
+    // FLOOR clips, too, and stochastic rounding does not double the error of clipping.
     const double drawn_tolerance = std::max(tolerance, format.rule == ScaleRule::floor ? 0.5 : 0.22);
     EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(),
                 drawn_tolerance)
@@ -153,10 +153,10 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
     for (int granularity = 0; granularity < 4; ++granularity)
       for (const bool power_of_two : {false, true})
         expect_figures(fp8(element, static_cast<ScaleGranularity>(granularity), power_of_two),
-                       power_of_two ? 0.3 : 0.07);  // the name does not say that a scale is a power of two
+                       power_of_two ? 0.3 : 0.07);  // the name does not say that scales are powers of two
 }
 
-// One block after the other with amax anywhere in a factor of two, the others of a row small beside it.
+// Every row is one block, whose amax is between 1 and 2; its other values are 0.
 TEST(QuantFormat, NoBlockLosesMoreOfItsLargestValueThanIsSaid) {
   constexpr std::size_t kSteps = 4096;
   const auto cut_of = [](const OperandFormat& format, std::size_t block) {
@@ -165,7 +165,7 @@ TEST(QuantFormat, NoBlockLosesMoreOfItsLargestValueThanIsSaid) {
     m.at(0, 0) = 4000;  // the amax of NVFP4's tensor
     const TestMatrix q = quantized(format, m, BlockAxis::row);
     double cut = 0;
-    // Where it clips, what comes out is the largest number; elsewhere it is rounded.
+    // A clipped value becomes the largest number, any other is rounded.
     for (std::size_t r = 1; r < kSteps; ++r) {
       QuantSums sums;
       TestMatrix one(1, block);
@@ -185,7 +185,7 @@ TEST(QuantFormat, NoBlockLosesMoreOfItsLargestValueThanIsSaid) {
   for (const char* name : {"bf16", "fp8_e4m3_1x128", "fp8_e5m2_tensor"}) EXPECT_EQ(largest_cut(quant_format(name)), 0);
 }
 
-// The cards' texts hold the figures of this file.
+// The texts of the cards hold the figures that are computed here.
 TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
   const auto card = [](const char* key) { return std::string(find_metric(key)->good) + " " + find_metric(key)->bad; };
   const QuantSums e4m3 = sums_of(mx(ElementFormat::e4m3)), e5m2 = sums_of(mx(ElementFormat::e5m2)),
@@ -244,7 +244,7 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
   EXPECT_TRUE(says(crest, digits(of_128, 1) + " of 128")) << crest;
 }
 
-// Mean of q / x - 1 over the largest values of all blocks.
+// Returns the mean of q / x - 1 over the largest values of all blocks.
 double error_of_maxima(const OperandFormat& format, std::size_t block) {
   const TestMatrix& m = bell();
   const TestMatrix q = quantized(format, m, BlockAxis::row);
@@ -272,7 +272,7 @@ TEST(QuantFormat, StochasticErrorsCancelButWhereBlockMaximaClip) {
 }
 
 TEST(QuantFormat, HelpTextsHoldTheirArithmetic) {
-  // Of the 671B model: 58 gates of 7168 x 256 among 36.6 G active parameters without the embedding.
+  // The 671B model has 58 gates of 7168 x 256 among 36.6 G active parameters without the embedding.
   EXPECT_EQ(digits(100 * 58 * 7168.0 * 256 / 36625603584.0, 1), "0.3");
   EXPECT_TRUE(says(find_field("precision.router_gate")->help, "0.3 % of the arithmetic of the 671B model"));
   EXPECT_EQ(digits(2.5 / std::sqrt(8.0), 1), "0.9");

@@ -62,10 +62,10 @@ TEST(Recipes, BitsPerValue) {
   EXPECT_EQ(bits(Recipe::nvfp4), 4.5);
 }
 
-// A grouped linear layer: per expert y = x W^T and both backward products, in double over decoded operands
+// A grouped linear layer: y = x W^T of each expert and both backward products, in double from decoded operands
 // ---------------
 
-// sum over k of a(i, k) b(j, k); `transposed` matrices are read down their columns.
+// Returns the sum over k of a(i, k) b(j, k); `transposed` matrices are read by columns.
 std::vector<double> product(const TestMatrix& a, bool a_transposed, const TestMatrix& b, bool b_transposed) {
   const auto get = [](const TestMatrix& m, bool t, std::size_t i, std::size_t k) {
     return t ? m.at(k, i) : m.at(i, k);

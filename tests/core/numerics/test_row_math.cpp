@@ -50,7 +50,7 @@ TEST(SoftmaxRow, LargeValuesDoNotOverflow) {
   EXPECT_EQ(out[2], 0.0f);
 }
 
-// p = exp(s), where the exponent has no room for a power of two left and where it has none any more.
+// p = exp(s) up to both ends of the range of float, and beyond them.
 TEST(SoftmaxBackwardRow, ProbabilitiesHoldToBothEndsOfFloat) {
   std::vector<float> scores;
   for (float s = -87.3f; s < 88.72f; s += 0.0101f) scores.push_back(s);
@@ -87,13 +87,13 @@ TEST(AddScaled, IsRoundedOnceAndStaysInTheRow) {
   }
 }
 
-// By the processor's instruction, where it has one, as by the loop over lanes; every exponent, and halves that tie.
+// The processor's instruction, if it has one, rounds as the loop over lanes does; every exponent, and ties.
 TEST(RoundForUnits, GivesTheSameNumbersInBf16AsInFloat) {
   std::vector<float> values;
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
     for (const std::uint32_t lower : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
       values.push_back(std::bit_cast<float>(upper << 16 | lower));
-  const std::size_t n = values.size() - 3;  // no whole lanes
+  const std::size_t n = values.size() - 3;  // not a multiple of the lanes
   std::vector<float> rounded(n);
   std::vector<Bf16> narrow(n + 1, 0xABCD);
   round_for_units(values.data(), n, rounded.data());

@@ -17,7 +17,7 @@ TEST(Student, IsThatOfTheTables) {
   EXPECT_NEAR(student_95(1e4), 1.960, 1e-2);
 }
 
-// By adaptive quadrature (SciPy); 2.958 is that of the printed tables, too (Stoline and Ury, Technometrics 21, 1979).
+// Values of adaptive quadrature (SciPy). 2.958 is also in printed tables (Stoline and Ury, Technometrics 21, 1979).
 TEST(Student, LargestOfSeveralThatShareADeviation) {
   EXPECT_DOUBLE_EQ(largest_student_95(4, 1), student_95(4));
   EXPECT_NEAR(largest_student_95(1, 2), 17.98, 0.05);

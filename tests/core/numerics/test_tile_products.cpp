@@ -1,5 +1,5 @@
-// Products of operands laid out for matrix units lie as near to float64's as a sum in FP32 does; pairs and transposes
-// are those of the matrix.
+// Products of operands laid out for matrix units are as close to float64's as sums in FP32 are; pairs and transposes
+// hold the elements of the matrix.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -20,7 +20,7 @@ double wide(Bf16 half) {
   return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16));
 }
 
-// Of a matrix padded with zeros to `rows` x `cols`.
+// Returns the elements of a matrix that is padded with zeros to `rows` x `cols`.
 std::vector<Bf16> rows_of(const TestMatrix& m, std::size_t rows, std::size_t cols) {
   std::vector<Bf16> out(rows * cols);
   for (std::size_t r = 0; r < m.rows; ++r) narrow_natively(m.v.data() + r * m.cols, m.cols, out.data() + r * cols);

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kSumTolerance = 1e-5;  // relative, of sums of squares: what_if.h
+constexpr double kSumTolerance = 1e-5;  // relative error of sums of squares: what_if.h
 
 void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols, bool sums_too = true) {
   const Matrix<const float> in{x.data(), rows, cols, cols};
@@ -96,7 +96,7 @@ TEST(WhatIfLessons, ReferenceLevelsOnGaussianData) {
   EXPECT_NEAR(sqnr(ElementFormat::e3m2, 32), 25.6, 0.1);
   EXPECT_NEAR(sqnr(ElementFormat::e2m1, 32), 18.8, 0.1);
   EXPECT_NEAR(sums_of(all, ElementFormat::e2m1, ScaleRule::rceil, 32).underflow_share(), 0.107, 0.002);
-  // Block size is invisible in MXFP8 and plain in MXFP4.
+  // The size of a block does not matter in MXFP8, but it does in MXFP4.
   for (const int block : kWhatIfBlocks) EXPECT_NEAR(sqnr(ElementFormat::e4m3, block), 31.52, 0.05) << block;
   EXPECT_NEAR(sqnr(ElementFormat::e2m1, 8), 19.2, 0.1);
   EXPECT_NEAR(sqnr(ElementFormat::e2m1, 512), 16.9, 0.1);
@@ -143,7 +143,7 @@ TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
 struct Neighbourhood {
   double sqnr_db, zeroed;
 };
-// Of all values but the loud channel.
+// Returns the SQNR of all values except those of the loud channel, and the share of them that becomes zero.
 Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
   constexpr std::size_t kRows = 1024, kCols = 128, kLoud = 5;
   std::vector<float> x = normal_values(kRows * kCols), q(x.size());
@@ -171,7 +171,8 @@ TEST(WhatIfLessons, AnOutlierOf300LeavesMxfp8NeighboursAloneAndErasesMxfp4Ones) 
   EXPECT_NEAR(mxfp4.zeroed, 0.96, 0.015);
 }
 
-// E4M3 has 448 * 2^6 between its largest value and its smallest normal one, 448 * 2^10 to well under the smallest.
+// From E4M3's smallest normal value to its largest, the factor is 448 * 2^6; from well below its smallest value, 448 *
+// 2^10.
 TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
   EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e4f).sqnr_db, 29);
   const Neighbourhood subnormal = around_loud_channel(ElementFormat::e4m3, 1e5f);
@@ -180,7 +181,7 @@ TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
   EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e6f).zeroed, 0.7);
 }
 
-// One loud channel: blocks down the tokens keep it apart.
+// Blocks along the tokens separate one loud channel from the others.
 TEST(WhatIfLessons, TurningTheAxisSavesMxfp4FromALoudChannel) {
   constexpr std::size_t kRows = 1024, kCols = 32;
   std::vector<float> x = normal_values(kRows * kCols);
@@ -193,7 +194,7 @@ TEST(WhatIfLessons, TurningTheAxisSavesMxfp4FromALoudChannel) {
   EXPECT_NEAR(columns.sqnr_db(), 18.8, 0.3);
 }
 
-// Gradients over many binades: SQNR says that a finer scale gains nothing, underflow says the opposite.
+// Gradients over many binades: by SQNR a finer scale gains nothing, by underflow it gains much.
 TEST(WhatIfLessons, SqnrHidesUnderflowOfWideRangeGradients) {
   constexpr std::size_t kRows = 1024, kCols = 512;
   const RandomStream stream(9, "magnitudes");

@@ -1,5 +1,5 @@
-// Preloaded into a program: OpenBLAS as it is on a processor that it does not know, with the kernels of 2004 unless a
-// type is asked for. Says on standard error which type each question for the kernels met.
+// Preloaded into a program, it replaces OpenBLAS's query of the kernels by that of a processor that OpenBLAS does not
+// know: kernels of 2004, unless a type is asked for. Each query writes its answer to standard error.
 #include <cstdio>
 #include <cstdlib>
 
