@@ -1,5 +1,5 @@
-// libFuzzer over checkpoints: any bytes either are one, whose training can be resumed, or are refused with a
-// std::runtime_error that names the file; a small file cannot claim a large model. How to run: CONTRIBUTING.md.
+// libFuzzer over checkpoints: any bytes either are a checkpoint, whose training can be resumed, or are refused with a
+// std::runtime_error that names the file. A small file cannot claim a large model. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/config/config_check.h"
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   set_num_threads(1);
   const std::string& path = as_file(data, size);
   try {
-    write_checksum(path);  // else the checksum would refuse almost every input before anything is read
+    write_checksum(path);  // without it almost every input would be refused before anything is read
     const Trainer trainer = Trainer::resume(path);
     require(trainer.steps_taken() >= 0, "steps are counted from 0");
     require(validate(trainer.config()).empty(), "its settings are valid");

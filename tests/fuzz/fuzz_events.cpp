@@ -1,7 +1,8 @@
 // libFuzzer over logs in other programs' own formats: TensorBoard's event files, Megatron-LM's router traces, routed
 // experts and log-probabilities of inference engines, TransformerEngine's statistics. Any bytes are read to their end
-// or to the first damaged header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames
-// are put around them here, else no input would get past the checksum. How to run: CONTRIBUTING.md.
+// or to the first damaged header, and records with a wrong checksum are counted. The fuzzer writes the bytes of
+// records; their frames are added here, because otherwise no input would pass the checksum. How to run:
+// CONTRIBUTING.md.
 #include <stdexcept>
 
 #include "core/logs/events/event_records.h"
@@ -16,7 +17,7 @@ using namespace moescope;
 
 namespace {
 
-// Reads the bytes as a file.
+// Imports the bytes as a file, which may be refused with a reason.
 void require_read(Imported (*import)(const std::string&, const ImportOptions&), std::string_view bytes) {
   try {
     const Imported imported = import(as_file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), {});
@@ -44,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto import : {import_events, import_trace, import_routed_experts, import_te_statistics})
     require_read(import, bytes);
   std::string framed;
-  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
+  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes hold the length of the next record
     const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
     const std::size_t length = std::min(rest.size() - 2, wanted);
     framed += framed_record(rest.substr(2, length));

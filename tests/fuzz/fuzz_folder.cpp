@@ -1,6 +1,6 @@
-// libFuzzer over folders of runs: TensorBoard's, W&B's, MLflow's and what else is named like a run. Each line of the
-// input makes a file, "PATH CONTENT", or a link, "PATH -> TARGET"; a line that names a file again is added to it. All
-// that runs_in_folder() finds is opened, and so is the folder. How to run: CONTRIBUTING.md.
+// libFuzzer over folders of runs: those of TensorBoard, W&B and MLflow, and other files with names of runs. Each line
+// of the input makes a file, "PATH CONTENT", or a link, "PATH -> TARGET"; a line with the path of an existing file
+// appends to it. All runs that runs_in_folder() finds are opened, and so is the folder. How to run: CONTRIBUTING.md.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostLines = 2000;
 
-// Stays below the folder.
+// True if the path stays below the folder.
 bool is_usable(std::string_view path) {
   return !path.empty() && path.size() < 200 && path.front() != '/' && path.find("..") == std::string_view::npos &&
          path.find('\0') == std::string_view::npos;

@@ -1,8 +1,8 @@
-// libFuzzer over the following of a log: the input says how another program writes a file, by appending, cutting,
-// writing over it and writing it anew; after each of these the follower looks. It then knows what reading the file from
-// its beginning gives. How to run: CONTRIBUTING.md.
+// libFuzzer over following a log: the input says how another program changes a file, by appending, cutting, overwriting
+// and writing it anew. After each change the follower looks, and must then know what reading the file from its
+// beginning gives. How to run: CONTRIBUTING.md.
 //
-// An act is 3 bytes and its text: what to do (0 to 3), and the length of the text (low byte first).
+// A change is 3 bytes and its text: its kind (0 to 3), and the length of the text (low byte first).
 #include <algorithm>
 #include <string>
 
@@ -14,7 +14,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr std::size_t kRecognised = 4096;  // of which every byte is compared (log_follower.cpp)
+constexpr std::size_t kRecognised = 4096;  // the follower compares these bytes (log_follower.cpp)
 
 void act(int what, std::string_view text, std::string& file) {
   switch (what) {
@@ -23,7 +23,7 @@ void act(int what, std::string_view text, std::string& file) {
       return;
     case 1:
       return file.resize(std::min(file.size(), text.size()));
-    case 2:  // over what is there, which stays behind it
+    case 2:  // overwrites the beginning, and keeps the rest
       file.replace(0, text.size(), text);
       return;
     default:

@@ -19,7 +19,7 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-// What a reader may take for an input, which is small: seconds, and memory of the whole program since its start.
+// Limits of a reader for an input, which is small: seconds, and memory of the whole program since its start.
 class WithinLimits {
  public:
   ~WithinLimits() {
@@ -35,7 +35,7 @@ class WithinLimits {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// For readers that open a path, without touching a disk.
+// Returns the path of a file in memory with these bytes, for readers that open a path.
 inline const std::string& as_file(const std::uint8_t* data, std::size_t size) {
   static const int fd = ::memfd_create("fuzz_input", 0);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);

@@ -1,5 +1,5 @@
-// libFuzzer over the reader of JSON lines: any bytes are read to their end, line by line; a line is a step, settings or
-// counted as bad; and what was understood, written again, is understood again. How to run: CONTRIBUTING.md.
+// libFuzzer over the reader of JSON lines: any bytes are read to their end, line by line. A line is a step, settings or
+// counted as bad. The last step of each run can be written and read again. How to run: CONTRIBUTING.md.
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/jsonl.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   LogReader reader("fuzzed.jsonl");
   LineSplitter lines;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  lines.add(text.substr(0, size / 2), reader);  // as a growing file comes
+  lines.add(text.substr(0, size / 2), reader);  // in two parts, as from a growing file
   lines.add(text.substr(size / 2), reader);
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();

@@ -1,7 +1,7 @@
 // libFuzzer over checkpoints of transformers: any config.json, index and file of tensors in a folder are refused with a
-// std::runtime_error that names a file, or are a model that a few tokens can be run through. An input is the three
-// files, the first two each behind its length as eight hexadecimal digits; a file of length 0 is not there. How to run:
-// CONTRIBUTING.md.
+// std::runtime_error that names a file, or are a model that can process a few tokens. An input is the three files; the
+// length of each of the first two precedes it as eight hexadecimal digits. A file of length 0 does not exist. How to
+// run: CONTRIBUTING.md.
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +23,7 @@ void write(const fs::path& path, std::string_view content) {
   if (!content.empty()) std::ofstream(path, std::ios::binary) << content;
 }
 
-// The next part of the input, whose length stands before it.
+// Returns the next part of the input, whose length precedes it.
 std::string_view part(std::string_view& rest) {
   std::size_t length = 0;
   const std::string_view digits = rest.substr(0, kDigits);

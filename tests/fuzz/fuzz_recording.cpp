@@ -1,5 +1,5 @@
-// libFuzzer over the reader of recordings: any bytes either open, and then every run is loaded or refused with a
-// std::runtime_error that names the file. How to run: CONTRIBUTING.md.
+// libFuzzer over the reader of recordings: any bytes either open or are refused, and every run of an open recording is
+// loaded or refused. The std::runtime_error of a refusal names the file. How to run: CONTRIBUTING.md.
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -10,7 +10,7 @@
 using namespace moescope;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // SQLite wants a file with a name, beside which it can put others.
+  // SQLite needs a file with a name, next to which it can create others.
   static const std::string path = "/dev/shm/moescope_fuzz_" + std::to_string(::getpid()) + ".moescope";
   for (const char* suffix : {"-wal", "-shm", "-journal"}) std::filesystem::remove(path + suffix);
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));

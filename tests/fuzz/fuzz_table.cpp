@@ -1,5 +1,5 @@
-// libFuzzer over tables as CSV: any bytes are read to their end or refused in words, in little memory and time; what
-// was read has its steps in order, and no more bad lines than lines. How to run: CONTRIBUTING.md.
+// libFuzzer over tables as CSV: any bytes are read to their end or refused with a message, in little memory and time.
+// The steps that were read are in order, and there are no more bad lines than lines. How to run: CONTRIBUTING.md.
 #include <algorithm>
 #include <stdexcept>
 

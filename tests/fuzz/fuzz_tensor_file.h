@@ -12,7 +12,8 @@
 
 namespace moescope {
 
-// Of a tensor that repeats its values, of which there may be a billion, the first and the last.
+// Reads the first and the last values of a tensor, and all values if they are few. A tensor that repeats its values may
+// have a billion of them.
 inline void read_tensor(const TensorView& tensor) {
   constexpr std::size_t kRead = std::size_t{1} << 16;
   const std::size_t n = tensor.elements(), part = std::min(n, kRead);

@@ -1,6 +1,6 @@
 // libFuzzer over text logs: what programs print (TorchTitan, Megatron-LM, Python's dicts of the Trainer, ...) and
-// trainer_state.json. Any bytes are read to their end, in little memory and time; what is no step is passed over, and
-// what was read has its steps in order. How to run: CONTRIBUTING.md.
+// trainer_state.json. Any bytes are read to their end, in little memory and time. Lines without a step are skipped, and
+// the steps that were read are in order. How to run: CONTRIBUTING.md.
 #include <algorithm>
 #include <stdexcept>
 
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   text_log_kind(text);
   LogReader reader("fuzzed.log");
   LineSplitter lines;
-  lines.add(text.substr(0, size / 2), reader);  // as a growing file comes
+  lines.add(text.substr(0, size / 2), reader);  // in two parts, as from a growing file
   lines.add(text.substr(size / 2), reader);
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();

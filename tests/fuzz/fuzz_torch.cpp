@@ -1,5 +1,5 @@
-// libFuzzer over the reader of what torch.save writes (fuzz_tensor_file.h): whole files, and anything else as the
-// pickle of one, for which no checksum has to be right. How to run: CONTRIBUTING.md.
+// libFuzzer over the reader of what torch.save writes (fuzz_tensor_file.h): whole files, and any other input as the
+// pickle of such a file, which needs no right checksum. How to run: CONTRIBUTING.md.
 #include <string_view>
 
 #include "tests/fuzz/fuzz_tensor_file.h"

@@ -1,5 +1,5 @@
-// libFuzzer over W&B's offline files: as they are, and records without their frames, which are put around them here,
-// since no input would get past the checksums. How to run: CONTRIBUTING.md.
+// libFuzzer over W&B's offline files: the input as it is, and its records with the frames that are added here, because
+// otherwise no input would pass the checksums. How to run: CONTRIBUTING.md.
 #include <stdexcept>
 #include <vector>
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> records;
-  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
+  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes hold the length of the next record
     const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
     records.emplace_back(rest.substr(2, wanted));
     rest.remove_prefix(2 + records.back().size());

@@ -1,4 +1,4 @@
-// Replays the inputs in DIR that a fuzzer kept, in every build, without clang: fuzz_NAME DIR.
+// Runs a fuzzer over the inputs that it kept in DIR, in every build, without clang: fuzz_NAME DIR.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   for (const auto& input : inputs) {
     std::ifstream file(input, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-    std::printf("%s\n", input.filename().c_str());  // the last one is the culprit
+    std::printf("%s\n", input.filename().c_str());  // the last name printed is the input that fails
     std::fflush(stdout);
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }

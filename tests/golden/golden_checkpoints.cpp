@@ -31,7 +31,7 @@ namespace {
 using namespace moescope;
 
 constexpr double kLogits = 1e-4, kLoss = 1e-5, kCosine = 1e-5;
-constexpr double kHidden = 1e-4, kWeights = 1e-5;  // of values above 1 their share
+constexpr double kHidden = 1e-4, kWeights = 1e-5;  // absolute, but relative for values above 1
 
 // Keeps everything that a pass reports.
 class Everything : public PassWatch {
@@ -167,7 +167,7 @@ void check_cosines(const std::string& folder, const CheckpointModel& model, cons
   }
 }
 
-// The loss of the first step of a training that begins with this checkpoint, on these texts.
+// Returns the loss of the first step of a training that begins with this checkpoint, on these texts.
 double first_loss(const RunConfig& run, const Texts& texts) {
   RunConfig config = run;
   config.telemetry.texts_every = config.telemetry.sample_every = config.telemetry.specialisation_every = 0;

@@ -85,7 +85,7 @@ constexpr Limits kMxfp8{
     .first_counts = 4,
     .counts_tokens = INFINITY,
 };
-// Between two sums in double such differences are so small that they hardly ever move an element.
+// In double such differences are so small that they hardly ever move an element.
 constexpr Limits kDoubleMxfp8{
     .logits = 1e-4,
     .first_loss = 1e-6,

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in another order
 
-// The reference is not finite where the value has no meaning.
+// Compares decibels, unless the reference is not finite because the value has no meaning.
 void decibel(Tally& tally, std::size_t index, double got, float want) {
   if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
 }
@@ -244,7 +244,7 @@ void check_products(const SafetensorsFile& file) {
 
 // ------------------------------------------------------------------------------------------------------------------
 
-// "blocks_e4m3_floor" -> its format.
+// Returns the format of "blocks_e4m3_floor", for example.
 std::optional<OperandFormat> block_format_of(const std::string& stem) {
   const std::size_t split = stem.rfind('_');
   if (!stem.starts_with("blocks_") || split <= 7) return std::nullopt;

@@ -18,7 +18,7 @@ using namespace moescope;
 
 namespace {
 
-// Blocks of 16 along rows, or squares of 16x16, by TransformerEngine's rule.
+// Returns the format of TransformerEngine's rule, with blocks of 16 along rows or squares of 16x16.
 OperandFormat te_format(bool square, FourOverSix choice = FourOverSix::off, int scale_bound = 448) {
   OperandFormat format = kNvfp4Format;
   format.nvfp4 = {Nvfp4Rule::transformer_engine, square, choice, scale_bound};

@@ -23,8 +23,8 @@ using namespace moescope;
 
 namespace {
 
-// A gate is s times the reciprocal of a sum in the order of ids, which adds one rounding and another order to the 2e-7
-// between the references.
+// A gate is s times the reciprocal of a sum in the order of ids. This adds one rounding and another order of the sum to
+// the 2e-7 between the references.
 constexpr double kGates = 3e-7;
 // If softplus is subnormal, its last bit changes its root by up to this value.
 constexpr double kRootOfSubnormal = 2e-23;

@@ -25,7 +25,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr double kBf16Unit = 1.0 / 128;  // the largest distance of neighbouring numbers, relative
+constexpr double kBf16Unit = 1.0 / 128;  // largest relative distance between neighboring numbers
 
 // The reference got its settings in double, but the file stores them in float32: 0.95, not 0.949999988.
 double as_given(float stored) {
@@ -34,7 +34,7 @@ double as_given(float stored) {
   return std::strtod(digits, nullptr);
 }
 
-// Values at most a BF16 unit apart, beside `absolute`, of which the `share` is equal.
+// Checks that values differ by at most a BF16 unit plus `absolute`, and that a share of `share` is equal.
 void check(const std::string& what, const float* got, const Floats& want, double share, double absolute = 0) {
   std::size_t equal = 0;
   {

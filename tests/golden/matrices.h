@@ -47,7 +47,7 @@ inline void require_size(const SafetensorsFile& file, const std::string& tensor,
                              " elements, expected " + std::to_string(expected));
 }
 
-// a [M,K] times b [N,K] transposed, summed in double, rounded once.
+// Returns a [M,K] times b [N,K] transposed; each sum is in double and rounded once.
 inline TestMatrix product(const TestMatrix& a, const TestMatrix& b) {
   TestMatrix c(a.rows, b.rows);
   for (std::size_t i = 0; i < a.rows; ++i) {

@@ -1,4 +1,4 @@
-// Counts what a checker compared of one kind in one file, and says where the first difference is.
+// Counts the values of one kind in one file that a checker compared, and prints the first difference.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Tally {
                     static_cast<long long>(want));
     record(got == want, text);
   }
-  // Equal bits, or both NaN.
+  // Compares floats, which are equal if they have the same bits or are both NaN.
   void value(std::size_t index, float got, float want) {
     const bool same = std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(want) ||
                       (std::isnan(got) && std::isnan(want));
@@ -45,7 +45,7 @@ class Tally {
     if (!same) std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g", index, got, want);
     record(same, text);
   }
-  // At most `tolerance` apart, neither of them NaN.
+  // Compares numbers, which are equal if they are at most `tolerance` apart and neither is NaN.
   void within(std::size_t index, double got, double want, double tolerance) {
     const double off = std::fabs(got - want);
     error(off);

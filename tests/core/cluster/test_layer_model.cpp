@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFiles[] = {"calibration/h200x4.json", "calibration/h200x8.json"};
-// What the model promises.
+// Largest errors that the model promises.
 constexpr double kLayerMedian = 0.10, kLayerWorst = 0.20, kCommMedian = 0.15;
 
 Json file(const char* name) {
@@ -94,7 +94,7 @@ TEST(LayerModel, KeepsItsPromisesUnderMeasurementNoise) {
   }
 }
 
-// Points in the middle and at the upper end are left out: what was memorised would fail.
+// Without points in the middle and at the upper end, a model that memorized the points would fail.
 TEST(LayerModel, KeepsItsPromisesWithFewerPoints) {
   const auto without = [](const char* name, const char* list, const std::function<bool(const Json&)>& leave_out) {
     Json json = file(name);
@@ -114,7 +114,8 @@ TEST(LayerModel, KeepsItsPromisesWithFewerPoints) {
   without(kFiles[1], "deep_ep", [](const Json& row) { return row["routing"] == "round_robin"; });
 }
 
-// With few or no points near a layer the errors grow, but stay those of a guess that is neither latency nor bandwidth.
+// With few or no points near a layer the model guesses times that follow neither latency nor bandwidth alone. Its
+// errors grow, but the promises hold.
 TEST(LayerModel, GuessesWhereAFileHasHardlyAnything) {
   const auto report = [](const std::function<void(Json&)>& change) {
     Json json = file(kFiles[1]);
@@ -180,7 +181,7 @@ TEST(LayerModel, SaysWhatIsMissingAndGoesOn) {
   for (const char* said : {"deep_ep: not in the file", "bf16_wgrad_ms take the forward time", "has no top_k",
                            "take the fullest rank from rank_max_over_mean", "copies_per_token_deep_ep"})
     EXPECT_NE(notes.find(said), std::string::npos) << said << " in\n" << notes;
-  EXPECT_EQ(report.layer.count, 12);  // the standard ones
+  EXPECT_EQ(report.layer.count, 12);  // layers with the standard all-to-all
   for (const LayerComparison& row : report.rows)
     EXPECT_EQ(std::isnan(row.predicted.layer_ms()), row.way == AllToAll::deep_ep);
 

@@ -8,7 +8,8 @@
 namespace moescope {
 namespace {
 
-// Numbers that can be followed by hand: a step takes 100 s, of which 60 s are compute and 20 s the network.
+// Settings with times that can be added up by hand: a step takes 100 s, of which compute takes 60 s and the network 20
+// s.
 NodeHealthConfig simple() {
   NodeHealthConfig c;
   c.nodes = 4;
@@ -46,7 +47,7 @@ TEST(NodeHealth, ALostNodeCostsTheStepsSinceTheCheckpoint) {
   const HealthOutcome outcome = simulate_node_health(c);
   EXPECT_EQ(outcome.lost_steps, 7);
   EXPECT_EQ(outcome.restarts, 1);
-  // 107 steps, the checkpoints, the time until the others notice, and the restart on the spare.
+  // 107 steps, the checkpoints, the time until the other nodes notice, and the restart on the spare.
   EXPECT_DOUBLE_EQ(outcome.wall_s, 107 * 100 + 9 * 5 + 300 + 60);
   EXPECT_DOUBLE_EQ(outcome.seconds[static_cast<int>(Activity::repeating)], 700);
   EXPECT_DOUBLE_EQ(outcome.seconds[static_cast<int>(Activity::hanging)], 300);
@@ -57,8 +58,8 @@ TEST(NodeHealth, ASlowGpuSlowsAllUntilACheckFindsIt) {
   NodeHealthConfig c = simple();
   c.faults = {{FaultKind::slow_gpu, 1, 0, 0.5}};
   const HealthOutcome outcome = simulate_node_health(c);
-  // 160 s a step until the check at 3600 s, which step 23 passes (22 x 160 + 2 x 5 < 3600); it stays until the
-  // checkpoint after step 30.
+  // A step takes 160 s until the check at 3600 s, which is in step 23 (22 x 160 + 2 x 5 < 3600). The node stays until
+  // the checkpoint after step 30.
   EXPECT_DOUBLE_EQ(outcome.seconds[static_cast<int>(Activity::slowed)], 30 * 160);
   EXPECT_EQ(outcome.lost_steps, 0);
   EXPECT_DOUBLE_EQ(outcome.wall_s, 30 * 160 + 70 * 100 + 9 * 5 + 60);
@@ -83,7 +84,7 @@ TEST(NodeHealth, WithoutSparesTheRunWaitsForANewNode) {
   c.faults = {{FaultKind::lost_node, 0, 10}};
   const HealthOutcome outcome = simulate_node_health(c);
   EXPECT_DOUBLE_EQ(outcome.seconds[static_cast<int>(Activity::waiting_for_spare)], 1000);
-  // A second fault long after finds the pool as it was.
+  // A second fault long after the first finds a full pool of spares.
   c.spares = 1;
   c.faults.push_back({FaultKind::lost_node, 1, 60});
   EXPECT_DOUBLE_EQ(simulate_node_health(c).seconds[static_cast<int>(Activity::waiting_for_spare)], 0);
@@ -109,7 +110,8 @@ TEST(NodeHealth, RandomFaultsCostMoreTheMoreThereAre) {
     EXPECT_LT(mean, before) << mtbf;
     before = mean;
   }
-  // The expected number: 2000 x 150 s on 32 nodes at 400 h each are 6.7 faults, and some while steps are repeated.
+  // The expected number is 6.7 faults for 2000 x 150 s on 32 nodes at 400 h each, and some more while steps are
+  // repeated.
   double faults = 0;
   for (c.seed = 1; c.seed <= 40; ++c.seed) faults += simulate_node_health(c).faults / 40.0;
   EXPECT_NEAR(faults, 8, 2);

@@ -1,4 +1,4 @@
-// The pipeline's layers by stage, and its schedule against what can be worked out by hand.
+// The layers of the pipeline's stages, and its schedule, compared with values worked out by hand.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -44,7 +44,7 @@ TEST(Pipeline, EveryLayerIsInOneStage) {
   EXPECT_THROW(layers_by_stage(model_shape("671B"), 64), std::runtime_error);
 }
 
-// arXiv:2104.04473: a bubble of (P - 1) / (V M) of the work where all stages are alike.
+// arXiv:2104.04473: if all stages are alike, the bubble is (P - 1) / (V M) of the work.
 TEST(Pipeline, EvenStagesHaveTheKnownBubble) {
   for (const int ranks : {2, 4, 8})
     for (const int stages_a_rank : {1, 2, 3})
@@ -58,8 +58,8 @@ TEST(Pipeline, EvenStagesHaveTheKnownBubble) {
       }
 }
 
-// Two ranks, two microbatches, stages of 1 and 2, a backward as long as a forward. Rank 0: F 0-1, F 1-2, waits, B 5-6
-// after rank 1's F 1-3 and B 3-5, B 9-10 after F 5-7 and B 7-9.
+// Two ranks, two microbatches, stages of 1 and 2, a backward pass as long as a forward pass. Rank 0: F 0-1, F 1-2,
+// waits, B 5-6 after rank 1's F 1-3 and B 3-5, B 9-10 after F 5-7 and B 7-9.
 TEST(Pipeline, ASmallScheduleByHand) {
   const double forward[] = {1, 2};
   const PipelineStretch stretch = pipeline_stretch(forward, 2, 2, 1);
@@ -74,7 +74,7 @@ TEST(Pipeline, IsNeverFasterThanItsBusiestRankAndGoesOnAtItsPace) {
     EXPECT_NEAR(stretch.imbalance, 8 / 7.25, 1e-12);
     EXPECT_GE(stretch.total, stretch.imbalance);
   }
-  // Steps of many microbatches are not played to their end; nothing of it is seen.
+  // Steps of many microbatches are not simulated to their end, and the result is the same.
   const auto extra = [&](int m) {
     const PipelineStretch s = pipeline_stretch(forward, 4, m, 3);
     return (s.total - s.imbalance) * m;

@@ -40,7 +40,7 @@ TEST(ModelShape, FlopsOfTraining) {
   EXPECT_NEAR(flops.attention / 1e9, 20.5, 0.05);
 }
 
-// Half as wide rows: half of the experts' work and weights, and two projections of every token.
+// Rows of half the length: half of the experts' work and weights, and two projections of every token.
 TEST(ModelShape, LatentExperts) {
   const ModelShape plain = model_shape("671B");
   ModelShape latent = plain;
@@ -97,7 +97,7 @@ TEST(Hardware, NamesThePlaceOfAMistake) {
   EXPECT_THROW(hardware_profile("/nowhere.toml"), std::runtime_error);
 }
 
-// The least and the largest number that a profile may hold, one at a time and all together.
+// The smallest and the largest number that a profile may hold, one at a time and all together.
 TEST(Hardware, ExtremeNumbersGiveFiniteTimes) {
   const auto expect_finite = [](const StepConfig& config, const std::string& what) {
     for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
@@ -134,7 +134,7 @@ TEST(StepModel, FitMeetsThePublishedRunsWithOrdinaryParameters) {
     EXPECT_GT(fit.rest_ms, 0);
     EXPECT_LT(fit.standard_network_share, 1);  // not above line rate
   }
-  // The values worked out by hand from the same figures, pipeline neglected.
+  // Values worked out by hand from the same figures, without the pipeline.
   EXPECT_NEAR(fit_to_published(Hypothesis::h2).standard_network_share * 50, 40.5, 1);
   EXPECT_NEAR(fit_to_published(Hypothesis::h2).mxfp8_speedup, 1.21, 0.02);
   EXPECT_NEAR(fit_to_published(Hypothesis::h1).mxfp8_speedup, 1.53, 0.04);
@@ -159,8 +159,8 @@ TEST(StepModel, TheFourthBarAndTheCheckAreMarked) {
     for (const BarComparison& bar : bars) EXPECT_LT(bar.band.low, bar.band.high) << bar.name;
     for (int i = 0; i < 3; ++i) EXPECT_STREQ(bars[i].standing, "fitted");
     EXPECT_TRUE(std::isnan(bars[3].published));
-    EXPECT_GT(bars[3].modelled, bars[0].modelled);  // MXFP8 helps a little also with the standard all-to-all
-    EXPECT_LT(bars[3].modelled, bars[1].modelled);  // and less than DeepEP does
+    EXPECT_GT(bars[3].modelled, bars[0].modelled);  // MXFP8 also helps a little with the standard all-to-all
+    EXPECT_LT(bars[3].modelled, bars[1].modelled);  // but less than DeepEP does
     EXPECT_GT(bars[5].modelled, bars[4].modelled);
     for (int i = 4; i < 6; ++i) {
       EXPECT_STREQ(bars[i].standing, "check, not fitted");
@@ -173,7 +173,7 @@ TEST(StepModel, TheFourthBarAndTheCheckAreMarked) {
   }
 }
 
-// Whether a published figure lies in the band is said of each, and where it does not in words.
+// The verdict of each published figure says whether it is in its band, and otherwise on which side it is.
 TEST(StepModel, ACheckOutsideItsBandIsSaidToBe) {
   BarComparison bar{"", 100, 130, {110, 200}, "check, not fitted"};
   EXPECT_EQ(bar.verdict().find("+30 %, below the band: it was slower"), 0u) << bar.verdict();
@@ -183,19 +183,19 @@ TEST(StepModel, ACheckOutsideItsBandIsSaidToBe) {
   EXPECT_EQ(bar.verdict(), "+30 %, inside the band, at its slow end");
 }
 
-// The pair changes nothing that is fitted, and the reading that misses its gain by more is named.
+// The check with the pair changes no fitted number, and names the hypothesis that misses the pair's gain by more.
 TEST(StepModel, ThePairSpeaksAgainstH1) {
   const PairCheck h1 = check_with_pair(Hypothesis::h1), h2 = check_with_pair(Hypothesis::h2);
   EXPECT_NEAR(h1.published_gain, 579.0 / 346 - 1, 1e-12);
   EXPECT_NEAR(h1.modelled_gain, 0.22, 0.02);
   EXPECT_NEAR(h2.modelled_gain, 0.57, 0.02);
   EXPECT_NEAR(h2.implied_network_GBps, 30, 1);
-  EXPECT_LT(h2.implied_network_GBps, 35);  // where the band of one cluster ends
+  EXPECT_LT(h2.implied_network_GBps, 35);  // the band of one cluster began at 35
   const std::string said = pair_verdict();
   EXPECT_NE(said.find("speaks against H1"), std::string::npos) << said;
   EXPECT_NE(said.find("+67 % published"), std::string::npos) << said;
   EXPECT_NE(pair_network(Hypothesis::h2).find("implies 30 GB/s"), std::string::npos);
-  // At the implied rate the pair's two times lie as far apart as published.
+  // At the implied rate, the two times of the pair differ by as much as the published ones.
   StepParameters p = fit_to_published(Hypothesis::h2);
   p.standard_network_share = h2.implied_network_GBps / 50;
   const StepTime standard = step_time(published_h100_config(AllToAll::standard), p);
@@ -204,12 +204,12 @@ TEST(StepModel, ThePairSpeaksAgainstH1) {
               1e3 / 346 / standard.stretch - 1e3 / 579 / deep_ep.stretch, 1e-9);
 }
 
-// What the model is stretched by follows from the published schedule and its layers by stage.
+// The stretch of the model follows from the published schedule and the layers of its stages.
 TEST(StepModel, TheSchedulesUnevenStagesAreCounted) {
   const StepParameters& fit = fit_to_published(Hypothesis::h2);
   const StepTime h100 = step_time(published_h100_config(AllToAll::standard), fit);
   const StepTime b200 = step_time(published_b200_config(false, AllToAll::standard), fit);
-  // Layers that cost nothing but as MoE layers would give 8 / 7.25 and 30 / 29; dense layers and the head give less.
+  // If only MoE layers took time, the factors would be 8 / 7.25 and 30 / 29; dense layers and the head reduce them.
   const auto uneven = [](const StepTime& t) { return t.part_ms("uneven stages") * t.stretch / t.ms_per_token; };
   EXPECT_GT(uneven(h100), 0.06);
   EXPECT_LT(uneven(h100), 8 / 7.25 - 1);
@@ -238,21 +238,21 @@ TEST(StepModel, GemmsRunAtTheirSustainedRate) {
   EXPECT_EQ(slow.part_ms("attention"), burst.part_ms("attention"));
 }
 
-// The H100 runs have no tensor parallelism: what it sends on B200s is a part of its own and not carried over.
+// The H100 runs have no tensor parallelism. On B200s its time is a separate part, which is not carried over.
 TEST(StepModel, TensorParallelismIsNoPartOfTheRest) {
   const StepParameters& fit = fit_to_published(Hypothesis::h2);
   const StepTime b200 = step_time(published_b200_config(false, AllToAll::standard), fit);
   const StepTime h100 = step_time(published_h100_config(AllToAll::standard), fit);
   EXPECT_NEAR(b200.part_ms("tensor parallelism"), 12 * 61 * 2 * 7168 / 650e6, 1e-9);
   EXPECT_EQ(h100.part_ms("tensor parallelism"), 0);
-  // How the rest scales is not known: with memory, or not at all.
+  // It is not known whether the rest scales with the memory or not at all.
   StepParameters host = fit;
   host.rest_with_memory = 0;
   EXPECT_NEAR(step_time(published_h100_config(AllToAll::standard), host).part_ms("rest"), fit.rest_ms, 1e-12);
   EXPECT_NEAR(h100.part_ms("rest"), fit.rest_ms * 7200 / 3000, 1e-12);
 }
 
-// Every part that holds a fitted number says so, and which.
+// Every part that depends on a fitted number names that number.
 TEST(StepModel, FittedNumbersAreNamedWhereTheyAre) {
   const StepParameters& fit = fit_to_published(Hypothesis::h2);
   const auto fitted = [](const StepTime& time, std::string_view name) {
@@ -273,7 +273,7 @@ TEST(StepModel, FittedNumbersAreNamedWhereTheyAre) {
   EXPECT_EQ(fitted(mxfp8, "all-to-all"), "");
   const StepTime h100 = step_time(published_h100_config(AllToAll::deep_ep), fit);
   EXPECT_EQ(fitted(h100, "other GEMMs"), "slow-down of GEMMs back to back");
-  // A part moves with a fitted number if, and only if, it says so.
+  // A part changes with a fitted number if, and only if, it names it.
   StepParameters other = fit;
   other.standard_network_share *= 0.9;
   other.mxfp8_speedup *= 1.1;

@@ -30,7 +30,7 @@ double part(const StepTime& time, std::string_view name) {
   return 0;
 }
 
-// Under forced routing every rank does the same, so that the timeline must add up to the step model's own parts.
+// With forced routing all ranks do the same, so that the timeline must add up to the parts of the step model.
 TEST(Timeline, AddsUpToTheStepModelUnderForcedRouting) {
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
     for (const bool mxfp8 : {false, true}) {
@@ -79,8 +79,8 @@ TEST(Timeline, TraceNamesEveryRankAndKeepsTheTimes) {
   EXPECT_NEAR(last, timeline.total_us, 1e-3);
 }
 
-// What the readers of the trace event format ask for: complete events with whole ids and times, in whole nanoseconds
-// one after the other in each thread, and metadata that name threads which exist.
+// Readers of the trace event format require complete events with whole ids and times, which follow each other in whole
+// nanoseconds in each thread, and metadata that name existing threads.
 TEST(Timeline, TraceKeepsTheRulesOfItsFormat) {
   const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
   const auto topk = route_by_pattern({RoutingRule::zipf, 8, 4, 0.7}, 16384, 8, 256);
@@ -139,7 +139,8 @@ TEST(LiveCost, EqualLoadsUnderUniformRoutingAreTheKnownDispersion) {
   const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
   const LiveCase cases[] = {{32, false}, {32, true}};
   const std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, {}, cases);
-  // Of 4 nodes 3.61 hold a chosen expert without groups and 2.93 with 4 of 8 groups; three quarters of them are others.
+  // 3.61 of 4 nodes hold a chosen expert without groups, and 2.93 with 4 of 8 groups. Three quarters of them are other
+  // nodes.
   EXPECT_NEAR(costs[0].traffic.network, 3.61 * 0.75, 0.02);
   EXPECT_NEAR(costs[1].traffic.network, 2.93 * 0.75, 0.02);
   EXPECT_NEAR(costs[0].forced_tokens_per_second, 918, 1);

@@ -1,4 +1,4 @@
-// Text of unknown origin: what of it a terminal gets to see, and what its encoding is called.
+// Text of unknown origin: what a terminal shows of it, and the name of its encoding.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ TEST(Printable, WhatIsNoUtf8IsWrittenByteByByte) {
   EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");  // cut off
 }
 
-// Whatever comes in, nothing comes out that moves a cursor.
+// Whatever the input is, the output holds nothing that moves a cursor.
 TEST(Printable, NoByteOfAnyKindComesThrough) {
   std::uint32_t state = 1;
   for (int i = 0; i < 20000; ++i) {

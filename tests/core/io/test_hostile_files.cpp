@@ -1,4 +1,4 @@
-// Files that somebody made to do harm, and files of which a part is missing: every reader refuses them, or says so.
+// Files that are made to do harm, and incomplete files: every reader refuses them, or reports what is missing.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -99,7 +99,7 @@ class HostileFiles : public ::testing::Test {
     writer.write(frames);
     return path(name);
   }
-  // By SQLite itself, which the program's own connections keep from much of this.
+  // Changes a recording by SQLite itself, because the program's own connections refuse much of this.
   static void change(const std::string& recording, const std::string& sql) {
     sqlite3* db = nullptr;
     ASSERT_EQ(sqlite3_open(recording.c_str(), &db), SQLITE_OK);
@@ -114,7 +114,7 @@ class HostileFiles : public ::testing::Test {
       for (const RunInfo& run : reader.runs()) reader.load(run.run);
     });
   }
-  // A process that records until it is killed after `lives`; which step it had written by then, and when that was.
+  // The last step that a killed process had recorded, and the time at which it recorded it.
   struct Killed {
     std::int64_t step = -1;
     double at_s = 0;
@@ -155,7 +155,7 @@ class HostileFiles : public ::testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("moescope_hostile_" + std::to_string(::getpid()));
 };
 
-// A key of many parts is nested as deep; what is in strings and comments, points of numbers and many keys are not.
+// The parts of a key count as levels. Dots in strings and comments, points of numbers and the number of keys do not.
 TEST(TomlText, LongKeysAreToldFromOtherDots) {
   const auto fits = [](const std::string& text) {
     try {
@@ -238,7 +238,7 @@ TEST_F(HostileFiles, DeepTomlIsRefusedByEveryReader) {
   }
 }
 
-// Views that never end, code, and what SQLite would run on its own: told from tables before anything is read.
+// Views that never end, code, and what SQLite would run by itself are detected before any table is read.
 TEST_F(HostileFiles, TablesOfARecordingAreTables) {
   const std::string endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id FROM c";
   for (const char* table : {"run", "frame", "router", "router_rounding", "marker", "wire"}) {
@@ -293,7 +293,7 @@ TEST_F(HostileFiles, RunsAndNamesHaveALargestNumberAndSize) {
   EXPECT_EQ(log.bad().count(), 1);
 }
 
-// A statement that passes over rows of other runs gives none for long: it is asked within it whether to go on.
+// A statement that skips rows of other runs returns no row for long, so that it checks itself whether to go on.
 TEST_F(HostileFiles, LoadingIsCancelledWithinAStatement) {
   const std::string long_way = recording();
   change(long_way,
@@ -337,7 +337,7 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);  // a reader that waits is ended by it
+      alarm(20);  // ends a reader that waits
       _exit(has(words_of([&, &read = reader.second] { read(pipe); }), "is a named pipe (FIFO), expected a file") ? 0
                                                                                                                  : 1);
     }
@@ -420,7 +420,7 @@ TEST_F(HostileFiles, ARecordingWithoutItsLogSaysSo) {
   EXPECT_TRUE(has(RecordingReader(path("cut.moescope")).missing(), "is damaged or was cut off"));
 }
 
-// A note takes in the log of a killed program, and nothing is missing from then on.
+// A note moves the log of a killed program into the recording, and nothing is missing from it then.
 TEST_F(HostileFiles, ANoteInAKilledRecordingTakesInItsLog) {
   const std::string killed = path("killed.moescope");
   const Killed last = record_and_be_killed(killed, 0.5);
@@ -431,7 +431,8 @@ TEST_F(HostileFiles, ANoteInAKilledRecordingTakesInItsLog) {
   EXPECT_GE(reader.load(0)->steps().last, last.step);
 }
 
-// All of it is read, log included, by somebody who may not write (root may anywhere: the child becomes nobody).
+// A process without permission to write reads all of it, log included (root may write anywhere: the child becomes
+// nobody).
 TEST_F(HostileFiles, AKilledRecordingIsReadWholeFromAMediumThatCannotBeWritten) {
   const std::string killed = path("killed.moescope");
   const Killed last = record_and_be_killed(killed, 1);
@@ -458,7 +459,7 @@ TEST_F(HostileFiles, AKilledRecordingIsReadWholeFromAMediumThatCannotBeWritten) 
   }
 }
 
-// The header's members used to be looked through once more for each of them.
+// Once, all members of the header were searched again for each of them.
 TEST_F(HostileFiles, ManyTensorsAreReadInTimeProportionalToThem) {
   constexpr std::size_t kTensors = 100000;
   std::vector<TensorSpec> specs;

@@ -1,4 +1,4 @@
-// Files that are written: whole or not at all, and never through what somebody else laid in their way.
+// Files are written whole or not at all, and never through a link or a file that somebody else placed at their path.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ TEST_F(WholeFiles, AreThereWholeOrNotAtAll) {
     file.finish();
   }
   EXPECT_EQ(get("a"), large);
-  EXPECT_EQ(files(), 2u);  // and nothing temporary
+  EXPECT_EQ(files(), 2u);  // and no temporary file
 }
 
 TEST_F(WholeFiles, NothingLaidBesideIsWrittenThrough) {
@@ -87,7 +87,7 @@ TEST_F(WholeFiles, NothingLaidBesideIsWrittenThrough) {
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(path("out"))));
 }
 
-// Where the file system has files without a name, as most have; elsewhere a name that cannot be foreseen.
+// Most file systems have files without a name, which are used here; elsewhere the name is one that cannot be guessed.
 TEST_F(WholeFiles, AProgramThatIsKilledLeavesNothing) {
   const int unnamed = ::open(path(".").c_str(), O_WRONLY | O_TMPFILE, 0600);
   if (unnamed < 0) GTEST_SKIP() << "this file system has no files without a name";
@@ -196,7 +196,7 @@ TEST_F(WholeFiles, ARecordingGoesThroughNoLink) {
   }
   EXPECT_EQ(get("precious"), "precious");
   EXPECT_FALSE(fs::exists(path("nowhere")));
-  put("run.moescope", "");  // an empty file is nobody's
+  put("run.moescope", "");  // an empty file belongs to nobody
   RecordingWriter writer(path("run.moescope"));
   writer.add_run(sample_info({}));
 }

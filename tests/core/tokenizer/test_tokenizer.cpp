@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-// A file with these parts, each ", "key": value".
+// Returns a tokenizer file with these parts, each `, "key": value`.
 std::string file_with(const std::string& model, const std::string& parts = "") {
   return R"({"version": "1.0", "model": )" + model + parts + "}";
 }
@@ -39,7 +39,7 @@ std::string error_of(const std::string& json) {
   return "no error";
 }
 
-// The lowest rank first, not the longest token: "bc" comes before "ab".
+// The merge of the lowest rank comes first, not that of the longest token: "bc" before "ab".
 TEST(Bpe, MergesByRank) {
   EXPECT_EQ(tokenizer(file_with(kAbc)).encode("abcab"), (Ids{0, 5, 3}));
 }
@@ -60,7 +60,7 @@ TEST(Bpe, LeavesOutWhatItLacksWhereThereIsNoUnknownToken) {
   EXPECT_EQ(tokenizer(file_with(kAbc)).encode("a?b"), (Ids{3}));
 }
 
-// A word of a million characters takes seconds where every merge looks at the whole word.
+// A word of a million characters must not take the time of merges that each look at the whole word.
 TEST(Bpe, MergesLongWordsInTheirOrderOfLength) {
   std::string vocabulary = R"("a": 0)", merges, token = "a";
   for (int id = 1; id <= 10; ++id) {
@@ -154,7 +154,7 @@ TEST(Tokenizer, GivesTheSameIdsToAllThreads) {
 
 struct BadFile {
   const char* what;
-  std::string json, error;  // behind the name of the file
+  std::string json, error;  // error: the message after the name of the file
 };
 
 TEST(TokenizerFile, SaysWhichKeyIsWrong) {
@@ -203,7 +203,7 @@ TEST(TokenizerFile, SaysWhichKeyIsWrong) {
   for (const BadFile& file : files) EXPECT_EQ(error_of(file.json), "tokenizer.json: " + file.error) << file.what;
 }
 
-// (a+)+b on a run of a takes 2^n steps.
+// (a+)+b takes 2^n steps on a run of n letters a.
 TEST(TokenizerFile, StopsExpressionsThatTakeTooLong) {
   const Tokenizer slow = tokenizer(file_with(
       kAbc, R"(, "pre_tokenizer": {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": "(a+)+b"}})"));
