@@ -1,6 +1,6 @@
 // libFuzzer over text logs: what programs print (TorchTitan, Megatron-LM, Python's dicts of the Trainer, ...) and
-// trainer_state.json. Any bytes are read to their end, in little memory and time. Lines without a step are skipped, and
-// the steps that were read are in order. How to run: CONTRIBUTING.md.
+// trainer_state.json, which may be refused with a reason. Any other bytes are read to their end, in little memory and
+// time. Lines without a step are skipped, and the steps that were read are in order. How to run: CONTRIBUTING.md.
 #include <algorithm>
 #include <stdexcept>
 

@@ -110,8 +110,7 @@ TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
   EXPECT_EQ(fit_of(made_up, 400, 0.0025), Fit::open) << "one piece has no interval";
 }
 
-// The divergence for all layers is that of both layers' operands rounded together. It only resembles those of single
-// layers.
+// The divergence for all layers is that of both layers' operands rounded together, not that of single layers.
 TEST(PrecisionTwins, the_costliest_is_of_one_layer_and_others_lie_behind_it) {
   const SmallCheckpoint folder("costliest");
   CheckpointModel model(folder.path());

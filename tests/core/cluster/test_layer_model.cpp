@@ -114,8 +114,7 @@ TEST(LayerModel, KeepsItsPromisesWithFewerPoints) {
   without(kFiles[1], "deep_ep", [](const Json& row) { return row["routing"] == "round_robin"; });
 }
 
-// With few or no points near a layer the model guesses times that follow neither latency nor bandwidth alone. Its
-// errors grow, but the promises hold.
+// With few or no points near a layer the model extrapolates between latency and bandwidth, and its errors grow little.
 TEST(LayerModel, GuessesWhereAFileHasHardlyAnything) {
   const auto report = [](const std::function<void(Json&)>& change) {
     Json json = file(kFiles[1]);

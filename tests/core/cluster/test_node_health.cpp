@@ -8,8 +8,7 @@
 namespace moescope {
 namespace {
 
-// Settings with times that can be added up by hand: a step takes 100 s, of which compute takes 60 s and the network 20
-// s.
+// Settings for sums by hand: a step takes 100 s, of which compute takes 60 s and the network 20 s.
 NodeHealthConfig simple() {
   NodeHealthConfig c;
   c.nodes = 4;
@@ -110,8 +109,7 @@ TEST(NodeHealth, RandomFaultsCostMoreTheMoreThereAre) {
     EXPECT_LT(mean, before) << mtbf;
     before = mean;
   }
-  // The expected number is 6.7 faults for 2000 x 150 s on 32 nodes at 400 h each, and some more while steps are
-  // repeated.
+  // The expected number is 6.7 faults for 2000 x 150 s on 32 nodes at 400 h each, and more while steps are repeated.
   double faults = 0;
   for (c.seed = 1; c.seed <= 40; ++c.seed) faults += simulate_node_health(c).faults / 40.0;
   EXPECT_NEAR(faults, 8, 2);

@@ -139,8 +139,7 @@ TEST(LiveCost, EqualLoadsUnderUniformRoutingAreTheKnownDispersion) {
   const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
   const LiveCase cases[] = {{32, false}, {32, true}};
   const std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, {}, cases);
-  // 3.61 of 4 nodes hold a chosen expert without groups, and 2.93 with 4 of 8 groups. Three quarters of them are other
-  // nodes.
+  // 3.61 of 4 nodes hold a chosen expert without groups, 2.93 with 4 of 8 groups; three quarters of them are others.
   EXPECT_NEAR(costs[0].traffic.network, 3.61 * 0.75, 0.02);
   EXPECT_NEAR(costs[1].traffic.network, 2.93 * 0.75, 0.02);
   EXPECT_NEAR(costs[0].forced_tokens_per_second, 918, 1);

@@ -1,5 +1,4 @@
-// Changes of a router in training: killed experts, pinned biases, frozen gates, gate noise, and other scores and
-// inputs.
+// Changes of a router in training: killed experts, pinned biases, frozen gates, gate noise, other scores and inputs.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -123,8 +123,7 @@ TEST(Generator, GenesAreWholeCodons) {
   }
 }
 
-// For each symbol of a text in one language, how often each symbol follows it. Every other byte is the letter of the
-// language.
+// Counts of the successors of each symbol in a text of one language. Every other byte is the letter of the language.
 using Followers = std::map<char, std::map<char, int>>;
 
 Followers followers_of(const Domain& language, std::size_t bytes) {

@@ -161,8 +161,7 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
     EXPECT_TRUE(found.setting.is_in<PrecisionConfig>()) << found.setting.key();
 }
 
-// Formats of TorchTitan's mixed precision and of DeepSeek-V3's moments. Comparisons keep the formats of their
-// measurement.
+// Formats of TorchTitan's mixed precision and of DeepSeek-V3's moments. Comparisons keep the formats measured with.
 TEST(Presets, StoreWhatTheirSourcesStore) {
   const auto config = [](const char* name) { return load_preset(name).config; };
   for (const char* name : {"mini-v3", "16B-like"}) {

@@ -334,8 +334,7 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
       << near.text;
 }
 
-// The growth of differences by chance was measured only if the twins' routing differs for at least a tenth of the
-// tokens.
+// The growth of differences by chance was measured for twins whose routing differs for a tenth of the tokens or more.
 TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   const auto a = drifted("A", always(0.0f), noise(1, 0.002));
   const auto run = drifted("B", always(0.9f), noise(3, 0.002, 0, -0.01));

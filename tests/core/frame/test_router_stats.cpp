@@ -14,8 +14,7 @@ namespace {
 using Counts = std::vector<std::uint32_t>;
 
 TEST(MeanMaxVio, IsTheMeanOfThePartsOwn) {
-  // Two parts of two tokens, top 2 of 4: the first part uses experts 0 and 1 (MaxVio 1), the second all four (MaxVio
-  // 0).
+  // Two parts of two tokens, top 2 of 4: the first part uses experts 0 and 1 (MaxVio 1), the second all (MaxVio 0).
   const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 1, 2, 3};
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 2), 0.5f);
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 1), 0.5f);  // loads 3, 3, 1, 1; mean 2

@@ -154,8 +154,7 @@ TEST(History, CadencesAreIndependent) {
   EXPECT_EQ(all.missing, 75u);
 }
 
-// Compares every bin of every metric with a plain loop, with gaps between the steps and ranges that reach past both
-// ends.
+// Compares every bin of every metric with a plain loop, with gaps between steps and ranges that reach past both ends.
 TEST(History, SeriesAgreeWithBruteForce) {
   std::mt19937 rng(3);
   History history(sample_info({}));
@@ -502,7 +501,7 @@ TEST(History, WaterfallTakesTheNewestOfEachBin) {
   EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](std::uint32_t n) { return n == 0; }));
 }
 
-// Beyond their budget, arrays are thinned: scalars lose nothing, earlier steps stay evenly covered, the newest half is
+// Arrays beyond their budget are thinned: scalars lose nothing, old steps stay evenly covered, the newest half is
 // whole.
 TEST(History, ThinsArraysToTheBudget) {
   std::mt19937 rng(9);

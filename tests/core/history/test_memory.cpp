@@ -11,8 +11,7 @@
 namespace moescope {
 namespace {
 
-// Returns the largest number of bytes allocated in steps (from, to], without those of the history, which vary by
-// themselves.
+// Returns the most bytes that are allocated in steps (from, to], without those of the history, which rise and fall.
 double most_beside_history(LongTraining& run, std::int64_t from, std::int64_t to) {
   std::size_t most = 0;
   for (std::int64_t step = from + 100; step <= to; step += 100) {
@@ -22,8 +21,7 @@ double most_beside_history(LongTraining& run, std::int64_t from, std::int64_t to
   return static_cast<double>(most);
 }
 
-// The budget of arrays is full after 1,000 steps. Caches and vectors that double, which are bounded, are full after
-// 6,000.
+// Arrays reach their budget after 1,000 steps; caches and vectors that double reach their bounds after 6,000.
 TEST(Memory, RecordingSinkAndHistoryReachAPlateau) {
   if (allocated_bytes() == 0) GTEST_SKIP() << "this build's allocator does not tell";
   const auto path =

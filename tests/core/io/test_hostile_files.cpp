@@ -431,8 +431,7 @@ TEST_F(HostileFiles, ANoteInAKilledRecordingTakesInItsLog) {
   EXPECT_GE(reader.load(0)->steps().last, last.step);
 }
 
-// A process without permission to write reads all of it, log included (root may write anywhere: the child becomes
-// nobody).
+// A process that may not write reads all of it, log included (root may write anywhere: the child becomes nobody).
 TEST_F(HostileFiles, AKilledRecordingIsReadWholeFromAMediumThatCannotBeWritten) {
   const std::string killed = path("killed.moescope");
   const Killed last = record_and_be_killed(killed, 1);

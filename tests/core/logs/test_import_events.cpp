@@ -1,5 +1,4 @@
-// tests/data holds event files that another program wrote (tests/python/write_events.py documents how, and their
-// values).
+// tests/data holds event files that another program wrote (tests/python/write_events.py documents how, and the values).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

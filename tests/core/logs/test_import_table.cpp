@@ -261,8 +261,7 @@ TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
   EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio, 0, 99 * 4000000LL), 1);
 }
 
-// CSVLogger of pytorch-lightning 2.6 writes one row for values logged together; the validation's row precedes or
-// follows.
+// CSVLogger of pytorch-lightning 2.6 writes a row for values logged together: training and validation in any order.
 TEST(ImportTable, FiguresOfLightning) {
   const Imported table = read(
       "epoch,step,train_loss,val_loss\n0,0,5.5,\n0,1,5.25,\n0,2,,5.125\n0,2,5,\n1,3,4.75,\n1,4,4.5,\n1,4,,4.625\n1,5,x,"

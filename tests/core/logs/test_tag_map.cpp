@@ -50,8 +50,7 @@ TEST(TagMap, WhatOnlyLooksLikeANameIsNotTaken) {
   EXPECT_FALSE(back.find("l0")) << "no layer is before the first";
 }
 
-// Of several names for one figure, that of the first pattern is shown: the mean of a whole training is not a step's
-// loss.
+// Of several names for one figure, that of the first pattern is shown: the mean of a training is not a step's loss.
 TEST(TagMap, TheTableSaysWhichOfTwoNamesIsShown) {
   const auto place = [](const char* name) { return TagMap::built_in().find(name)->rule->place; };
   EXPECT_LT(place("loss"), place("train_loss"));

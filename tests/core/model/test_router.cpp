@@ -106,8 +106,7 @@ TEST(RouterForward, BiasChoosesButDoesNotWeigh) {
   c.top_k = 2;
   c.route_scale = 2.5;
   const auto r = route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0});
-  // The scores with bias are 0.5, -0.27, 0.77, 0.88: experts 2 and 3 are chosen, and weighted by their scores without
-  // bias.
+  // The scores with bias are 0.5, -0.27, 0.77, 0.88: experts 2 and 3 are chosen, weighted by their scores without bias.
   EXPECT_EQ(r->a.ids, (Ids{2, 3}));
   const double s2 = sigmoid(-1), s3 = sigmoid(2);
   EXPECT_NEAR(r->a.mix[0], 2.5 * s2 / (s2 + s3), 1e-15);

@@ -168,8 +168,7 @@ struct Case {
   Trans ta, tb;
 };
 
-// Compares |c - exact| of every element with the bound of k products added in FP32, in any order: nearly k 2^-24 sum |a
-// b|.
+// Compares |c - exact| with the bound of k products added in FP32 in any order, nearly k 2^-24 sum |a b|.
 void expect_within_bound(const Case& s, float alpha, bool adds) {
   const bool of_a = s.ta == Trans::yes, of_b = s.tb == Trans::yes;
   const auto extent = [](int rows, int cols, bool turned) {

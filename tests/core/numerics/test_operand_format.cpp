@@ -20,8 +20,7 @@ namespace {
 
 // An independent encoder ---------------------------------------------------------------------------------------------
 
-// Returns the value of the format nearest to `y` by trying every code; of two equally near values, that with the even
-// code.
+// Returns the value of the format nearest to `y` by trying every code; of two, that with the even code.
 double nearest_value(ElementFormat format, double y) {
   const int codes = 1 << (traits(format).bits - 1);
   double best = 0, best_error = INFINITY;
@@ -274,8 +273,7 @@ TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
   check_against_definition(kNvfp4, in, true);
 }
 
-// Quantizes a tensor as a whole, with results that bypass the caches if they are aligned, and in pieces that fit the
-// caches.
+// Quantizes a tensor as a whole, with results that bypass the caches if they are aligned, and in small pieces.
 TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
   TestMatrix in = normal_matrix(kRows, kCols);
@@ -444,8 +442,7 @@ TEST(OperandFormat, LevelsOnGaussianData) {
   EXPECT_NEAR(level(mx(ElementFormat::e2m3)), 31.0, 0.1);
   EXPECT_NEAR(level(mx(ElementFormat::e3m2)), 25.6, 0.1);
   EXPECT_NEAR(level(mx(ElementFormat::e2m1)), 18.8, 0.1);
-  // With three mantissa bits the level hardly depends on the scale; the position of the largest values changes it a
-  // little.
+  // With three mantissa bits the level hardly depends on the scale, and only a little on where the largest values land.
   EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::tensor)), 31.5, 0.4);
   EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::block_1x128)), 31.5, 0.4);
   EXPECT_GT(level(kNvfp4), level(mx(ElementFormat::e2m1)) + 1.0);  // blocks of 16, scales with a mantissa
@@ -473,8 +470,7 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
         mean[i] += error / kDraws, spread[i] += error * error / kDraws;
       }
     }
-    // Without bias, the mean of the squared means is the variance divided by kDraws, and the means cancel over
-    // elements.
+    // Without bias, the mean of the squared means is the variance over kDraws, and the means cancel over elements.
     double mean_squares = 0, sum = 0, variance = 0;
     for (std::size_t i = 0; i < in.v.size(); ++i) {
       sum += mean[i], variance += spread[i] / kDraws;

@@ -1,5 +1,5 @@
-// Products of quantized operands, on matrix units if this processor has them, otherwise by sgemm: they equal the sum of
-// their decoded values in float64, up to the error of a sum in FP32. Tested for every pair of formats, with and without
+// Products of quantized operands, on matrix units if this processor has them, otherwise by sgemm: the sum of their
+// decoded values in float64, up to the error of a sum in FP32. Every pair of formats is tested, with and without
 // halves.
 #include <gtest/gtest.h>
 
@@ -172,8 +172,7 @@ TEST(GradientProducts, AreThoseOfEachProductAlone) {
   expect_same_products({rotated, rotated, rotated, x, w, "rotated"});
 }
 
-// Numbers below 2^-126, which matrix units take for zeros, make sgemm compute a product. They are in x, in w, or in
-// both.
+// Numbers below 2^-126 in x, in w or in both, which matrix units take for zeros, make sgemm compute a product.
 TEST(GradientProducts, OfNumbersThatUnitsLackToo) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   TestMatrix small_x = x, small_w = w;

@@ -171,8 +171,7 @@ TEST(WhatIfLessons, AnOutlierOf300LeavesMxfp8NeighboursAloneAndErasesMxfp4Ones) 
   EXPECT_NEAR(mxfp4.zeroed, 0.96, 0.015);
 }
 
-// From E4M3's smallest normal value to its largest, the factor is 448 * 2^6; from well below its smallest value, 448 *
-// 2^10.
+// E4M3's largest value is 448 * 2^6 times its smallest normal one, and 448 * 2^10 times half its smallest one.
 TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
   EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e4f).sqnr_db, 29);
   const Neighbourhood subnormal = around_loud_channel(ElementFormat::e4m3, 1e5f);

@@ -449,8 +449,7 @@ TEST(Recording, SurvivesTruncationAndFlippedBytes) {
   EXPECT_GE(failures, 50) << "every truncation at the least";
 }
 
-// The child is killed (kill -9) at a random moment. Through a pipe, it reports the steps that are published and
-// flushed.
+// kill -9 at a random moment. The child reports through a pipe which steps were published and flushed.
 TEST(Recording, KilledProcessLosesAtMostWhatWasNotDrained) {
   std::mt19937 rng(6);
   for (int trial = 0; trial < 12; ++trial) {

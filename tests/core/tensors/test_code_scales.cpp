@@ -57,8 +57,7 @@ TEST(CodeScales, PublishedLayoutsMakeWhatTransformersMakesOfThem) {
                    expected = open_tensors(data("published_expected.safetensors"));
   for (const char* name : {"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.gate_proj.weight"})
     expect_same_bits(file.at(name).floats(), expected.at(name).floats(), name);
-  // Values have the layout of the file, [expert, out, in], whose blocks are parts of rows; transformers transposes
-  // them.
+  // Values have the layout of the file, [expert, out, in], with blocks along rows; transformers transposes them.
   const TensorView& down = file.at("model.layers.0.mlp.experts.down_proj");
   EXPECT_EQ(down.shape, (std::vector<std::size_t>{2, 64, 64}));
   const std::vector<float> found = down.floats(), turned = expected.at(down.name).floats();

@@ -90,8 +90,7 @@ class HostileTensors : public testing::Test {
     }
     return "opened";
   }
-  // Returns the reason for which a file of these bytes is refused or its first entry is skipped, within limits of
-  // memory.
+  // Returns the reason why a file of these bytes is refused, or its first entry skipped, within limits of memory.
   std::string refused_in_bounds(const std::string& bytes) const {
     put(bytes);
     std::string why = "opened";

@@ -1,5 +1,4 @@
-// An operand of an earlier step, computed again by a copy of the run, has exactly the values that a capture took at
-// that step.
+// An operand of a past step, computed again by a copy of the run, has exactly the values captured at that step.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -17,8 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the nats per byte of the best model that knows only the frequency of each byte, over the targets of the
-// training.
+// Returns the nats per byte of the best model that knows only the frequency of each byte, for the training's targets.
 double unigram_entropy(const Dataset& data, int steps) {
   std::array<double, 256> count{};
   double total = 0;

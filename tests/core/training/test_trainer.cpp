@@ -129,7 +129,7 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
   }
 }
 
-// A quantized gate sends tokens to other experts than the same weights in FP32. As all else is exact, all flips begin
+// A quantized gate sends tokens to other experts than the same weights in FP32. All else is exact: all flips begin
 // there.
 TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
   config_.telemetry.gradient_every = 2;
@@ -527,8 +527,7 @@ TEST(RunCostTest, CountsAsForPublishedModels) {
   }
 }
 
-// The batch is smaller than that of the presets. Every part of the models must have forward and backward passes that
-// learn.
+// The batch is smaller than that of the presets. Every part must have a forward pass and a backward pass that learns.
 TEST(ModelPresets, Train) {
   for (const std::string& name : model_preset_names()) {
     SCOPED_TRACE(name);
