@@ -206,7 +206,7 @@ TEST(ExplainSimilarity, IsOfTheMeasurementAtTheStep) {
   EXPECT_EQ(explain_figure(history, target).value, 0.5);
   target.step = 3;  // before the first measurement
   EXPECT_EQ(explain_figure(history, target).value, 0.25);
-  target.other = 2;  // the run itself
+  target.other = 2;  // the expert itself
   EXPECT_TRUE(explain_figure(history, target).expression.empty());
 }
 

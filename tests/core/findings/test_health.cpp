@@ -1,4 +1,4 @@
-// The verdict on a run's routers: the experts, the step since which they have it, and what would help.
+// The verdict on a run's routers: the layers and experts that it names, the step since which it holds, what would help.
 #include <gtest/gtest.h>
 
 #include <functional>

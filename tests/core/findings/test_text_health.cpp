@@ -58,7 +58,7 @@ TEST(TextHealth, EvenOverAllTextsAndUnevenOnOne) {
   EXPECT_EQ(python.experts, std::vector<int>{0});
 }
 
-// The run of a checkpoint is judged by its texts alone; a training of two steps would be too young.
+// The run of a checkpoint is judged without more steps; a training of two steps would be too young.
 TEST(TextHealth, ACheckpointNeedsNoStepsToSettle) {
   const HistoryPtr run = counted({"a"}, {{100, 110, 90, 100, 100, 100, 100, 100}});
   FindingsScan scan(run);

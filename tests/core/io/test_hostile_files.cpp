@@ -293,7 +293,7 @@ TEST_F(HostileFiles, RunsAndNamesHaveALargestNumberAndSize) {
   EXPECT_EQ(log.bad().count(), 1);
 }
 
-// A statement that skips rows of other runs returns no row for long, so that it checks itself whether to go on.
+// A statement that skips the rows of other runs returns no row for long: it can be cancelled while it runs.
 TEST_F(HostileFiles, LoadingIsCancelledWithinAStatement) {
   const std::string long_way = recording();
   change(long_way,

@@ -201,7 +201,7 @@ TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
   LiveRuns live({two_layers("a")}, "");
   run_to(live, 9);
   live.add_run(two_layers("b"));
-  run_to(live, 10);  // passes 4 and 8, where the first run was kept
+  run_to(live, 10);  // passes 4 and 8, the checkpoints of the first run
   EXPECT_EQ(live.checkpoints()[1].runs, (std::vector<int>{0, 1}));
   const auto a = losses(live, 0), b = losses(live, 1);
   live.rewind(4);

@@ -28,7 +28,7 @@ const RouterRoundingFrame& row_of(const std::vector<RouterRoundingFrame>& rows, 
   });
 }
 
-// The size of GLM-5.2's router: 256 experts, top 8, and biases of 6.817 to 7.063, as arise if updates are not centred.
+// The size of GLM-5.2's router: 256 experts, top 8, and biases of 6.817 to 7.063, as arise if updates are not centered.
 // In BF16 its 238 values became 8, and 98.5 % of the tokens got other experts (SGLang, pull request 37133). Inputs and
 // weights are random here; the logits have a standard deviation of 0.1. With 0.5, half of the tokens get other experts.
 struct LargeRouter {
