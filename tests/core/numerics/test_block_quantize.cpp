@@ -281,7 +281,7 @@ TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
   }
 }
 
-// Sums in float32 would lose the whole error, that of one exact value beside vanishing ones.
+// Sums in float32 would lose the whole error, that of vanishing values beside an exact one.
 TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
   TestMatrix m(32, 64, 1e-30f);
   for (std::size_t i = 0; i < m.v.size(); i += 32) m.v[i] = 256.0f;

@@ -220,7 +220,7 @@ TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
   for (const OperandFormat& f : all_scaled()) {
     check_against_definition(f, normal_matrix(130, 144), true);
     check_against_definition(f, normal_matrix(3, 1100), true);  // more columns than one tile
-    check_against_definition(f, normal_matrix(5, 37), true);    // no block fits
+    check_against_definition(f, normal_matrix(5, 37), true);    // blocks do not divide it
     check_against_definition(f, awkward_matrix(33, 272), false);
   }
 }

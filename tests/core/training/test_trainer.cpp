@@ -129,8 +129,7 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
   }
 }
 
-// A quantized gate sends tokens to other experts than the same weights in FP32. All else is exact: all flips begin
-// there.
+// A quantized gate sends tokens to other experts than its weights in FP32. All else is exact: all flips begin there.
 TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
   config_.telemetry.gradient_every = 2;
   config_.precision.router_gate = Recipe::mxfp4;
