@@ -27,7 +27,7 @@ class Browser {
 
   static bool is_there() { return std::system("command -v chromium >/dev/null 2>&1") == 0; }
 
-  // Keeps its profile in `folder`.
+  // Starts Chromium with its profile in `folder`.
   explicit Browser(const std::filesystem::path& folder) {
     start("--user-data-dir=" + (folder / "profile").string());
     const Json target = call("Target.createTarget", {{"url", "about:blank"}});
@@ -74,7 +74,8 @@ class Browser {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
-  // `name` and `code` are those of KeyboardEvent; characters also send their text.
+  // Presses and releases a key. `name` and `code` are `key` and `code` of KeyboardEvent. A name of one character is
+  // also sent as text.
   void press(const std::string& name, const std::string& code, int virtual_key) {
     Json event = {{"key", name}, {"code", code}, {"windowsVirtualKeyCode", virtual_key}, {"type", "rawKeyDown"}};
     if (name.size() == 1) event.update({{"type", "keyDown"}, {"text", name}});
@@ -97,7 +98,7 @@ class Browser {
   void start(std::string profile) {
     std::array<int, 2> in{}, out{};
     if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    // Moved away from 3 and 4, where Chromium expects its ends.
+    // Chromium expects its ends of the pipes at descriptors 3 and 4; the copies lie above them.
     const int its_in = fcntl(in[0], F_DUPFD_CLOEXEC, 10), its_out = fcntl(out[1], F_DUPFD_CLOEXEC, 10);
     close(in[0]);
     close(out[1]);

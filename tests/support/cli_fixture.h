@@ -1,4 +1,4 @@
-// Runs the real moescope-cli binary, as a user would, in a folder of the test's own.
+// Runs the real moescope-cli binary, as a user would, in a temporary folder of the test.
 #pragma once
 
 #include <fcntl.h>
@@ -55,7 +55,8 @@ class Cli : public testing::Test {
     return names;
   }
 
-  // `prepare` is called in the new process, for limits, signals, or another standard output.
+  // Starts moescope-cli. `prepare` is called in the new process before the program starts; it sets limits, signals or
+  // another standard output.
   pid_t start(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) {
     arguments.insert(arguments.begin(), MOESCOPE_CLI);
     std::vector<char*> argv;
@@ -87,20 +88,20 @@ class Cli : public testing::Test {
     return finish(start(std::move(arguments), prepare));
   }
 
-  // Arguments to train on the nano config of this test, with more arguments.
+  // Returns the arguments that train the nano config of this test, followed by `more`.
   std::vector<std::string> train(std::vector<std::string> more) const {
     std::vector<std::string> arguments{"train", "--config", path("nano.toml")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
 
-  // Returns everything in JSON lines except times, one string per step.
+  // Returns the lines of steps of a JSON lines log, without their times.
   std::vector<std::string> steps_of(const std::string& text) const {
     std::vector<std::string> steps;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       auto json = nlohmann::json::parse(line);
-      if (!json.contains("step")) continue;  // facts about the run
+      if (!json.contains("step")) continue;  // the line that describes the run
       for (const char* key : {"wall_s", "tokens_per_s", "phase_ms"}) json.erase(key);
       steps.push_back(json.dump());
     }

@@ -1,4 +1,4 @@
-// A shown window with runs that are compared: a paused nano run whose twins catch up with it.
+// A shown window with a paused nano run and twins, which catch up with the run when they are added.
 #pragma once
 
 #include "app/actions/compare_actions.h"
@@ -17,7 +17,7 @@ inline RunConfig comparedNano() {
   RunConfig config = nano();
   config.telemetry.flips_every = 2;
   config.telemetry.gradient_every = 5;
-  config.telemetry.validation_every = 0;  // by the training loss there is a verdict after 50 steps
+  config.telemetry.validation_every = 0;  // the training loss gives a verdict after 50 steps
   return config;
 }
 
@@ -50,7 +50,7 @@ struct CompareWindow : OpenWindow {
   QString answer() {  // of a panel
     return panel<T>()->answerText();
   }
-  // A row of the table of verdicts, as of now.
+  // Returns a row of the table of verdicts after an update of the table.
   VerdictRow row(int place) {
     auto* verdicts = panel<VerdictsPanel>();
     verdicts->table()->refill();

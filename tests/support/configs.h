@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// One line per problem.
+// Returns the problems as text, one line each.
 inline std::string all_text(const std::vector<ConfigProblem>& problems) {
   std::string text;
   for (const ConfigProblem& problem : problems) text += problem.text() + '\n';

@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// Finds a control by its accessible name; ends the program if there is none.
+// Returns the control with this accessible name; ends the program if there is none.
 template <class Control>
 Control* control(const QWidget* in, const QString& name) {
   for (Control* each : in->findChildren<Control*>())
@@ -14,7 +14,7 @@ Control* control(const QWidget* in, const QString& name) {
   qFatal("no control is named %s", qPrintable(name));
 }
 
-// Finds a button by its text up to a colon, which may be followed by a value; ends the program if there is none.
+// Returns the button with this text; a colon and a value after it are ignored. Ends the program if there is none.
 inline QAbstractButton* button(const QWidget* in, const QString& text) {
   for (QAbstractButton* each : in->findChildren<QAbstractButton*>())
     if (each->text().section(QLatin1Char(':'), 0, 0) == text) return each;

@@ -1,4 +1,4 @@
-// The texts that a widget draws and their places: the widget is painted on a device that keeps only texts.
+// The texts that a widget draws, and their places. The widget is painted on a device that records only texts.
 #pragma once
 
 #include <QPaintDevice>
@@ -78,7 +78,7 @@ class TextRecorder : public QPaintDevice {
     void drawEllipse(const QRect&) override {}
     void drawPoints(const QPointF*, int) override {}
     void drawPoints(const QPoint*, int) override {}
-    // Pieces of one line, for example with different fonts, form one text.
+    // Adjacent items on a line, for example in different fonts, form one text.
     void drawTextItem(const QPointF& at, const QTextItem& item) override {
       const QRectF place =
           transform_.mapRect(QRectF(at.x(), at.y() - item.ascent(), item.width(), item.ascent() + item.descent()));
@@ -107,8 +107,8 @@ inline std::vector<DrawnText> textsPaintedBy(QWidget* widget) {
   return recorder.texts;
 }
 
-// Leaves out the texts of its children. For a plot, returns all texts except those that follow the mouse, which
-// textsPaintedBy() returns.
+// Returns the texts that the widget draws, without those of its children. For a plot, it also leaves out the texts that
+// follow the mouse, which textsPaintedBy() returns.
 inline std::vector<DrawnText> textsDrawnBy(QWidget* widget) {
   auto* plot = qobject_cast<PlotFrame*>(widget);
   if (plot) plot->setPrinted(true);  // paints without a cached picture

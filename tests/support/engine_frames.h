@@ -1,4 +1,4 @@
-// The frames of an engine's steps.
+// Returns the frames of an engine's steps, for tests.
 #pragma once
 
 #include <utility>

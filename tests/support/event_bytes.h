@@ -15,7 +15,7 @@ namespace moescope {
 inline std::string tb_event(std::int64_t step, double wall, const std::string& what) {
   return framed_record(pb_double(1, wall) + pb_number(2, static_cast<std::uint64_t>(step)) + what);
 }
-// `values` are results of tb_scalar(), ...
+// `values`: concatenated results of tb_scalar() and tb_tensor().
 inline std::string tb_summary(std::int64_t step, double wall, const std::string& values) {
   return tb_event(step, wall, pb_bytes(5, values));
 }
@@ -33,7 +33,7 @@ inline std::string tb_shape(const std::vector<std::uint64_t>& shape) {
 inline std::string tb_plugin(const std::string& name) {
   return pb_bytes(9, pb_bytes(1, pb_bytes(1, name)));
 }
-// A tensor of floats; a single float stands for all elements.
+// A tensor of floats; if `values` has one element, it is the value of all elements.
 inline std::string tb_tensor(const std::string& tag, const std::vector<std::uint64_t>& shape,
                              const std::vector<float>& values, const std::string& plugin = {}) {
   std::string list;

@@ -1,4 +1,4 @@
-// Every element format and scale rule, and values for tests of each.
+// All element formats and scale rules, and random values for tests of formats.
 #pragma once
 
 #include <limits>

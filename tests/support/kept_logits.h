@@ -1,4 +1,4 @@
-// Keeps the logits of a checkpoint's passes in order.
+// Stores the logits of a checkpoint's forward passes in their order.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A run with one MoE layer, and waiting for LiveRuns, which train on a thread of their own.
+// A config with one MoE layer, and functions that wait for LiveRuns, which train in a separate thread.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Ranks as threads of one process, for tests.
+// Ranks that are threads of one process, for tests.
 #pragma once
 
 #include <barrier>
@@ -62,7 +62,7 @@ class LocalRanks : public Ranks {
   int rank_;
 };
 
-// Calls body(ranks) on `size` threads.
+// Calls body(ranks) in `size` threads, one per rank, and waits until all have returned.
 inline void run_local_ranks(int size, int ranks_per_node, bool over_nodes, const std::function<void(Ranks&)>& body) {
   LocalRanks::Board board(size);
   std::vector<std::thread> threads;

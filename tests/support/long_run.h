@@ -1,6 +1,6 @@
-// A run of a million steps without training, and measurements of its memory.
+// A run of a million steps without training, and measurements of the memory that it needs.
 //
-// Its frames repeat those of a made-up run (synthetic_run.h), because a copy takes only microseconds.
+// Its frames repeat 97 frames of a made-up run (synthetic_run.h), because copying a frame takes only microseconds.
 #pragma once
 
 #include <malloc.h>
@@ -44,8 +44,8 @@ class LongRun {
   std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
 };
 
-// Returns the program's resident memory, and how much of it is allocated (0 if the allocator of this build does not
-// say).
+// Memory of the program in bytes: resident memory, and memory that is allocated (0 if the allocator of this build does
+// not report it).
 inline std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t all = 0, resident = 0;
@@ -57,7 +57,7 @@ inline std::size_t allocated_bytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// Recording and history as `moescope-cli train --out FILE` keeps them, with a checkpoint every 1,000 steps.
+// A recording and a history like those of `moescope-cli train --out FILE`, with a checkpoint every 1,000 steps.
 class LongTraining {
  public:
   explicit LongTraining(const std::string& recording, std::size_t array_budget = std::size_t{512} << 20)
@@ -81,19 +81,19 @@ class LongTraining {
   std::shared_ptr<History> history_;
 };
 
-// A history keeps up to 256 MiB of figures and up to 512 MiB of arrays (history.h): both of a LongRun are full after
-// 270,000 steps. Memory must not grow after kPlateau.
+// A history keeps up to 256 MiB of figures and up to 512 MiB of arrays (history.h). A LongRun has reached both
+// limits after 270,000 steps. Memory must not grow after kPlateau steps.
 inline constexpr std::int64_t kPlateau = 600000;
-// Allocated memory varies as budgets are halved, and the allocator keeps free blocks, so the maximum after the plateau
-// is compared with the maximum before it.
+// Limit of the largest resident memory after kPlateau steps, divided by the largest before. Single values are not
+// compared, because memory falls each time a history at its limit drops frames, and the allocator keeps free blocks.
 inline constexpr double kMaxGrowth = 1.05;
 
 inline double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-// Prints resident memory during that many steps. Returns the exit status: 1 if memory grew after kPlateau by more than
-// the factor kMaxGrowth.
+// Takes `steps` steps and prints the memory during them. Returns the exit status: 1 if the largest resident memory
+// after kPlateau steps is more than kMaxGrowth times the largest before.
 template <class Long>
 int measure(Long& run, std::int64_t steps) {
   const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// The window on a run of a million steps. Every workspace is shown in turn, so that all panels draw.
+// The window with a run of a million steps. It shows the workspaces one after another, so that all panels draw.
 #pragma once
 
 #include <QApplication>
@@ -13,7 +13,7 @@ namespace moescope {
 
 class LongWindow {
  public:
-  // Shows another workspace every `shown_for` steps.
+  // The window shows the next workspace every `shown_for` steps.
   explicit LongWindow(std::int64_t shown_for = 2500, std::size_t array_budget = std::size_t{512} << 20)
       : shown_for_(shown_for), history_(std::make_shared<History>(run_.info(), array_budget)) {
     append_to(1);
@@ -42,12 +42,12 @@ class LongWindow {
   void append_to(std::int64_t step) {
     for (; step_ < step; ++step_) history_->append(std::make_shared<const TelemetryFrame>(run_.frame(step_)));
   }
-  // Draws as the frame clock does, without waiting for it.
+  // Draws immediately what the frame clock would draw at its next tick.
   void draw() {
     window_.selection()->refresh();
     QApplication::processEvents();
   }
-  // Shows the next workspace, an old frame, then the newest again.
+  // Shows the next workspace, first at an old step, then at the newest.
   void show_next() {
     const auto all = window_.workspaces()->all();
     window_.workspaces()->bringUp(all[static_cast<int>(step_ / shown_for_ % all.size())]->name());
@@ -55,7 +55,7 @@ class LongWindow {
     settle();
     window_.selection()->setFollowing(true);
   }
-  // Waits until the workers of the panels and of the findings have finished.
+  // Handles events for 300 ms, in which the workers of the panels and of the findings finish.
   void settle() {
     QElapsedTimer waited;
     for (waited.start(); waited.elapsed() < 300;) QApplication::processEvents(QEventLoop::AllEvents, 50);

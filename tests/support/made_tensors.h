@@ -15,7 +15,7 @@ inline std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
   return values;
 }
 
-// Gaussian with a gain per row and one outlier column, as in a weight.
+// Returns a Gaussian matrix, [rows, cols], with a factor per row and one outlier column, as in real weights.
 inline std::vector<float> structured(std::size_t rows, std::size_t cols) {
   std::vector<float> values = gaussian(rows * cols);
   for (std::size_t r = 0; r < rows; ++r)

@@ -61,7 +61,7 @@ class MadeUp {
     shares.fill(1);
     return shares;
   }
-  // With sampling noise: counts of random picks by share.
+  // Returns a router frame whose counts are random: each expert's mean follows its share, with sampling noise.
   RouterFrame router(int layer, const Shares& shares) {
     RouterFrame router;
     router.layer = layer;

@@ -1,4 +1,4 @@
-// A shown window with a paused run, with its own settings and files for each test.
+// A shown window with a paused run, and separate settings and files for each test.
 #pragma once
 
 #include <QAction>
@@ -45,7 +45,7 @@ struct OpenWindow {
     window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs))
       qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
-    QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // would take the keyboard focus with it when it closes
+    QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // when it closes, the window would lose the keyboard focus
     QVERIFY(takesKeys(&window));
   }
   LiveRuns* live() { return window.session()->live(); }

@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// Returns a figure of /proc/self/status, "VmRSS:" or "VmHWM:", in bytes.
+// Returns the value of a line of /proc/self/status, "VmRSS:" or "VmHWM:", in bytes.
 inline std::size_t memory_figure(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -17,7 +17,7 @@ inline std::size_t memory_figure(const std::string& name) {
   return 0;
 }
 
-// Returns the bytes by which the resident memory grew while `work` ran.
+// Returns the peak of the resident memory while `work` runs, minus the resident memory before, in bytes.
 template <class Work>
 std::size_t peak_growth(Work work) {
   std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak

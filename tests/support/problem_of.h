@@ -1,4 +1,4 @@
-// The error message of an action.
+// The error message of a function call, for tests.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// Returns "" if the action throws nothing.
+// Returns the message of the std::runtime_error that `action` throws, or "" if it throws nothing.
 template <class Action>
 std::string problem_of(Action action) {
   try {

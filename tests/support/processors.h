@@ -1,4 +1,4 @@
-// Results of a function with each set of vector instructions of this processor, including the scalar baseline.
+// Calls a function with each set of vector instructions of this processor, including the scalar baseline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace moescope {
 
 using Bits = std::vector<std::uint32_t>;
 
-// Every NaN counts as equal.
+// Appends the bits of the values. All NaNs become the same bits.
 inline void append(Bits& bits, const std::vector<float>& values) {
   for (const float v : values) bits.push_back(std::isnan(v) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(v));
 }

@@ -1,4 +1,4 @@
-// Messages of protobuf, written field by field, for logs of other programs.
+// Writes protobuf messages field by field, for logs in the formats of other programs.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// Parameters of a published shape, and FLOPs of a token that torchtitan's MFU counts, forward and backward: 6 x (active
-// parameters without embedding) + 6 L H (qk + v head dim) seq, with full attention although it is causal. A second
-// formula besides core/training/run_cost.
+// Number of parameters of a published shape, and FLOPs per token as TorchTitan counts them for MFU, forward and
+// backward: 6 x (active parameters without embedding) + 6 L H (qk + v head dim) seq. Attention counts as full, although
+// it is causal. Tests compare core/training/run_cost with this second formula.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct ParameterCounts {
   std::int64_t active;
 };
 
-// Every weight of a matrix that a token multiplies is two FLOPs of its forward pass; the others are added.
+// Computes the weights of matrices from the FLOPs of a token's forward pass, two per weight; adds the embedding and
+// norms.
 inline ParameterCounts parameter_counts(const ModelShape& s) {
   const auto weights = [](double flops) { return static_cast<std::int64_t>(flops / 2); };
   const ForwardFlops flops = forward_flops(s, 0);

@@ -1,4 +1,4 @@
-// Runs a shell command and collects its output, for tests.
+// Runs a shell command and returns its output, for tests.
 #pragma once
 
 #include <sys/wait.h>

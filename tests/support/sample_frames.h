@@ -1,4 +1,4 @@
-// Frames with random values in every field, and their exact comparison.
+// Frames with random values in every field, and comparison of frames bit by bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ inline SpecialisationFrame sample_specialisation(int layer, SampleShape shape, s
   return special;
 }
 
-// Every byte may occur.
+// Returns a text of random bytes with their routing; any byte may occur.
 inline TokenFrame sample_text(TextKind kind, SampleShape shape, std::mt19937& rng) {
   TokenFrame text;
   text.kind = kind;
@@ -159,7 +159,7 @@ inline void add_specialisation_and_texts(TelemetryFrame& frame, SampleShape shap
   if (frame.step % 2 == 0) frame.texts.push_back(sample_text(TextKind::sample, shape, rng));
 }
 
-// Compares bits, so that NaN equals itself and kNoValue differs from other NaNs.
+// Compare bits, so that a NaN equals itself and kNoValue differs from other NaNs.
 inline bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }

@@ -1,4 +1,4 @@
-// The logs that are delivered with the program.
+// Reads the sample logs in assets/samples.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Matrices of known values, formats, and results of quantizing one with the other.
+// Matrices and formats for tests of quantization, quantization of a matrix, and comparison of the results.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 
 namespace moescope {
 
-// Returns the seeds for a test of a statement about training: 1 in the suite, 1 to N if MOESCOPE_SEEDS=N is set, as in
-// tests/campaign.
+// Returns the seeds with which a test checks a statement about training: 1 in the suite; 1 to N if MOESCOPE_SEEDS=N is
+// set, as in tests/campaign.
 inline std::vector<std::int64_t> tried_seeds() {
   const char* asked = std::getenv("MOESCOPE_SEEDS");
   std::vector<std::int64_t> seeds = {1};

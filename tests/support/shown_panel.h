@@ -1,4 +1,4 @@
-// Panels on the screen of a test, and mouse moves over them.
+// Shows panels in a test and moves the mouse over them.
 #pragma once
 
 #include <QApplication>
@@ -15,14 +15,14 @@ inline void show(QWidget* widget, QSize size = {600, 320}) {
   QApplication::processEvents();
 }
 
-// Sends the event straight to the widget, because QTest::mouseMove does nothing if the cursor is already there, and
-// carries no buttons.
+// Moves the mouse to `at`, without a pressed button. Sends the event directly to the widget, because QTest::mouseMove()
+// sends none if the cursor is already there.
 inline void move(QWidget* widget, QPoint at) {
   QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
   QApplication::sendEvent(widget, &event);
 }
 
-// Lines of a table that a panel saves, its header first.
+// Returns the lines of a panel's table in CSV, the header first.
 inline QStringList lines(const QString& csv) {
   return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
 }

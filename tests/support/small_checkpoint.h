@@ -1,5 +1,5 @@
-// A checkpoint of random weights in the form in which transformers writes Mixtral, in a folder of its own: two layers,
-// four experts.
+// A checkpoint of random weights as transformers writes it for Mixtral, in a temporary folder: two layers, four
+// experts.
 #pragma once
 
 #include <unistd.h>
@@ -44,7 +44,7 @@ class SmallCheckpoint {
     return ids;
   }
 
-  // `changes` override the settings that fit the weights.
+  // Writes config.json with the settings that fit the weights. `changes` overwrite or add settings.
   void write_config(const nlohmann::json& changes) const {
     nlohmann::json config{
         {"model_type", "mixtral"},      {"vocab_size", kVocab},          {"hidden_size", kDim},
@@ -74,7 +74,7 @@ class SmallCheckpoint {
     return tensors;
   }
 
-  // `change` may add, remove and reshape tensors.
+  // Writes random weights to model.safetensors. `change` may add, remove and reshape tensors before.
   void write_tensors(const std::function<void(Tensors&)>& change = {}) const {
     Tensors tensors = shapes();
     if (change) change(tensors);

@@ -1,5 +1,5 @@
-// The smallest run with all kinds of parts: one dense and two MoE layers, 8 experts, top-2. Tests change the settings
-// that they are about.
+// A small config with every kind of layer: one dense and two MoE layers, 8 experts, top-2. Tests change the settings
+// that they test.
 #pragma once
 
 #include "core/config/run_config.h"

@@ -1,4 +1,4 @@
-// Waits for results of another thread.
+// Waits for a result of another thread.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// The stored form of NVFP4, computed value by value with the arithmetic of scale_rules.h: one E2M1 code per byte in the
-// low bits, one E4M3 scale byte per block of 16 along rows; for square blocks the byte is repeated in every row.
-// Training must multiply what is stored.
+// Stores a matrix in NVFP4 and decodes it, value by value with the arithmetic of scale_rules.h: one E2M1 code per byte
+// in the low bits, one E4M3 scale byte per block of 16 along rows. The scale of a square block is repeated in every
+// row. Tests check that the quantization of training gives the same values.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline std::uint8_t stored_nvfp4_code(Nvfp4Rule rule, const StoredScale& scale, 
   return encode_number(f, rule == Nvfp4Rule::divided ? x / scale.block.decode : x * scale.block.encode);
 }
 
-// `tensor_amax` is for formats with a scale for the tensor.
+// Writes the codes and scales of `in`. `tensor_amax` is used only by formats with a scale for the tensor.
 inline void store_nvfp4(const OperandFormat& format, ConstMatrix<float> in, float tensor_amax, std::uint8_t* codes,
                         std::uint8_t* scales) {
   constexpr Index kBlock = 16;
@@ -56,7 +56,7 @@ inline void store_nvfp4(const OperandFormat& format, ConstMatrix<float> in, floa
     }
 }
 
-// The rows of `out` have no gaps.
+// Decodes into `out`, whose rows must have no gaps.
 inline void decode_stored_nvfp4(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
                                 float tensor_amax, Matrix<float> out) {
   const double unit = format.nvfp4.rule == Nvfp4Rule::divided ? static_cast<double>(nvfp4_tensor_scale(tensor_amax))

@@ -1,5 +1,5 @@
-// Logs with known properties: made up from the shares of a router's experts, with the sampling noise of their tokens.
-// The test says how the shares change over the steps.
+// Made-up logs with known properties. The counts are drawn from the shares of a router's experts, with the sampling
+// noise of their tokens. A test sets how the shares change over the steps.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,12 @@ struct LogShape {
   std::int64_t tokens = 4096;  // tokens of a batch
   std::int64_t steps = 1000;   // number of steps
   std::int64_t every = 1;      // interval of the logged steps
-  double lasting = 0.1;        // spread of the experts' lasting shares: standard deviation of their logarithm
-  double by_batch = 0.06;      // spread of a batch's shares around these
+  double lasting = 0.1;        // standard deviation of the logarithm of the experts' lasting shares
+  double by_batch = 0.06;      // standard deviation of the logarithm of a batch's shares, divided by the lasting shares
 };
 
-// Shares of one layer's experts, 1 each if they are even; the shares of a batch are scaled to that sum.
+// Shares of one layer's experts, 1 each if they are even. Only their ratios matter: the shares of a batch are divided
+// by their sum.
 using Shares = std::vector<double>;
 
 class SyntheticLog {
@@ -36,7 +37,7 @@ class SyntheticLog {
     }
   }
 
-  // Events by step; each function may be empty.
+  // Events by step; any of these functions may be empty.
   std::function<void(std::int64_t step, int layer, Shares& shares)> change;
   std::function<std::int64_t(std::int64_t step)> tokens;
   std::function<bool(std::int64_t step)> has_load, has_loss;
@@ -62,7 +63,7 @@ class SyntheticLog {
     for (std::int64_t step = 0; step < shape_.steps; step += shape_.every) append(step, *history);
     return history;
   }
-  // Appends the steps from `from` on again, as a run logs them that is restarted from a checkpoint.
+  // Appends the steps `from` to `to` - 1 again, as a run does that is restarted from a checkpoint.
   void append_again(std::int64_t from, std::int64_t to, History& history) {
     for (std::int64_t step = from; step < to; step += shape_.every) append(step, history);
   }

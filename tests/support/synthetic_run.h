@@ -1,5 +1,5 @@
-// A made-up run for tests and benchmarks of the screen, with plausible shapes but without training. Every number
-// follows from the seed. The program itself never shows it.
+// A made-up run for tests and benchmarks of the screen, with plausible curves but without training. The seed determines
+// every number. The program itself never shows it.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class SyntheticRun {
     for (std::int64_t i = 0; i < steps; ++i) history_->append(next());
   }
 
-  void restartAt(std::int64_t step) { next_ = step; }  // a repeated step replaces all later ones
+  void restartAt(std::int64_t step) { next_ = step; }  // the next frame replaces this step and all later ones
 
  private:
   RunInfo info() const {
@@ -69,7 +69,7 @@ class SyntheticRun {
   }
   double noise() { return uniform() + uniform() + uniform() - 1.5; }  // roughly normal, standard deviation 1/2
 
-  // Popularity starts uneven, is evened out by a bias, and drifts.
+  // Returns a load that is uneven at first, becomes more even as if by a bias, and drifts.
   RouterFrame router(int layer, std::int64_t step) {
     const int experts = shape_.experts;
     RouterFrame router;
@@ -157,7 +157,7 @@ class SyntheticRun {
     return quant;
   }
 
-  // Teams of four experts, each with a domain of its own.
+  // Returns counts in which teams of four experts are often chosen together and prefer one domain each.
   SpecialisationFrame specialisation(int layer) {
     const auto experts = static_cast<std::size_t>(shape_.experts);
     SpecialisationFrame special;

@@ -1,5 +1,5 @@
-// Waits until a window has the keyboard focus. While a run is opened a progress bar may have it, and without a window
-// manager the focus does not return by itself.
+// Gives a window the keyboard focus and waits until it has it. While a run is opened, a progress dialog may have the
+// focus; without a window manager the focus does not return to the window.
 #pragma once
 
 #include <QTest>

@@ -1,4 +1,4 @@
-// An empty folder that exists as long as the object.
+// A temporary folder that is empty at first and exists as long as the object.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// One look of widgets for tests and benchmarks, independent of the desktop's.
+// Sets a style of widgets for tests and benchmarks that does not depend on the desktop.
 #pragma once
 
 #include <QApplication>

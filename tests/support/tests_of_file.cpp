@@ -1,4 +1,4 @@
-// Runs the tests of one file of a program that holds those of a whole room:
+// main() of a program with the tests of a whole room. With the name of a file it runs only the tests of this file:
 //     tests_of_ROOM [test_NAME.cpp] [GoogleTest's own options]
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A short run that tests train step by step.
+// A fixture for tests that train a short run step by step.
 #pragma once
 
 #include <gtest/gtest.h>

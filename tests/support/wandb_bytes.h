@@ -1,4 +1,4 @@
-// Files of W&B, as wandb/sdk/internal/datastore.py writes them.
+// Writes files of W&B like wandb/sdk/internal/datastore.py.
 #pragma once
 
 #include <zlib.h>
@@ -35,7 +35,7 @@ inline std::string wandb_file(const std::vector<std::string>& records) {
   return file;
 }
 
-// Keys and their values as JSON.
+// Keys and their values in JSON.
 using WandbItems = std::vector<std::pair<std::string, std::string>>;
 inline std::string wandb_items(int field, const WandbItems& items) {
   std::string bytes;
@@ -52,7 +52,7 @@ inline std::string wandb_row(std::int64_t step, WandbItems items) {
 inline std::string wandb_metric(const std::string& name, const std::string& glob, const std::string& step_metric) {
   return pb_bytes(12, pb_bytes(1, name) + pb_bytes(2, glob) + pb_bytes(4, step_metric));
 }
-// `more` holds further fields of the run.
+// `more`: bytes of further fields of the run.
 inline std::string wandb_run(const std::string& id, const std::string& name, const std::string& more = {}) {
   return pb_bytes(17, pb_bytes(1, id) + pb_bytes(8, name) + more);
 }
