@@ -1,4 +1,4 @@
-// Runs the moescope-cli binary like a user.
+// Runs the moescope-cli binary as a user does.
 #include <random>
 
 #include "core/comparison/operand_sqnr.h"
@@ -116,7 +116,7 @@ TEST_F(Cli, WritesRecordingAndJsonLines) {
   const auto config = parse_config(recording->runs().at(0).config_toml, "recorded");
   EXPECT_TRUE(config.problems.empty());
   EXPECT_EQ(config.config.model.dim, 32);
-  recording.reset();  // closes it, because an open recording is not replaced
+  recording.reset();  // closes the recording, because the program does not replace an open one
   EXPECT_EQ(run(train({"--steps", "3", "--out", path("r.moescope"), "--overwrite"})).status, 0);
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), (StepRange{0, 2}));
 }
@@ -153,7 +153,7 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   for (const std::string& judged : {result.out, page, report})
     EXPECT_NE(judged.find("the interval allows for the 2 candidates that are compared with one run"), std::string::npos)
         << "the noise twin is no candidate";
-  // The report has the SQNR that `train` prints of the operands in which the runs differ.
+  // The report has the SQNR of the operands in which the runs differ, as `train` prints it.
   const std::vector<OperandSqnr> sqnr = operand_sqnr(
       std::vector<HistoryPtr>{recording.load(0), recording.load(1), recording.load(2), recording.load(3)}, 59);
   for (const float db : {sqnr[1].worst_db, sqnr[1].mean_db}) {
@@ -240,7 +240,8 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
     EXPECT_LE(table[i - 1].value("loss_gap_nats", -1e9), table[i].at("loss_gap_nats").get<double>()) << "sorted";
   for (const auto& row : table) {
     if (row.at("candidate") != "n+mxfp4") continue;
-    EXPECT_EQ(row.at("verdict"), "too early to tell") << row;  // a perturbed run in FP32 is still run A
+    EXPECT_EQ(row.at("verdict"), "too early to tell")
+        << row;  // a perturbed run in FP32 has not yet drifted away from run A
     EXPECT_TRUE(row.at("interval_half_width_nats").is_null()) << row;
     EXPECT_GT(row.at("more_steps_for_a_verdict").get<int>(), 0) << row;
     EXPECT_NE(row.at("conclusion").get<std::string>().find("have not drifted apart yet"), std::string::npos) << row;
@@ -250,7 +251,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   }
   EXPECT_NE(whole.out.find("SQNR dB, worst"), std::string::npos) << whole.out;
 
-  // A candidate of the second group equals the direct twin bit by bit.
+  // A candidate of the second group equals a twin that trains with run A alone, bit by bit.
   ASSERT_EQ(run(train({"--steps", "60", "--compare", "optimizer.lr=1e-3", "--out", path("direct.moescope")})).status,
             0);
   const StepRange steps{0, 59};
@@ -259,7 +260,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   ASSERT_EQ(grouped->info().name, "n+lr-0.001");
   EXPECT_EQ(grouped->values(Metric::ce_loss, kWholeRun, steps), direct->values(Metric::ce_loss, kWholeRun, steps));
 
-  // Keeps the first group and trains the removed second one again, with equal figures.
+  // --continue keeps the first group and trains the removed second group again, with equal figures.
   fs::remove(path("many-2.moescope"));
   const auto before = fs::last_write_time(path("many-1.moescope"));
   const Result rest =
@@ -424,7 +425,7 @@ TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
 TEST_F(Cli, ReaderThatGoesAwayEndsTheTrainingCleanly) {
   const std::string command = std::string(MOESCOPE_CLI) + " train --config " + path("nano.toml") +
                               " --steps 100000 --jsonl - --out " + path("r") + " 2>" + path("err") + " | head -n 4 > " +
-                              path("three");  // description of the run and three steps
+                              path("three");  // the line that describes the run, and three steps
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(steps_of(read("three")).size(), 3u);
   EXPECT_NE(read("err").find("--jsonl -: cannot be written"), std::string::npos) << read("err");

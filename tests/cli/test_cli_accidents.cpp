@@ -1,4 +1,4 @@
-// Outside events during a training: a closed terminal, a full disk, removed files, other kernels.
+// Events outside of the program during a training: a closed terminal, a full disk, removed files, other kernels.
 #include <sched.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 class CliAccidents : public Cli {
  protected:
-  // Limits the size of the program's files, which has the effect of a full disk.
+  // Returns a function that limits the size of files that the process writes, which has the effect of a full disk.
   static std::function<void()> at_most(rlim_t bytes) {
     return [bytes] {
       const rlimit limit{bytes, bytes};
@@ -57,7 +57,7 @@ TEST_F(CliAccidents, AProcessOnOneProcessorStartsOneThread) {
     sched_setaffinity(0, sizeof one, &one);
   });
   ASSERT_GE(wait_for_lines("j", 2), 2);
-  int busy = 0;  // threads that have computed for a tenth of a second
+  int busy = 0;  // threads with at least a tenth of a second of CPU time
   for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
     std::ifstream file(thread.path() / "stat");
     const std::string stat{std::istreambuf_iterator<char>(file), {}};
@@ -81,7 +81,7 @@ TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {
   const pid_t pid =
       start(train({"--steps", "1000000", "--out", path("r"), "--jsonl", path("j"), "--checkpoint", path("c")}));
   ASSERT_GE(wait_for_lines("j", 5), 5);
-  for (int again = 0; again < 3; ++again) kill(pid, SIGHUP);  // from the terminal, the shell, and one more
+  for (int again = 0; again < 3; ++again) kill(pid, SIGHUP);  // the terminal and the shell send one each; one more
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 128 + SIGHUP) << result.err;
   EXPECT_NE(result.out.find("Stopped by SIGHUP"), std::string::npos) << result.out;
@@ -241,7 +241,7 @@ TEST_F(CliAccidents, ImportSaysHowItEnded) {
   write("many.jsonl", many);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t pid = start({"import", path("many.jsonl"), "-o", path("i.moescope")});
-    // Waits for its temporary file.
+    // Waits for the temporary file of the import.
     for (int i = 0; i < 3000 && files().size() < 6; ++i) std::this_thread::sleep_for(1ms);
     kill(pid, signal);
     EXPECT_EQ(finish(pid).status, 128 + signal);
@@ -249,7 +249,7 @@ TEST_F(CliAccidents, ImportSaysHowItEnded) {
   }
 }
 
-// Exit statuses listed by --help for each command, except those of other tests here: a full disk, signals.
+// Tests the exit statuses that --help lists, except those after a full disk and signals, which other tests cover.
 TEST_F(CliAccidents, ExitStatusesAreThoseOfTheHelp) {
   for (const char* command : {"train", "import", "reproduce", "lesson"})
     EXPECT_NE(run({command, "--help"}).out.find("Exit status: 0 "), std::string::npos) << command;
@@ -294,7 +294,7 @@ TEST_F(CliAccidents, ARecordingIsReproducedWithItsOwnKernels) {
   EXPECT_EQ(again.status, 0) << again.out << again.err;
   EXPECT_NE(again.out.find("by the kernels that are here, too: " + kernels), std::string::npos) << again.out;
 
-  // Kernels set by the user are kept and named before the run.
+  // Kernels that the user has set are kept, and their name is printed before the run.
   const Result kept = run({"reproduce", path("r")}, with_kernels("Nehalem"));
   for (const char* said : {"Computed by ", " Prescott, ", " Nehalem, ", "OPENBLAS_CORETYPE=Nehalem is kept"})
     EXPECT_NE(kept.out.find(said), std::string::npos) << said << '\n' << kept.out;

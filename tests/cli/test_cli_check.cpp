@@ -1,4 +1,4 @@
-// Runs moescope-cli check and figures, which scripts call: exit status and JSON.
+// Runs moescope-cli check and figures as scripts do, and tests their exit status and JSON.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -157,7 +157,7 @@ TEST_F(CliCheck, FiguresAreThoseOfTheLog) {
     }
   }
   EXPECT_NEAR(loss, logged["loss"].get<double>(), 1e-5);
-  // max_e u_e - 1 from the log's own counts; layer 0 is dense.
+  // MaxVio computed from the log's counts: the largest count divided by the mean, minus 1. Layer 0 is dense.
   const Json& counts = logged["tokens_per_expert"][1];
   double sum = 0, most = 0;
   for (const double n : counts) sum += n, most = std::max(most, n);

@@ -1,4 +1,4 @@
-// Runs moescope-cli claims like a user.
+// Runs moescope-cli claims as a user does.
 #include <cstdlib>
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// A log whose step counts tokens: a thousand steps, four million apart. Reading and writing must loop over the steps,
-// not over step numbers.
+// A log that numbers its steps by tokens: a thousand steps whose numbers are four million apart. Reading and writing
+// must loop over the logged steps, not over all step numbers.
 #include "tests/support/cli_fixture.h"
 
 namespace moescope {

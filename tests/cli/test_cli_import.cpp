@@ -96,7 +96,7 @@ TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_TRUE(fs::exists(of_another)) << "is being written";
 }
 
-// A single line may undo all earlier ones.
+// A single line with step 0 drops all earlier steps.
 TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
   std::ofstream file(path("log.csv"));
   file << "step,layer,expert,count\n";
@@ -110,7 +110,7 @@ TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
       << read("err");
 }
 
-// The highest layer that can be imported is valid in recordings.
+// A recording can store the highest layer number that import accepts.
 TEST_F(CliImport, TheHighestLayerOfALogIsReadBack) {
   const auto imports = [&](int layer) {
     std::ofstream(path("log.jsonl")) << "{\"step\":0,\"layer\":" << layer << ",\"tokens_per_expert\":[1,2]}\n";

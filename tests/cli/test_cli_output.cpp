@@ -1,4 +1,4 @@
-// Output of the command line if names, files and links come from an untrusted source.
+// Output of the command line for names, files and links from an untrusted source.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sets a terminal's title, changes colours, clears the screen, forges an error, reverses text.
+// Text that would set a terminal's title, change colours, clear the screen, forge an error, and reverse text.
 const std::string kEvil =
     "w\x1b]0;owned\x07\x1b[31m\xc2\x9b"
     "2J\r\nmoescope-cli: error: forged \xe2\x80\xae"
@@ -61,7 +61,8 @@ void expect_said(const std::string& message, const std::string& part) {
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-// Expects printable characters and line ends only; U+202E would reverse the following text.
+// Expects that the output has only printable characters and line ends, without U+202E, which reverses the text after
+// it.
 void expect_harmless(const Ended& ended) {
   for (std::size_t i = 0; i < ended.output.size(); ++i) {
     const auto byte = static_cast<unsigned char>(ended.output[i]);
@@ -145,7 +146,8 @@ TEST_F(CliOutput, NothingIsWrittenThroughALink) {
   EXPECT_FALSE(fs::exists(path("nowhere")));
 }
 
-// An opened file must not get the descriptor of a closed stream, because all messages would go into the file.
+// If the program starts with a closed stream, a file that it opens must not get the stream's descriptor, because
+// messages would be written into the file.
 TEST_F(CliOutput, AClosedStreamIsNotReplacedByAFile) {
   const std::string log = "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
   put("log.jsonl", log);

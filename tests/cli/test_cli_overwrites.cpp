@@ -16,7 +16,7 @@ class CliOverwrites : public Cli {
     const std::uint64_t length = header.size();
     write("w.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(128, '\x3f'));
   }
-  // Expects that the command is refused with `why`, and that no file has changed.
+  // Expects that the command refuses with a message that contains `why`, and that no file has changed.
   void expect_refused(const std::vector<std::string>& command, const std::string& why) {
     std::map<std::string, std::string> before;
     for (const std::string& name : files())
@@ -74,7 +74,7 @@ TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {
   expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", both + "-journal"}, wal);
   expect_refused({"export", path("run.moescope"), "--to", "jsonl", "-o", path("run.moescope-shm")},
                  "a name that SQLite uses");
-  // Also beside a recording that the command does not read.
+  // These names are refused even if the command does not read the recording beside them.
   const std::string beside = path("run.moescope-wal");
   expect_refused({"train", "--config", config, "--steps", "1", "--out", beside, "--overwrite"}, wal);
   expect_refused({"train", "--config", config, "--steps", "1", "--jsonl", beside}, wal);

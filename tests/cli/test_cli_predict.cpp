@@ -1,4 +1,4 @@
-// Runs moescope-cli predict and volumes like a user.
+// Runs moescope-cli predict and volumes as a user does.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
   EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
 }
 
-// Uses the load of a recorded router instead of a rule, and prints its cost for each EP degree.
+// --routing FILE: predicts with the load of a recorded router, and prints the cost of this load for each EP degree.
 TEST(CliPredict, AnswersWithTheRouterOfARecording) {
   const auto path =
       std::filesystem::temp_directory_path() / ("moescope_routing_" + std::to_string(::getpid()) + ".moescope");
@@ -73,7 +73,7 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
   EXPECT_LT(c["traffic"]["expert_rows_max_over_mean"].get<double>(),
             a["traffic"]["expert_rows_max_over_mean"].get<double>());
   EXPECT_LT(a["tokens_per_second_per_gpu"]["value"].get<double>(), 918);
-  // The row of EP 32 has the same parameters.
+  // The row of EP 32 has the parameters of the prediction itself, so the speeds are equal.
   ASSERT_EQ(a["cost_of_this_load"].size(), 25u);
   for (const Json& row : a["cost_of_this_load"]) {
     EXPECT_EQ(row["kind"], "modelled");
@@ -103,7 +103,8 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   }
   EXPECT_EQ(report["published"].size(), 6u);
   EXPECT_TRUE(report["published"][3]["published"].is_null());
-  // 43 GB/s is three quarters of the published number; numbers measured on H200s are "measured elsewhere".
+  // The network's 43 GB/s are three quarters of the published number. Numbers measured on H200s are "measured
+  // elsewhere".
   const Predicted h200 = run("predict --hardware h200 --json");
   ASSERT_EQ(h200.status, 0) << h200.out;
   const Json profile = Json::parse(h200.out)["profile"];
@@ -113,7 +114,8 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
 }
 
-// Each check has its error and whether it is within the band; docs/cluster-model.md must have the same figures.
+// Each check prints its error and whether the error is within the band. docs/cluster-model.md must have the same
+// figures.
 TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
   std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/cluster-model.md");
   std::string readme{std::istreambuf_iterator<char>(file), {}};
@@ -161,10 +163,11 @@ TEST(CliVolumes, ReadsARoutingFile) {
   const Predicted result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
                                "/golden/volumes/v3_64_ranks_round_robin.safetensors");
   ASSERT_EQ(result.status, 0) << result.out;
-  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts per rank, 8 consecutive ones chosen
+  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // a token chooses 8 consecutive experts, and a rank has 4
 }
 
-// DeepEP's kernels skip negative experts: padded ranks, and tokens with one expert or none.
+// A negative expert id means no expert, as in DeepEP. The file has padding of ranks, and tokens with one expert or
+// none.
 TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
   const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7,  6,  0,  7,  -1, 3,
                                            4, 4, 5, 1,  2,  3,  -1, -1, -1, -1, -1, -1};
@@ -188,7 +191,7 @@ TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
   EXPECT_NE(table.out.find("10 of 24 slots hold no expert"), std::string::npos) << table.out;
 }
 
-// Ranks, nodes and experts come from the file; a count by expert is compared with the reference data.
+// Ranks, nodes and experts come from the file. The copies add up to all slots of the file.
 TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
   const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";
   const Predicted topk = run("volumes --json --matrices --topk " + path),

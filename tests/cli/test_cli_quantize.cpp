@@ -1,4 +1,4 @@
-// Runs moescope-cli quantize like a user.
+// Runs moescope-cli quantize as a user does.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,14 +143,14 @@ TEST_F(CliQuantize, TheTableHasTheSameFigures) {
       EXPECT_NE(table.out.find(cell), std::string::npos) << cell << '\n' << table.out;
     }
   }
-  // The gains are 0.93, so that FLOOR clips all of them.
+  // All gains are 0.93, which FLOOR clips.
   EXPECT_EQ(report["tensors"][1]["figures"][0]["clipped"], 1.0);
   const Quantized what_if = run("--tensor gains --what-if");
   EXPECT_NE(what_if.out.find("nvfp4"), std::string::npos);
   EXPECT_NE(what_if.out.find("block 512"), std::string::npos);
 }
 
-// amax / 6 = 0.93 / 6 = 0.155: the scale is a power of two in MX; in NVFP4 it is not, and only its exponent is counted.
+// amax / 6 = 0.93 / 6 = 0.155. In MX the scale is a power of two. In NVFP4 it is not, and only its exponent is counted.
 TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
   const auto scales = [&](const char* format) { return run("--tensor gains --format " + std::string(format)).out; };
   EXPECT_NE(scales("mxfp4_e2m1").find("2^-2 .. 2^-2"), std::string::npos) << scales("mxfp4_e2m1");
@@ -159,7 +159,7 @@ TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
   EXPECT_NE(scales("fp8_rowwise").find(" .. 2^"), std::string::npos) << "scales of powers of two by its recipe";
 }
 
-// A NaN affects all values with its scale: in NVFP4 the whole tensor, so that no value is exact.
+// A NaN affects all values that share its scale, in NVFP4 the whole tensor, so that no value is exact.
 TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
   std::vector<float> values(64, 1.0f);
   values[40] = std::numeric_limits<float>::quiet_NaN();

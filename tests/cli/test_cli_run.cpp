@@ -1,4 +1,5 @@
-// Runs moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint that texts are run through.
+// Runs moescope-cli export --to checkpoint, which writes a run as a checkpoint, and moescope-cli run, which runs texts
+// through the checkpoint.
 #include <algorithm>
 #include <cmath>
 
@@ -45,7 +46,7 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(info.name, "model");
   EXPECT_EQ(info.domains, (std::vector<std::string>{"prose", "code"}));
   const auto history = recording.load(0);
-  // Steps take pieces of 16 bytes in turn: four of the prose and three of the code; the last pieces are shorter.
+  // The prose has four pieces of up to 16 bytes, the code three. A step takes three pieces; the texts alternate.
   EXPECT_EQ(history->count(), 3);
   const auto frame = history->frame_at(0);
   ASSERT_EQ(frame->routers.size(), 1u);
@@ -60,7 +61,8 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(text->layers.at(0).experts_TK.size(), 16u * 2);
 }
 
-// Nothing moves with a learning rate of 0, so that the first losses are the same.
+// With learning rates of 0 no weight changes, so that the checkpoint has the initial weights and the first losses are
+// equal.
 TEST_F(CliRun, TrainingGoesOnFromACheckpoint) {
   const auto loss = [](const Result& result) {
     const std::size_t at = result.out.find("\"ce_loss\":");

@@ -1,4 +1,4 @@
-// Runs moescope-cli sweep like a user.
+// Runs moescope-cli sweep as a user does.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +38,7 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   EXPECT_EQ(again.status, 2);
   EXPECT_NE(again.err.find("--continue keeps"), std::string::npos) << again.err;
 
-  // Trains the missing run only, with equal losses.
+  // --continue trains only the missing run, with equal losses.
   fs::remove(path("s-3.moescope"));
   const auto kept = fs::last_write_time(path("s-2.moescope"));
   const Result continued = run(sweep({"--continue"}));
@@ -56,7 +56,7 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   };
   EXPECT_EQ(losses(read("t.csv")), losses(csv));
 
-  // Refuses other settings under the same name.
+  // --continue refuses runs with other settings under the same name.
   const Result mixed = run(sweep({"--continue", "--set", "optimizer.lr=0.001"}));
   EXPECT_EQ(mixed.status, 2);
   EXPECT_NE(mixed.err.find("is of another comparison"), std::string::npos) << mixed.err;
@@ -73,7 +73,7 @@ TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
   EXPECT_TRUE(fs::exists(path("s-2.moescope")));
   const Result last = run(sweep({"--share", "0/2"}));
   ASSERT_EQ(last.status, 0) << last.err;
-  const auto without_speed = [](const std::string& csv) {  // without the last columns: tokens/s is measured
+  const auto without_speed = [](const std::string& csv) {  // keeps the first columns; tokens/s is measured
     std::string kept;
     std::istringstream lines(csv);
     for (std::string line; std::getline(lines, line);)

@@ -1,4 +1,4 @@
-// Training over real processes: `moescope-cli train --ep R` under mpirun, against one process.
+// Trains with `moescope-cli train --ep R` under mpirun and compares the result with that of one process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -46,7 +46,7 @@ class MpiTrain : public ::testing::Test {
     std::vector<Json> result;
     for (std::string line; std::getline(file, line);) {
       Json json = Json::parse(line);
-      if (json.contains("step")) result.push_back(std::move(json));  // not what the run is
+      if (json.contains("step")) result.push_back(std::move(json));  // not the line that describes the run
     }
     return result;
   }
@@ -54,14 +54,14 @@ class MpiTrain : public ::testing::Test {
   fs::path folder_;
 };
 
-// All that is computed, nothing that is timed.
+// Returns the frame without measured times and without the values that depend on the number of ranks.
 Json figures(Json frame) {
   for (const char* timed : {"wall_s", "tokens_per_s", "phase_ms", "wire"}) frame.erase(timed);
-  for (Json& router : frame["routers"]) router.erase("volume");  // over as many ranks as there are
-  // A rank has the gradients of its own experts alone (expert_weights.h).
+  for (Json& router : frame["routers"]) router.erase("volume");  // its ranks are those of the run
+  // Each rank has the gradients of its own experts only (expert_weights.h).
   for (Json& layer : frame["specialisation"]) layer.erase("gradient_norm"), layer.erase("update_norm");
   for (std::size_t i = frame.contains("texts") ? frame["texts"].size() : 0; i-- > 0;)
-    if (frame["texts"][i]["kind"] == "batch") frame["texts"].erase(i);  // of the sequences that rank 0 has
+    if (frame["texts"][i]["kind"] == "batch") frame["texts"].erase(i);  // only texts of rank 0's sequences
   return frame;
 }
 
@@ -102,7 +102,7 @@ TEST_F(MpiTrain, OverNodesIsTheSameToTheBit) {
   expect_the_same_weights(path("1"), path("4"));
 }
 
-// What was given to MPI is what the volumes count, in the bytes of the payload; and the weights stay those of one
+// The bytes passed to MPI equal the counted volumes times the bytes of the payload, and the weights equal those of one
 // process.
 TEST_F(MpiTrain, BytesOnTheWireAreTheCountedOnes) {
   for (const char* payload : {"fp32", "bf16", "mxfp8"}) {
@@ -123,7 +123,7 @@ TEST_F(MpiTrain, BytesOnTheWireAreTheCountedOnes) {
     for (std::size_t source = 0; source < 4; ++source)
       for (std::size_t to = 0; to < 4; ++to) {
         if (source == to) continue;
-        std::uint64_t bytes = 0;  // out, and home again on the way of the other
+        std::uint64_t bytes = 0;  // tokens to experts, outputs back to tokens, and gradients of both
         for (const RouterFrame& router : frame->routers)
           bytes += router.volume.copies_RR[source * 4 + to] * (row.dispatch + row.combine_gradient) +
                    router.volume.copies_RR[to * 4 + source] * (row.combine + row.dispatch_gradient);
@@ -177,7 +177,7 @@ TEST_P(MpiKilled, EndsTheRunAndLeavesTheRecordingWhole) {
   EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   std::stringstream log;
   log << std::ifstream(path("log")).rdbuf();
-  EXPECT_EQ(count(log.str(), "--resume"), 1u) << log.str();  // one of the others says so
+  EXPECT_EQ(count(log.str(), "--resume"), 1u) << log.str();  // one of the other ranks prints it
 
   const auto history = RecordingReader(path("run.moescope")).load(0);
   EXPECT_GE(history->steps().last, checkpoint_steps(path("kept")).back() - 1);
@@ -201,7 +201,7 @@ TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.output.find("192.0.2.1:5999"), std::string::npos) << ended.output;
   ended = run(mpirun(3) + "--preset nano --steps 1");
-  EXPECT_EQ(count(ended.output, "power of two"), 1u) << ended.output;  // one rank says so
+  EXPECT_EQ(count(ended.output, "power of two"), 1u) << ended.output;  // only one rank prints it
   ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep 4");
   EXPECT_EQ(count(ended.output, "expected mpirun -n 4"), 1u) << ended.output;
   ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep many");

@@ -1,5 +1,5 @@
-// Training over two hosts: two network namespaces with names of their own and one cable between them. Where namespaces
-// are not permitted (a container without CAP_NET_ADMIN) it is skipped.
+// Training over two hosts: two network namespaces with different host names, connected by one virtual cable. The test
+// is skipped if namespaces are not permitted (a container without CAP_NET_ADMIN).
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ class TwoHosts : public ::testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("moescope_hosts_" + std::to_string(getpid()));
     fs::create_directories(folder_);
-    // Each is its own machine to MPI: other addresses, another host name, no shared memory.
+    // For MPI each namespace is a separate machine, with its own address and host name and without shared memory.
     const std::string setup =
         "set -e; ip netns add " + a_ + "; ip netns add " + b_ +  //
         "; ip link add e0 netns " + a_ + " type veth peer name e0 netns " + b_ + "; ip -n " + a_ +
@@ -34,7 +34,7 @@ class TwoHosts : public ::testing::Test {
     const Ended made = run("sh -c '" + setup + "'");
     if (made.status != 0)
       GTEST_SKIP() << "network namespaces are not permitted here, or ip and unshare are missing: " << made.output;
-    std::ofstream agent(path("agent"));  // in place of ssh: HOST COMMAND...
+    std::ofstream agent(path("agent"));  // replaces ssh; its arguments are HOST COMMAND...
     agent << "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\n"
           << "case \"$host\" in 10.77.41.1) ns=" << a_ << ";; *) ns=" << b_ << ";; esac\n"
           << "exec ip netns exec $ns unshare --uts sh -c \"hostname $ns; $*\"\n";
@@ -55,7 +55,7 @@ class TwoHosts : public ::testing::Test {
                " --mca oob_tcp_if_include " + subnet + " --host 10.77.41.1:2,10.77.41.2:2 -n 4 " + MOESCOPE_CLI +
                " train --threads 1 --ep 4 --ranks-per-node 2 " + what + "'");
   }
-  // That left the first host so far.
+  // Returns the bytes that the first host has sent since its start.
   double bytes_on_cable() const {
     const Ended read = run("ip netns exec " + a_ + " cat /proc/net/dev");
     const std::size_t line = read.output.find("e0:");
@@ -85,7 +85,7 @@ TEST_F(TwoHosts, TrainAsOneProcessDoesAndSendOverTheCable) {
     ASSERT_EQ(trained.tensors().size(), expected.tensors().size());
     for (const TensorView& tensor : expected.tensors())
       EXPECT_TRUE(std::ranges::equal(tensor.bytes, trained.at(tensor.name).bytes)) << tensor.name;
-    // What the frames say was sent from one host to the other went over the cable, and more: gradients, too.
+    // The cable carried more than the bytes from host to host in the frames, which do not count gradients of weights.
     const auto history = RecordingReader(path(way + ".moescope")).load(0);
     double sent = 0;
     for (int step = 0; step < 4; ++step) {
