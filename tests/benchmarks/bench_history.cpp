@@ -1,4 +1,4 @@
-// Time of the history, the recording and the volume counts, with the limits that the screen and the trainer need.
+// Time of the history, the recording and the counting of volumes, with the limits that the screen and the trainer set.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
-// One MoE layer of 8 experts; 5 layers of 32 experts; the largest shape that is supported.
+// One MoE layer with 8 experts; 5 MoE layers with 32 experts; the largest supported shape.
 constexpr SampleShape kNano{1, 8, 8, 8, 18};
 constexpr SampleShape kMiniV3{5, 32, 8, 8, 18};
 constexpr SampleShape kV3{61, 256, 8, 8, 0};
@@ -29,7 +29,8 @@ std::vector<FramePtr> sample_run(SampleShape shape, int steps) {
   return frames;
 }
 
-// 61 x 256 x 10,000 steps within the default budget; frames repeat with a new step number.
+// Returns a history of 61 layers x 256 experts x 10,000 steps within the default budget. Eight frames repeat with new
+// step numbers.
 const History& large_history() {
   static const auto kHistory = [] {
     auto history = std::make_unique<History>(sample_info(kV3));
@@ -52,7 +53,7 @@ void utilisation_256_by_10000_into_800(benchmark::State& state) {  // limit: 16 
 }
 BENCHMARK(utilisation_256_by_10000_into_800)->Unit(benchmark::kMillisecond);
 
-void frame_at_61_by_256(benchmark::State& state) {  // limit for scrubbing: 16 ms with the painting
+void frame_at_61_by_256(benchmark::State& state) {  // limit for scrubbing, painting included: 16 ms
   const History& history = large_history();
   std::int64_t step = 0;
   for (auto _ : state) benchmark::DoNotOptimize(history.frame_at(step = (step + 3571) % 10000));
@@ -120,8 +121,8 @@ void append(benchmark::State& state, SampleShape shape) {
 BENCHMARK_CAPTURE(append, nano, kNano)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(append, mini_v3, kMiniV3)->Unit(benchmark::kMicrosecond);
 
-// Frames per second; argument: frames per transaction. With a slow trainer it is 1, because each step is written at
-// once.
+// Writes frames to a recording. The argument is the number of frames per transaction; it is 1 for a slow trainer, whose
+// steps are written one by one.
 void record(benchmark::State& state, SampleShape shape) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_bench.moescope";
   auto frames = sample_run(shape, 64);
@@ -164,7 +165,7 @@ void load_mini_v3_recording_of_2000(benchmark::State& state) {
 }
 BENCHMARK(load_mini_v3_recording_of_2000)->Unit(benchmark::kMillisecond);
 
-// Time of the call in the trainer: the frame is moved and linked.
+// Time of FrameSink::publish() in the training thread, which moves the frame into a list.
 void publish(benchmark::State& state) {
   FrameSink sink("");
   sink.add_run(sample_info(kNano));

@@ -1,7 +1,7 @@
 // Four runs in lock-step compared with one run of the same config: bench_lock_step [preset ...] [--steps N]
 //
-// Frames with all statistics go to histories in memory. One and four runs take steps in turn, so that a busy machine
-// slows both alike; prints medians. Limit: four runs take 4.1 times as long as one.
+// Frames with all statistics are appended to histories in memory. One run and four runs step alternately, so that a
+// busy machine slows both equally. Prints medians. Limit: four runs take 4.1 times as long as one.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

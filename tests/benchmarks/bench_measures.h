@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-// Returns the CPU time of all threads: on a busy machine more stable than wall time, but it includes spinning while
-// waiting for other threads.
+// Returns the CPU time of all threads, in seconds. On a busy machine it varies less than wall time, but it includes the
+// time in which threads spin while they wait for others.
 inline double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
-// Memory of a run of a million steps on the command line, without its training: recording, frame sink and history as
-// used by moescope-cli train. Exit status 1 if memory grows without end (long_run.h).
+// Memory of moescope-cli train over a million steps, without the training itself: recording, frame sink and history.
+// Exit status 1 if memory grows without end (long_run.h).
 //   bench_memory [STEPS]
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
-// quantize_operand with all statistics compared with a copy of the tensor: 4096 x 4096 floats on one and two threads,
-// and 256 x 128 in cache on one. "of_copy" is the speed relative to the copy that this process makes in turns with it,
-// on as many threads; medians. Rotated in blocks of 16, as in NVFP4's own recipe.
+// Speed of quantize_operand() with all statistics, relative to the speed of copying the tensor: 4096 x 4096 floats on
+// one and two threads, and 256 x 128 floats in cache on one thread. "of_copy" is the median time of the copy divided by
+// the median time of quantize_operand(); both alternate on the same number of threads. "hadamard" rotates blocks of 16,
+// as the published recipe of NVFP4 does.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -23,10 +24,10 @@ namespace {
 
 struct Size {
   std::size_t rows, cols;
-  int repeats;  // within one measurement
+  int repeats;  // calls per measurement
 };
 
-// Begins at a cache line, like the tensors of the program.
+// Values that begin at a cache line, like the tensors of the program.
 class Tensor {
  public:
   explicit Tensor(std::size_t count) : values_(static_cast<float*>(std::aligned_alloc(64, count * sizeof(float)))) {
@@ -50,7 +51,7 @@ Tensor normal_values(std::size_t count) {
   return values;
 }
 
-// Returns this thread's processor time, because other processes may use the machine.
+// Returns the CPU time of this thread in seconds. Unlike wall time, it does not include the time of other processes.
 double now_s() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -86,7 +87,7 @@ void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxi
   state.counters["of_copy"] = copy / mine;
 }
 
-// Quantizes `threads` stripes at once, each with its own tensors; copies in the same way.
+// Quantizes `threads` stripes of rows in parallel, each as a separate operand; the copy is divided in the same way.
 void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxis axis, std::size_t threads) {
   constexpr std::size_t kSide = 4096;
   const Tensor in = normal_values(kSide * kSide);

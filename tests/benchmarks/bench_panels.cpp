@@ -1,4 +1,4 @@
-// Time of painting: CPU ms of one frame, per panel and for the whole Overview, on a synthetic history.
+// CPU time to paint one frame, in ms, for each panel and for the whole Overview, with a synthetic history.
 //   bench_panels [steps]              the table
 //   bench_panels --pictures DIR       pictures of every panel and of all together, light and dark, for inspection
 #include <QApplication>
@@ -31,7 +31,7 @@ double cpuMs() {
   return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
 }
 
-// All panels of the Overview in one window, in their usual size on the screen.
+// All panels of the Overview in one window, in their usual size.
 class Overview : public QWidget {
  public:
   explicit Overview(Selection* selection) {
@@ -127,7 +127,8 @@ QPalette darkPalette() {
   return palette;
 }
 
-// A large model, zoomed in, sorted, logarithmic, with the mouse over a cell.
+// Takes two pictures of the Overview: of a large model with the mouse over a cell, and of `small` zoomed in, with
+// experts sorted by load, a logarithmic loss and the mouse over the loss.
 void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRun& small) {
   static SyntheticRun large({.layers = 62, .experts = 256, .top_k = 8, .ranks = 32, .tokens = 8192, .quant_every = 10});
   if (large.history()->steps().empty()) large.append(400);

@@ -1,5 +1,5 @@
-// Quantize-dequantize with all statistics compared with a copy of the tensor, 4096 x 4096 floats, on one and two
-// threads. "of_copy" is the speed relative to the copy that this process makes on as many threads.
+// Speed of quantize-dequantize with all statistics, relative to the speed of copying the tensor: 4096 x 4096 floats on
+// one and two threads. "of_copy" is the time of the copy divided by the time of the work on the same number of threads.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Tensors& tensors() {
   return t;
 }
 
-// Calls `work(first_row, rows)` on one stripe per thread, the first one on this thread.
+// Calls `work(first_row, rows)` for one stripe of rows per thread, for the first stripe in this thread.
 template <class Work>
 void on_stripes(int threads, Work work) {
   const std::size_t rows = kSide / static_cast<std::size_t>(threads);
@@ -53,7 +53,7 @@ double seconds(auto work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Runs the copy and the work in turns, so that both see the same state of the machine; medians.
+// Measures the copy and the work alternately, so that a busy machine slows both equally. Compares medians.
 void run_against_copy(benchmark::State& state, int threads, auto work) {
   std::vector<double> copy_s, work_s;
   for (auto _ : state) {
@@ -89,7 +89,7 @@ void bf16(benchmark::State& state) {
   });
 }
 
-// An expert's matrix in cache, as in the trainer.
+// Quantizes a matrix of the size of an expert's, which stays in cache, as in training.
 void small_matrix(benchmark::State& state, BlockAxis axis) {
   const Matrix<const float> in{tensors().in.data(), 128, 256, 256};
   QuantSums sums;

@@ -1,5 +1,5 @@
-// Speed of reading logs and recordings of large runs. MB/s are bytes of the log per CPU time of all threads; the
-// opening of recordings is measured in wall time.
+// Speed of reading logs and recordings of large runs. MB/s are bytes of the log divided by the CPU time of all threads.
+// Opening a recording is measured in wall time.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -27,7 +27,7 @@ std::string path_of(const char* name) {
   return std::filesystem::temp_directory_path() / (std::string("moescope_bench_reading_") + name);
 }
 
-// Returns an uneven load with all tokens of a step.
+// Returns an uneven load whose sum is the number of slots of a step.
 std::vector<std::uint32_t> loads(std::mt19937& rng) {
   constexpr auto kSlots = static_cast<std::uint32_t>(kTokens * kTopK);
   std::vector<std::uint32_t> counts(kExperts, kSlots / kExperts);
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> loads(std::mt19937& rng) {
   return counts;
 }
 
-// 2,000 steps x 58 layers x 256 experts, written like Python's json.dumps(): 150 MB.
+// A log of 2,000 steps x 58 layers x 256 experts in the format of Python's json.dumps(), 150 MB.
 class Log {
  public:
   static constexpr int kSteps = 2000, kLayers = 58;
@@ -121,7 +121,7 @@ BENCHMARK(import_log)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(open_log)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(follow_log)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// 10,000 steps x 61 layers x 256 experts; frames repeat with a new step number.
+// A recording of 10,000 steps x 61 layers x 256 experts. 64 frames repeat with new step numbers.
 class Recording {
  public:
   static constexpr int kSteps = 10000, kLayers = 61, kFrames = 64;

@@ -1,7 +1,7 @@
-// Time of the workspaces Router and Text at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a synthetic
-// history of 61 layers (60 with experts) x 256 experts x 10,000 steps, for a new step, another layer, a jump of the
-// cursor through the whole run, and a mouse that moves. The limit of each is 16 ms. Also measures a scan for findings,
-// which runs in another thread than the GUI.
+// CPU time of the panels of Router and Text at the size of DeepSeek-V3, in ms per frame, with a synthetic history of 61
+// layers (60 with experts) x 256 experts x 10,000 steps: for a new step, for another layer, when the cursor jumps
+// through the whole run, and when the mouse moves. The limit of each is 16 ms. Also measures the scan for findings,
+// which the program runs in a separate thread.
 //   bench_router [steps] [layers] [experts] [steps between texts and tables]
 //   bench_router --recording FILE     writes a run of this size with few steps as a recording, for inspection
 #include <QApplication>
@@ -128,7 +128,7 @@ void hover(QWidget* widget, int i) {
   }
 }
 
-// Waits until the stability panels, which compare texts in a separate thread, have all their values.
+// Waits until a panel of routing stability, which compares texts in a separate thread, has all its values.
 void settle(QWidget* widget) {
   const auto* stability = qobject_cast<RoutingStabilityPanel*>(widget);
   if (!stability) return;

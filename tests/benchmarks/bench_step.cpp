@@ -1,17 +1,18 @@
-// Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
+// Time of whole training steps: bench_step [shape ...] [--steps N] [--threads N]
 //                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
 //                       [--each-step]
 //
-// --recipes: the routed experts in every recipe compared with FP32, with statistics; --recipes-everywhere: all weights;
-// --only: recipes with PART in their names, also for --units.
-// --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and their matrix units.
-// --telemetry: all telemetry at the default cadence against none, over --steps N steps (at least 200: a full cycle).
+// --recipes: routed experts in every recipe, with statistics, compared with FP32; --recipes-everywhere: all weights.
+// --only: only recipes with PART in their names; also for --units.
+// --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) compared with FP32, and the matrix units in use.
+// --telemetry: all telemetry at the default cadence compared with none, over --steps N steps (a full cycle has 200).
 // --each-step: prints a line after each step, for in_turns.py.
 // --checkpoints: time to keep a checkpoint in memory, and its share of a step at the default cadence.
 //
-// Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
-// with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
-// the same run. FLOPs: 6 x active matmul weights x tokens, plus attention counted as a full square.
+// A shape is S, M or L (byte-level models of growing width) or the name of a preset. Without an option, prints for each
+// shape the time of FP32 and MXFP8 steps with telemetry and of FP32 steps without, and the peak of sgemm. The variants
+// take their steps alternately, so that a busy machine slows all equally. FLOPs: 6 x active weights of matrices x
+// tokens, plus attention, which counts as full.
 
 #include <algorithm>
 #include <array>
@@ -85,7 +86,7 @@ double weights_in_millions(const RunConfig& c) {
   return count * 1e-6;
 }
 
-// Returns the phase that multiplies by this weight.
+// Returns the phase of the step in which this weight is multiplied.
 Phase phase_of(const ParameterTensor& t) {
   const auto has = [&](const char* part) { return t.name.find(part) != std::string::npos; };
   if (has(".attention.")) return Phase::attention;
@@ -115,7 +116,7 @@ double flops(const RunConfig& c) {
   return std::accumulate(by_phase.begin(), by_phase.end(), 0.0);
 }
 
-// All threads compute one product of 2048 x 2048 matrices, in tiles of its rows.
+// Returns the best GFLOP/s of products of 2048 x 2048 matrices, each computed by all threads in tiles of rows.
 double sgemm_peak_gflops() {
   constexpr int kSize = 2048, kTile = 256;
   const std::vector<float> a(kSize * kSize, 0.5f), b(kSize * kSize, 0.25f);
@@ -201,7 +202,7 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   std::fflush(stdout);
 }
 
-// Uses sums instead of medians, so that work of every 200th step counts with its share.
+// Compares sums of times instead of medians, so that work that is done only every 200 steps counts.
 void bench_telemetry(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base;
@@ -227,7 +228,8 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
   std::fflush(stdout);
 }
 
-// The training waits for a snapshot to be taken; a separate thread writes it to the disk, which takes CPU time only.
+// Measures the wall time to take a snapshot, for which the training waits, and the CPU time to write it to the disk,
+// which a separate thread does.
 void bench_checkpoints(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   Variant variant{"", std::make_unique<Trainer>(base), {}, {}, {}};
@@ -277,7 +279,8 @@ Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding
   return {variant_name(recipe, rounding, rotated), std::make_unique<Trainer>(config), {}, {}, {}};
 }
 
-// Takes steps of each recipe whose name contains `part` in turn with FP32, so that a busy machine slows both alike.
+// Compares each recipe whose name contains `part` with FP32. Both take steps alternately, so that a busy machine slows
+// both equally.
 void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
   std::printf("%s, %s, against FP32 (medians of %d steps)\n", name.c_str(),
@@ -302,7 +305,7 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
   }
 }
 
-// Effect of BF16 matrix units on a step: each precision of all weights, in turn with the others.
+// Measures steps with all weights in different formats, alternately, which shows the effect of BF16 matrix units.
 void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
   std::vector<Variant> variants;

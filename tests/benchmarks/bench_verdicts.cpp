@@ -1,11 +1,12 @@
-// How often equal runs are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
-//                                                            [--twins N] [--first SEED] [--means]
+// Share of equal runs that are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
+//                                                                [--twins N] [--first SEED] [--means]
 //
-// For each seed run A, its twins and one more run train in lock-step. All start from the same weights, up to one unit
-// in the last place, so that the run differs from A by chance alone. It is judged by the loss that the settings select,
-// by each of the two losses, and by the narrower of their intervals. 300 steps of nano take 7 seconds per seed. --means
-// prints the rows of tests/data/equal_runs_*.csv instead: means of the losses minus run A's over the four batches of
-// the last half.
+// For each seed, run A, its noise twins and one more run train in lock-step. They start from the same weights,
+// perturbed by up to one unit in the last place, so that they differ from A by chance alone. The one more run is judged
+// by the loss that the settings select, by each of the two losses, and by the loss with the narrower interval. 300
+// steps of nano take 7 seconds per seed. --means prints the rows of tests/data/equal_runs_*.csv instead: for each run
+// its flip rate and the means of its losses minus those of run A, over each of the four batches of steps of the last
+// half.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -29,7 +30,7 @@ struct Asked {
   bool means = false;
 };
 
-// Returns run A, the judged run, then the twins.
+// Trains run A, the judged run and the noise twins; returns their histories in this order.
 std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   std::vector<Trainer> trainers;
   for (int run = 0; run < twins + 2; ++run) {
@@ -53,7 +54,7 @@ struct Count {
   }
 };
 
-// Prints the share with its 95 % interval by Wilson.
+// Prints the share of runs that were called different, with its 95 % Wilson interval.
 void print(const Count& count) {
   if (count.judged == 0) return std::printf("%-24s no verdict\n", count.of), void();
   const double n = count.judged, share = count.different / n, z2 = 1.96 * 1.96;
@@ -71,7 +72,8 @@ double mean_of(const History& run, Metric metric, StepRange steps) {
   return sum / count;
 }
 
-// Prints the drift of a run and, for each loss, its four batch means minus those of run A.
+// Prints the mean flip rate of a run over the last half of the steps and, for each loss, its means over four batches of
+// these steps minus those of run A.
 void print_means(const History& a, const History& run) {
   const std::int64_t end = a.steps().last + 1;
   std::printf(",%.3f", mean_of(run, Metric::flip_rate, {end / 2, end - 1}));

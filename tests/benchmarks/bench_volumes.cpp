@@ -1,7 +1,8 @@
 // Time to count the all-to-all volumes of one MoE layer: 16,384 tokens x top-8 of 256 experts over R ranks in nodes of
-// 8, on one core. Limit: 1 ms per layer at 256 ranks. `uniform`: 8 of 256 at random; `limited`: from 4 of 8 groups of
-// 32, like DeepSeek-V3's routing; `replicated`: uniform, over 32 ranks with one redundant expert each. mini_v3_step:
-// counts all MoE layers again after a real step; `of_step` is the share of this time in the step, below 0.02.
+// 8, on one core. Limit: 1 ms per layer at 256 ranks. `uniform`: 8 of 256 experts at random; `limited`: 8 experts of 4
+// of 8 groups of 32, like DeepSeek-V3's routing; `replicated`: uniform, over 32 ranks with one redundant expert each.
+// `mini_v3_step` counts all MoE layers again after a real step; `of_step` is the time to count divided by the time of
+// the step. Limit: 0.02.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int kTokens = 16384, kTopK = 8, kExperts = 256, kRanksPerNode = 8;
 
-// Returns distinct experts for each token, all from `groups` groups of 32 that are drawn for the token.
+// Returns the experts of each token, [T, K], distinct and from `groups` random groups of 32 experts.
 std::vector<std::int32_t> random_topk(int groups) {
   std::mt19937 generator(1);
   std::vector<std::int32_t> topk_TK, group(kExperts / 32), expert;

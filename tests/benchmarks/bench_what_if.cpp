@@ -1,4 +1,4 @@
-// The what-if strip: 336 formats for a 1024 x 1024 tensor. Limit: 100 ms on two threads.
+// Time of the strip What if: 336 formats for a 1024 x 1024 tensor. Limit: 100 ms on two threads.
 #include <benchmark/benchmark.h>
 
 #include <random>

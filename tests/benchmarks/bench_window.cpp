@@ -1,7 +1,7 @@
-// Effect of the window on the time of a step. A model trains beside the window in turns: the window is stopped, idle,
-// stopped, and under a mouse that moves over Loss 60 times per second. Prints the mean step time of a turn, the same
-// divided by that of the stopped turn before it, and the CPU time of the window's thread in a turn: medians, and
-// quartiles of the quotient.
+// Effect of the window on the time of a training step. A model trains while the window is stopped, without input,
+// stopped again, and under a mouse that moves over Loss 60 times per second, for 0.8 s each (a turn). Prints medians
+// over the turns: of the mean step time, of this time divided by that of the stopped window in the turn before (with
+// quartiles), and of the CPU time of the window's thread.
 //   bench_window [PRESET] [TURNS] [THREADS]
 // Runs offscreen. With QT_QPA_PLATFORM=xcb it uses a real window, and the time includes the work of the X server.
 #include <QApplication>
@@ -72,7 +72,7 @@ void handleEventsUnderAMouse(int ms, MainWindow& window) {
   handleEvents(ms);
 }
 
-// Returns the mean ms of the steps that begin and end during `work`.
+// Returns the mean time in ms of the steps that begin and end during `work`.
 double meanStep(LiveRuns& live, const std::function<void()>& work) {
   const std::int64_t first = live.status().step + 1;
   work();
@@ -87,7 +87,8 @@ double meanStep(LiveRuns& live, const std::function<void()>& work) {
 }
 
 struct Turns {
-  std::vector<double> step_ms, ratios, cpu_ms;  // a step; to one without the window; CPU time of the window's thread
+  // Mean time of a step; this time divided by that with a stopped window; CPU time of the window's thread.
+  std::vector<double> step_ms, ratios, cpu_ms;
 
   void add(LiveRuns& live, double without, const std::function<void()>& work) {
     const double before = threadCpuMs();

@@ -1,5 +1,5 @@
-// Memory of the window on a run of a million steps: attached to it, with all workspaces shown in turn, offscreen. Exit
-// status 1 if memory grows without end (long_run.h).
+// Memory of the window with a run of a million steps, offscreen. The window shows all workspaces one after another.
+// Exit status 1 if memory grows without end (long_run.h).
 //   bench_window_memory [STEPS]
 #include <QApplication>
 #include <QStyleFactory>
