@@ -240,8 +240,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
     EXPECT_LE(table[i - 1].value("loss_gap_nats", -1e9), table[i].at("loss_gap_nats").get<double>()) << "sorted";
   for (const auto& row : table) {
     if (row.at("candidate") != "n+mxfp4") continue;
-    EXPECT_EQ(row.at("verdict"), "too early to tell")
-        << row;  // a perturbed run in FP32 has not yet drifted away from run A
+    EXPECT_EQ(row.at("verdict"), "too early to tell") << row;  // a perturbed run has not drifted yet
     EXPECT_TRUE(row.at("interval_half_width_nats").is_null()) << row;
     EXPECT_GT(row.at("more_steps_for_a_verdict").get<int>(), 0) << row;
     EXPECT_NE(row.at("conclusion").get<std::string>().find("have not drifted apart yet"), std::string::npos) << row;

@@ -1,4 +1,4 @@
-// What those need who do not see the screen or use no mouse, and names that are one of a kind.
+// Names and values for screen readers, use by keyboard alone, and names of panels that must be unique.
 #include <QAbstractButton>
 #include <QAbstractSpinBox>
 #include <QAccessible>
@@ -32,8 +32,8 @@ QString describeControl(const QWidget* control) {
            control->parentWidget()->metaObject()->className());
 }
 
-// What a person can act on now, that is not a part of another control. Items of the status line only tell, apart from
-// the findings.
+// True if the widget is an enabled and visible control that is not a part of another control. Items of the status line
+// that cannot have the focus are no controls, because they only show text.
 bool isControl(const QWidget* widget) {
   const bool acts = qobject_cast<const QAbstractButton*>(widget) || qobject_cast<const QComboBox*>(widget) ||
                     qobject_cast<const QLineEdit*>(widget) || qobject_cast<const QAbstractSpinBox*>(widget) ||
@@ -45,7 +45,7 @@ bool isControl(const QWidget* widget) {
   return acts && !part && !tells && widget->isEnabled() && !widget->visibleRegion().isEmpty();
 }
 
-// Of buttons of which one is chosen, Tab reaches one and arrows the others.
+// True if Tab reaches a button of the control's exclusive group. The arrow keys reach the other buttons of the group.
 bool groupIsReached(const QWidget* control, const QSet<const QObject*>& reached) {
   const auto* button = qobject_cast<const QAbstractButton*>(control);
   if (!button || !button->group() || !button->group()->exclusive()) return false;
@@ -79,7 +79,7 @@ class AccessibilityTest : public QObject {
       for (Panel* panel : workspace->panels()) {
         panel->grab();  // fills its plots
         for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
-          if (!plot->isVisibleTo(panel)) continue;  // behind another page
+          if (!plot->isVisibleTo(panel)) continue;  // hidden by another page of the panel
           const QByteArray where = (panel->title() + ", " + plot->metaObject()->className()).toUtf8();
           QAccessibleInterface* told = QAccessible::queryAccessibleInterface(plot);
           QVERIFY2(told && told->role() == QAccessible::Chart, where);
@@ -94,7 +94,7 @@ class AccessibilityTest : public QObject {
     QVERIFY2(plots > 40, qPrintable(QString::number(plots)));
     QVERIFY2(with_figures > plots / 2, qPrintable(QString::number(with_figures)));
 
-    // What is under the mouse or the keyboard cursor.
+    // The accessible value describes the cell under the keyboard cursor.
     window.workspaces()->bringUp("router");
     auto* cells = window.findChild<QDockWidget*>("dock_router_load")->findChild<MatrixPlot*>();
     window.selection()->setLayer(2);
@@ -130,7 +130,7 @@ class AccessibilityTest : public QObject {
         control->clearFocus();
         const QImage before = control->grab().toImage();
         control->setFocus(Qt::TabFocusReason);
-        window.setAttribute(Qt::WA_KeyboardFocusChange);  // as the key itself does
+        window.setAttribute(Qt::WA_KeyboardFocusChange);  // a press of Tab sets this, too
         const QImage with_focus = control->grab().toImage();
         if (!control->hasFocus()) continue;
         int changed = 0;
@@ -144,7 +144,7 @@ class AccessibilityTest : public QObject {
     QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
   }
 
-  // In the bar first; what has no focus of its own is a part of something that has.
+  // Tab reaches the bar's menu first, then all other controls.
   void everyControlIsReachedByTab() {
     applyTheme(Theme::light);
     OpenWindow w;
@@ -183,7 +183,7 @@ class AccessibilityTest : public QObject {
     QVERIFY(!names.contains(QString()));
   }
 
-  // So that a reader finds the file of any panel, and its page in assets/panels, from its title.
+  // The title of a panel tells the name of its file and of its page in assets/panels.
   void everyPanelsClassIsNamedAfterItsTitle() {
     MainWindow window(false);
     for (const Workspace* workspace : window.workspaces()->all()) {
@@ -200,7 +200,7 @@ class AccessibilityTest : public QObject {
     }
   }
 
-  // Two of one name could not be told apart in menus, in the command palette and by --panel.
+  // Menus, the command palette and --panel name panels by their titles.
   void noTwoKindsOfPanelsShareATitle() {
     MainWindow window(false);
     QMap<QString, const QMetaObject*> kinds;

@@ -1,4 +1,4 @@
-// Acting on a run in training through the window: experts, router, mixture of domains, checkpoints.
+// Actions of the window on a run in training: experts, router, mixture of domains, checkpoints.
 #include <QCheckBox>
 #include <QComboBox>
 #include <QLineEdit>
@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kWaitMs = 20000;
 
-// A shown window with a nano run that has taken 12 steps, with a checkpoint every 5.
+// A shown window with a nano run that has taken 12 steps, with a checkpoint every 5 steps.
 struct Trained {
   MainWindow window{false};
 
@@ -85,7 +85,7 @@ class ActionsTest : public QObject {
     QCOMPARE(t.router().killed_experts, std::string());
   }
 
-  // One step back for all that a published recipe sets, also where one setting is allowed only beside another.
+  // One undo takes back all settings of a published recipe, also settings that are valid only together.
   void aPublishedRecipeIsOneChange() {
     Trained t;
     const auto precision = [&] { return t.live()->config(0).precision; };

@@ -1,4 +1,4 @@
-// Ticks, number formats and colour scales: pure functions, nearly all checked without a window.
+// Ticks, number formats and color scales. Nearly all of them are pure functions that are tested without a window.
 #include <QFontMetrics>
 #include <QTest>
 #include <algorithm>
@@ -22,8 +22,9 @@ QStringList labels(const std::vector<Tick>& ticks) {
   return list;
 }
 
-// What people with a kind of colour blindness see: Machado, Oliveira and Fernandes, "A physiologically-based model for
-// simulation of color vision deficiency", IEEE TVCG 15(6), 2009, tables of severity 1.0, applied to linear RGB.
+// Matrices that turn linear RGB into the linear RGB that a person with a color vision deficiency sees: Machado,
+// Oliveira and Fernandes, "A physiologically-based model for simulation of color vision deficiency", IEEE TVCG 15(6),
+// 2009, tables of severity 1.0.
 using Matrix = std::array<double, 9>;
 constexpr std::array<std::pair<const char*, Matrix>, 4> kSights = {
     {{"full colour vision", {1, 0, 0, 0, 1, 0, 0, 0, 1}},
@@ -42,7 +43,7 @@ struct Lab {
   }
 };
 
-// CIE 1976 L*a*b* under D65.
+// Returns a color in CIE 1976 L*a*b* under D65, as seen with `sight`.
 Lab seen(QRgb color, const Matrix& sight) {
   const std::array<double, 3> full = {linearised(qRed(color) / 255.0), linearised(qGreen(color) / 255.0),
                                       linearised(qBlue(color) / 255.0)};
@@ -56,7 +57,7 @@ Lab seen(QRgb color, const Matrix& sight) {
   return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
 }
 
-// The largest step by which lightness falls along codes of a scale that should only rise.
+// Returns the largest fall of lightness from an earlier to a later code of `first` to `last`; 0 if it only rises.
 double largestFall(const Lut& lut, int first, int last, const Matrix& sight) {
   double highest = 0, fall = 0;
   for (int code = first; code <= last; ++code) {
@@ -67,7 +68,7 @@ double largestFall(const Lut& lut, int first, int last, const Matrix& sight) {
   return fall;
 }
 
-// A table of one code, each cell `cell` pixels wide and high.
+// A table of cells with the same code, each `cell` pixels wide and high.
 class PlainTable : public MatrixPlot {
  public:
   PlainTable(int cells, int cell, int code) {
@@ -133,11 +134,11 @@ class AxisTest : public QObject {
   }
 
   void scalesRiseInLightnessToEveryEye() {
-    constexpr double kRounding = 0.5;  // colours are whole numbers
+    constexpr double kRounding = 0.5;  // color channels are whole numbers
     for (const auto& [name, sight] : kSights) {
       for (const Lut& lut : {viridisLut(false), viridisLut(true), cividisLut(false), cividisLut(true)})
         QVERIFY2(largestFall(lut, 1, 255, sight) < kRounding, name);
-      // The farther from the fair share, the darker on white and the lighter on dark.
+      // With its distance from the fair share, a load becomes darker on a light page and lighter on a dark page.
       Lut light = utilisationLut(false), dark_scale = utilisationLut(true);
       QVERIFY2(largestFall(light, 2, 128, sight) < kRounding, name);
       QVERIFY2(largestFall(dark_scale, 130, 255, sight) < kRounding, name);
@@ -145,7 +146,7 @@ class AxisTest : public QObject {
       std::reverse(dark_scale.begin(), dark_scale.end());
       QVERIFY2(largestFall(light, 0, 126, sight) < kRounding, name);
       QVERIFY2(largestFall(dark_scale, 128, 253, sight) < kRounding, name);
-      // Both ends of the diverging scale are told apart, and so is "no data" from neutral.
+      // The ends of the diverging scale differ visibly, and so do "no data" and the middle of the scale.
       for (const bool dark : {false, true}) {
         const Lut lut = utilisationLut(dark);
         QVERIFY2(seen(lut[2], sight).distanceTo(seen(lut[255], sight)) > 40, name);
@@ -276,7 +277,7 @@ class AxisTest : public QObject {
     }
   }
 
-  // The middle of the diverging scale is close to the page, its ends far from it: what is fair is quiet.
+  // The middle of the diverging scale has nearly the color of the page, so that a fair load does not attract attention.
   void divergingScaleIsQuietInTheMiddle() {
     const QColor light(utilisationLut(false)[utilisationCode(1)]), dark(utilisationLut(true)[utilisationCode(1)]);
     QVERIFY(light.lightness() > 230);
@@ -285,7 +286,7 @@ class AxisTest : public QObject {
     QVERIFY(low.blue() > low.red() && high.red() > high.blue());
   }
 
-  // Lightness rises monotonically, so the sequential scales also read in grey.
+  // Lightness rises monotonically, so that the sequential scales can also be read in gray.
   void sequentialScalesRiseInLightness() {
     for (const Lut& lut : {viridisLut(false), cividisLut(true)})
       for (int code = 2; code < 256; ++code) QVERIFY(qGray(lut[code]) >= qGray(lut[code - 1]) - 1);

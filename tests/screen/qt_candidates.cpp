@@ -1,4 +1,4 @@
-// Up to sixteen candidates beside run A: the list of the Compare dialog, their groups, the table of outcomes.
+// Up to sixteen candidates: the list of the Compare dialog, the groups in which they train, the table of outcomes.
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
@@ -28,7 +28,7 @@ using namespace moescope;
 
 namespace {
 
-// Many of them train in a second.
+// Returns a config so small that many runs train in a second.
 RunConfig quick(const char* name) {
   RunConfig config = nano();
   config.telemetry.flips_every = 2;
@@ -50,7 +50,7 @@ bool showsWords(const QWidget* in, const QString& words) {
                              [&](const QLabel* label) { return label->isVisible() && label->text().contains(words); });
 }
 
-// Of the table of outcomes, as the person sees it.
+// Returns the texts of a column in the order of the rows on the screen.
 QStringList shownColumn(const QTableView* table, int column) {
   QStringList cells;
   for (int row = 0; row < table->model()->rowCount(); ++row)
@@ -58,14 +58,14 @@ QStringList shownColumn(const QTableView* table, int column) {
   return cells;
 }
 
-// An entry of the menu "Add more" of the dialog.
+// Triggers the entry `text` of the menu "Add more" of the dialog.
 void addMore(const QDialog& dialog, const QString& text) {
   for (QAction* action : dialog.findChildren<QAction*>())
     if (action->text().remove(QLatin1Char('&')) == text) return action->trigger();
   qFatal("no entry says %s", qPrintable(text));
 }
 
-// The window's dialog with `values` of the learning rate on its list.
+// Opens the Compare dialog of the window and adds `values` learning rates to its list.
 CompareDialog* dialogWith(OpenWindow& w, int values) {
   QTest::keyClick(&w.window, Qt::Key_C);
   auto* dialog = w.window.findChild<CompareDialog*>("compare_dialog");
@@ -104,12 +104,12 @@ class CandidatesTest : public QObject {
       QTest::mouseClick(pushButton(&dialog, "Add to list"), Qt::LeftButton);
     };
     auto* list = dialog.findChild<QListWidget*>("candidates");
-    QVERIFY(!list->isVisible());  // one twin needs no list
+    QVERIFY(!list->isVisible());  // no list before a candidate is added
     add(0);
     add(0);
     QCOMPARE(list->count(), 1);
     QVERIFY(showsWords(&dialog, "on the list already"));
-    QVERIFY(!dialog.findChild<QSpinBox*>("group_steps")->isVisible());  // it trains beside run A
+    QVERIFY(!dialog.findChild<QSpinBox*>("group_steps")->isVisible());  // a single twin trains with the open run A
     for (int i = 1; i < 16; ++i) add(i);
     QCOMPARE(list->count(), 16);
     add(16);
@@ -131,7 +131,7 @@ class CandidatesTest : public QObject {
     addMore(dialog, "Dense twins");
     QCOMPARE(list->count(), 16);
     QVERIFY2(list->item(15)->text().contains("model.n_dense_layers = "), qPrintable(list->item(15)->text()));
-    list->setCurrentRow(0);  // of two settings
+    list->setCurrentRow(0);  // a candidate with two changed settings
     choose(&dialog, "Setting", "router.top_k");
     line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
     line->selectAll();
@@ -142,7 +142,7 @@ class CandidatesTest : public QObject {
     QTest::mouseClick(pushButton(&dialog, "Train 16 candidates"), Qt::LeftButton);
     QCOMPARE(groups.size(), 1);
     QCOMPARE(groups[0][1].toLongLong(), 123);
-    QCOMPARE(groups[0][0].value<std::vector<RunConfig>>().size(), 17u);  // run A, too
+    QCOMPARE(groups[0][0].value<std::vector<RunConfig>>().size(), 17u);  // run A and 16 candidates
   }
 
   void aGridPutsItsCombinationsOnTheList() {
@@ -152,7 +152,7 @@ class CandidatesTest : public QObject {
     dialog.setAttribute(Qt::WA_DeleteOnClose, false);
     dialog.show();
     auto* grid = dialog.findChild<QLineEdit*>("grid");
-    QVERIFY(!grid->isVisible());  // until it is asked for
+    QVERIFY(!grid->isVisible());  // shown by its entry of the menu only
     addMore(dialog, "Grid of settings...");
     QVERIFY(grid->isVisible());
     auto* list = dialog.findChild<QListWidget*>("candidates");
@@ -164,7 +164,7 @@ class CandidatesTest : public QObject {
     add("router.top_k=1,2; router.bias_update_rate=0,0.01", 1);
     QCOMPARE(list->count(), 4);
     QVERIFY2(list->item(3)->text().contains("router.bias_update_rate = 0.01"), qPrintable(list->item(3)->text()));
-    add("router.top_k=1,2", 6);  // the point at 1 with run A's seed is another than those on the list
+    add("router.top_k=1,2", 6);  // 2 values x 6 seeds - run A; top_k=1 with run A's seed is not on the list yet
     QCOMPARE(list->count(), 4 + 11);
     add("router.top_k=1,4,8", 1);
     QCOMPARE(list->count(), 15);
@@ -194,7 +194,7 @@ class CandidatesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!dock->training() && panel->csv().count("waiting") == 0, kWaitMs);
     QTRY_VERIFY(showsWords(dock, "All 2 groups are done"));
 
-    // What their recordings say.
+    // The outcomes computed from the recordings.
     std::vector<JudgedRun> runs;
     QTRY_COMPARE(recordedGroups().size(), 2);
     for (int group = 1; group <= 2; ++group) {
@@ -204,7 +204,7 @@ class CandidatesTest : public QObject {
     }
     const std::vector<Outcome> expected = outcomes(runs);
     QCOMPARE(panel->outcomes().size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {  // the table is some moments behind
+    for (std::size_t i = 0; i < expected.size(); ++i) {  // the table is updated a moment later
       QTRY_COMPARE(panel->outcomes()[i].name, expected[i].name);
       QCOMPARE(panel->outcomes()[i].group, expected[i].group);
       if (i > 0) QTRY_COMPARE(panel->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
@@ -238,7 +238,7 @@ class CandidatesTest : public QObject {
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
     for (const Outcome& outcome : panel->outcomes()) {
       QCOMPARE(outcome.figures.steps, 3);
-      if (outcome.noise_twin) QCOMPARE(outcome.group, 1);  // so that the others are judged as they come
+      if (outcome.noise_twin) QCOMPARE(outcome.group, 1);  // so that a candidate is judged when it ends
     }
   }
 
@@ -283,7 +283,7 @@ class CandidatesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 3 groups are done"), kWaitMs);
     auto* panel = dock->findChild<OutcomesPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
-    // The last steps of a run are read after the queue says that it is done.
+    // The panel reads the last steps of a run after the queue has reported the end of the run.
     QTRY_VERIFY(std::ranges::all_of(panel->outcomes(), [](const Outcome& each) { return each.figures.steps == 50; }));
     QCOMPARE(QFileInfo(first).lastModified(), trained);
 
@@ -350,11 +350,11 @@ class CandidatesTest : public QObject {
     return paths;
   }
 
-  // By the keyboard alone.
+  // Sorts the table and opens a recording, with the keyboard only.
   void sortingAndOpening(OpenWindow& w, OutcomesDock* dock) {
     auto* table = dock->findChild<QTableView*>("outcomes_table");
     table->setFocus();
-    table->setCurrentIndex(table->model()->index(0, 1));  // what differs
+    table->setCurrentIndex(table->model()->index(0, 1));  // the column of the settings that differ
     const auto sorted = [&] {
       QStringList rest = shownColumn(table, 1).mid(1);
       QStringList wanted = rest;

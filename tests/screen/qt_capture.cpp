@@ -1,5 +1,4 @@
-// From a cell of the quantization-error matrix to the bits of a block of the tensor behind it, with real events on a
-// real model in training.
+// Opens a block of an operand from its cell in the panel Quantization error, with mouse events and a model in training.
 #include <QApplication>
 #include <QComboBox>
 #include <QPushButton>
@@ -72,7 +71,7 @@ struct OpenWindow {
     window.frameClock()->wake();
     QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), step - 1, kWaitMs);
   }
-  // The cell of an operand in the Overview's matrix, whose class is chosen.
+  // Clicks on the cell of an operand in the Overview's matrix, after the choice of the operand's class of GEMMs.
   void click(const OperandPlace& place) {
     MatrixPlot* view = matrix()->findChild<MatrixPlot*>();
     view->grab();
@@ -114,7 +113,7 @@ class CaptureTest : public QObject {
     w.trainTo(3);
     w.window.workspaces()->bringUp(w.window.workspaces()->microscaling());
     const auto* error = w.window.workspaces()->microscaling()->findChild<QuantizationErrorPanel*>();
-    QTRY_VERIFY(!error->visibleRegion().isEmpty());  // the error of the run's operands is in front of the laboratory
+    QTRY_VERIFY(!error->visibleRegion().isEmpty());  // Quantization error is in front of the panels of a tensor
     QVERIFY(w.tensors()->visibleRegion().isEmpty());
     w.window.workspaces()->bringUp("overview");
     const OperandPlace place{1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad};
@@ -125,7 +124,7 @@ class CaptureTest : public QObject {
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);
     QCOMPARE(captured->step, std::int64_t(3));
-    QCOMPARE(w.live()->status().step, std::int64_t(3));  // no step was taken for it
+    QCOMPARE(w.live()->status().step, std::int64_t(3));  // the capture takes no training step
     for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
                              "was computed for display only", "the matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
@@ -140,7 +139,8 @@ class CaptureTest : public QObject {
     QCOMPARE(block.format.element, ElementFormat::e4m3);
   }
 
-  // The rows of an expert are counted from its first; of a whole row the largest magnitude is shown.
+  // showElement() counts rows from the first row of the expert. For a whole row (column -1) it shows the block of the
+  // largest magnitude.
   void aPartOfAnOperandOpensInTheMicroscope() {
     OpenWindow w;
     w.trainTo(2);
@@ -207,7 +207,7 @@ class CaptureTest : public QObject {
     w.live()->pause();
   }
 
-  // Blocks of a weight gradient's operands run down the rows of one expert and end with it.
+  // Blocks of an operand of wgrad run down the rows of one expert and end with its last row.
   void noBlockCrossesFromOneExpertIntoTheNext() {
     OpenWindow w;
     w.trainTo(2);
@@ -225,7 +225,7 @@ class CaptureTest : public QObject {
     emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(5, blocks - 1);
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
              captured->values[first_row.back() * captured->cols + 5]);
-    // The what-if strip cuts its blocks at the same places.
+    // The strip What if divides the tensor into the same blocks.
     QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->table()->rows().empty(), kWaitMs);
     const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
     const QuantSums sums = quantizer_sums(*captured);
@@ -257,7 +257,7 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
   }
 
-  // NVFP4 as the run quantizes it: every expert is a tensor with a scale of its own.
+  // In NVFP4, as in the run, every expert is a tensor with its own scale.
   void nvfp4OpensInItsOwnBlocks() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::nvfp4;
@@ -294,7 +294,7 @@ class CaptureTest : public QObject {
     const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
-    // From the strip back to MX and again to NVFP4.
+    // Clicks on the strip What if change to MX and back to NVFP4.
     auto* table = w.tensors()->findChild<WhatIfTable*>();
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(0, 2).center());
     QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
@@ -304,7 +304,7 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   }
 
-  // FP8 as DeepSeek trains it: weights in blocks of 128 x 128, activations in 1 x 128, under FP32 scales.
+  // FP8 of DeepSeek: weights in blocks of 128 x 128 and activations in blocks of 1 x 128, with FP32 scales.
   void fp8OpensUnderItsOwnScales() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::fp8_deepseek_128;
@@ -332,7 +332,7 @@ class CaptureTest : public QObject {
     }
   }
 
-  // What a rotated operand looks like to its quantizer, and before.
+  // The values of a rotated operand are shown as they are quantized; a button shows them before the rotation.
   void rotatedOperandsAreShownAsTheyAreQuantized() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::mxfp4;
@@ -371,7 +371,7 @@ class CaptureTest : public QObject {
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4);
     w.click(place);
     w.waitForCapture();
-    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
+    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a row per token
     place.gemm = Gemm::combine;
     w.window.workspaces()->bringUp(QStringLiteral("overview"));
     w.click(place);

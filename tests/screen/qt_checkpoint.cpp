@@ -1,4 +1,5 @@
-// A folder of transformers' checkpoint in the window: which texts to run is asked, and their batches open as a run.
+// A checkpoint of transformers in the window: a dialog asks for texts, runs them through the model, and opens their
+// batches as a run.
 #include <QAbstractItemView>
 #include <QComboBox>
 #include <QListWidget>
@@ -59,7 +60,7 @@ class CheckpointTest : public QObject {
     if (file.open(QIODevice::WriteOnly)) file.write(QByteArray(text).repeated(60));
     return file.fileName();
   }
-  // Makes the second projection of expert 2 in layer 1 larger.
+  // Multiplies the down projection of expert 2 in layer 1 by 10,000.
   static void changeExpert(const QString& folder) {
     const std::string path = (folder + "/model.safetensors").toStdString();
     SafetensorsWriter writer;
@@ -112,14 +113,14 @@ class CheckpointTest : public QObject {
     const auto buttons = w.window.findChildren<QToolButton*>();
     QVERIFY(std::ranges::any_of(buttons, [](const QToolButton* each) { return each->text() == "At a batch"; }));
     QVERIFY(std::ranges::none_of(buttons, [](const QToolButton* each) { return each->text() == "At a step"; }));
-    QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the rests of three texts
+    QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the last pieces of three texts
     QVERIFY(!w.window.session()->isLive());
     const QString losses = w.window.workspaces()->overview()->findChild<LossPanel*>()->csv();
     QVERIFY2(losses.contains("training") && !losses.contains("smoothed"), qPrintable(losses));
   }
 
-  // Which experts take a domain, whether the router is healthy on one domain alone, and which operand loses most in
-  // MXFP4: each in at most four clicks, which are all that this test does with the window.
+  // At most four clicks each show which experts take a domain, whether the router is healthy on one domain alone, and
+  // which operand loses most in MXFP4. The test uses the window by these clicks only.
   void threeAnswersInFourClicksEach() {
     OpenWindow w;
     runTexts(w);
@@ -147,7 +148,7 @@ class CheckpointTest : public QObject {
     QTest::mouseClick(texts, Qt::LeftButton);
     QAbstractItemView* list = texts->view();
     QTRY_VERIFY(list->isVisible());
-    QTest::qWait(QApplication::doubleClickInterval() + 50);  // an earlier release belongs to the click that opened it
+    QTest::qWait(QApplication::doubleClickInterval() + 50);  // Qt takes an earlier release for that of the last click
     const QModelIndex digits = list->model()->index(texts->findText("digits"), 0);
     QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, list->visualRect(digits).center());
     QVERIFY2(banner->text().contains("digits: "), qPrintable(banner->text()));
@@ -165,7 +166,7 @@ class CheckpointTest : public QObject {
     choose(costs, "Number format", "bf16");
     QVERIFY(measure->isVisible());
 
-    // The recording keeps the ranking.
+    // The recording stores the ranking of the operands.
     const QString recording = w.window.session()->path();
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({recording});
@@ -173,7 +174,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(costs->answerText().contains(" loses most: divergence "), qPrintable(costs->answerText()));
   }
 
-  // The loss without each expert, by domain, and without several; the panel of one expert says the same.
+  // Measures the loss without each expert, by domain, and without several; the panel of one expert shows the loss.
   void expertsThatCouldGo() {
     OpenWindow w;
     runTexts(w);
@@ -203,7 +204,7 @@ class CheckpointTest : public QObject {
     QVERIFY(special->csv().startsWith("step,experts removed from every layer,"));
   }
 
-  // The recording keeps the similarity, and the panel of one expert names the most similar one.
+  // The recording stores the similarity of outputs, and the panel of one expert names the most similar expert.
   void expertsWithSimilarOutputs() {
     OpenWindow w;
     runTexts(w);
@@ -240,7 +241,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(together->answerText().contains(": cosine "), qPrintable(together->answerText()));
   }
 
-  // Of a run in training: a copy of its weights at the cursor, on its held-out text.
+  // Measures a run in training: a copy with the weights of the step at the cursor, on the run's held-out text.
   void expertsOfARunThatCouldGo() {
     OpenWindow w;
     RunSession* session = w.window.session();
@@ -254,7 +255,7 @@ class CheckpointTest : public QObject {
     QTest::mouseClick(button(special, "Measure"), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(special->answerText().contains("experts of every layer: loss "), 4 * kWaitMs);
     QVERIFY2(special->caption().contains("weights in FP32 before step 3"), qPrintable(special->caption()));
-    // One copy of the run measures at each step what a copy measured at the last one alone.
+    // One copy measures every step. Its values at the last step equal those of the copy that measured only this step.
     const auto rows_of_last = [&] { return special->csv().split('\n').filter(QRegularExpression("^3,")); };
     const QStringList alone = rows_of_last();
     QVERIFY(!alone.isEmpty());
@@ -265,13 +266,13 @@ class CheckpointTest : public QObject {
     QCOMPARE(rows_of_last(), alone);
     w.window.selection()->setStep(1);
     QVERIFY2(special->caption().contains("weights in FP32 before step 1"), qPrintable(special->caption()));
-    // A rewind deletes what was measured of later steps.
+    // A rewind deletes the measured values of later steps.
     session->live()->rewind(0);
     QTRY_VERIFY(!special->csv().contains("\n1,1,"));
     QVERIFY2(special->csv().contains("\n0,1,"), qPrintable(special->csv()));
   }
 
-  // Two folders at once: the first is run A. The weights of one expert differ.
+  // Opens two checkpoints together. The first is run A; the weights of one expert differ in the second.
   void twoCheckpointsSideBySide() {
     const QString changed = home_.filePath("changed_model");
     std::filesystem::copy(folder_.toStdString(), changed.toStdString());
@@ -296,7 +297,7 @@ class CheckpointTest : public QObject {
     auto* predictions = compare->findChild<GradientErrorPanel*>();
     QTRY_VERIFY(predictions->isVisible());
     QVERIFY2(predictions->answerText().startsWith("B: KL from A "), qPrintable(predictions->answerText()));
-    // Tokens of the changed expert choose others in the layer above it, where a batch has such tokens.
+    // In a batch with tokens of the changed expert, these tokens choose other experts in the next layer.
     const History& b = *w.window.session()->histories()[1];
     std::int64_t step = b.steps().last;
     while (step > 0 && !(b.value_at(Metric::flip_rate, 2, step) > 0)) --step;
@@ -312,8 +313,8 @@ class CheckpointTest : public QObject {
     QVERIFY2(gap.contains(": gap "), qPrintable(gap));
     QVERIFY2(!gap.contains("smoothed") && !gap.contains("0.0000"), qPrintable(gap));
 
-    // The one that is open is offered with its texts, from which no further click than Run is needed.
-    QTRY_VERIFY(!dialog);  // the first one is deleted when it is closed
+    // The dialog offers the open checkpoint with its texts as the reference, after which only Run must be clicked.
+    QTRY_VERIFY(!dialog);  // the first dialog is deleted when it closes
     w.window.files()->open({changed});
     dialog = w.window.findChild<CheckpointDialog*>();
     auto* reference = dialog->findChild<QComboBox*>("checkpoint_reference");

@@ -1,4 +1,4 @@
-// The window with published claims: every row of the table, tried or not, and what the intervals mean.
+// The window of published claims: every row of the table, whether the claim was tested or not, and the intervals.
 #include <QTest>
 #include <QTextBrowser>
 

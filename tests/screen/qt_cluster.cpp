@@ -1,4 +1,4 @@
-// The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
+// The panels of Cluster and All-to-all: they show the numbers that core/ computes.
 #include <QDoubleSpinBox>
 #include <QSpinBox>
 #include <QTest>
@@ -78,7 +78,7 @@ class ClusterPanelsTest : public QObject {
     const QStringList csv = lines(panel.csv());
     QCOMPARE(csv.size(), 7);
     QVERIFY(csv[0].endsWith(QStringLiteral("error (share),in the band,verdict")));
-    // Each check's error stands beside it, and whether the band holds it: in the row, in the answer and in the CSV.
+    // The row, the answer and the CSV show the error of each check and whether it is within the band.
     const QString answer = panel.answerText();
     int checks = 0;
     for (const BarComparison& bar : expected) {
@@ -96,7 +96,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY2(answer.contains(QStringLiteral("the pair speaks against H1")), qPrintable(answer));
   }
 
-  // Hatched is what holds a fitted number, and only that: in the picture, and named in the CSV.
+  // Bars are hatched if and only if they contain a fitted number, which the CSV names.
   void fittedPartsAreHatched() {
     TimeOfAStepPanel panel(selection_.get());
     for (const bool mxfp8 : {false, true}) {
@@ -123,7 +123,7 @@ class ClusterPanelsTest : public QObject {
     }
   }
 
-  // One word for each way a number comes to be: what was taken on H200s does not say that it was measured here.
+  // Each kind of a number has its own word; numbers measured on H200s are not "measured here".
   void kindsAreNamedForOneThingEach() {
     const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
     DeepEPGainPanel layers(selection_.get());
@@ -147,7 +147,7 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
     const ClusterAnswer& shown = *panel.answered();
     QVERIFY(shown.problem.empty());
-    // The published run, which the fit meets.
+    // The model was fitted to this published run.
     QVERIFY(std::abs(shown.time.tokens_per_second - 651) < 0.5);
     QVERIFY2(panel.answerText().contains("651 tokens/s a GPU"), qPrintable(panel.answerText()));
     double sum = 0;
@@ -155,7 +155,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
   }
 
-  // By the same question with either kind of all-to-all, whichever is chosen.
+  // The verdict compares the same question with both kinds of all-to-all, whichever is chosen.
   void theVerdictComparesBothKindsOfAllToAll() {
     ClusterQuestion question;
     question.way = AllToAll::standard;
@@ -173,7 +173,7 @@ class ClusterPanelsTest : public QObject {
     }
   }
 
-  // Whole or in its short form: no cell of a table cuts a number, however narrow the panel is.
+  // A table shows each number whole or in its short form, however narrow the panel is.
   void tablesCutNoNumber() {
     ThisImbalancePanel panel(selection_.get());
     panel.setMinimumWidth(1);
@@ -197,14 +197,14 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(shortened);
   }
 
-  // Only with routing of unequal popularity has it an exponent.
+  // A field is shown only if it has an effect: the Zipf exponent only with Zipf routing.
   void fieldsThatCannotMatterAreAway() {
     TimeOfAStepPanel panel(selection_.get());
     show(&panel, {640, 360});
     QVERIFY(!control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
     choose(&panel, "Routing", "Zipf routing");
     QVERIFY(control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
-    // What is in the menu and not as usual stands in the note.
+    // A note names the settings of the menu that differ from the default.
     choose(&panel, "Routing", "forced routing");
     choose(&panel, "Overlap", "50 % overlap");
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.overlap == 0.5, kWaitMs);
@@ -231,7 +231,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY2(answer(question).problem.find("no limited groups") != std::string::npos, answer(question).problem.c_str());
   }
 
-  // The same question has the same answer in both panels, as it is and inside the limited groups.
+  // Both panels give the same answer to the same question, with and without limited groups.
   void oneRouterCostsTheSameInBothPanels() {
     ClusterQuestion question;
     question.live_load = {900, 300, 200, 150, 100, 80, 60, 10};
@@ -269,7 +269,8 @@ class ClusterPanelsTest : public QObject {
              qPrintable(panel.answerText()));
   }
 
-  // As the run's recording says, not as this machine has them; other programs' logs do not say.
+  // The panels name the kernels that the recording names, not those of this machine. For logs of other programs they
+  // name none.
   void costsOfTheLoadNameWhatMultipliedTheRun() {
     const auto of = [this](const std::string& kernels) {
       RunInfo info = run_->history()->info();
@@ -321,7 +322,7 @@ class ClusterPanelsTest : public QObject {
     }
   }
 
-  // Each answer says in words what the table holds.
+  // The answer of each panel follows from the numbers of its CSV.
   void theAllToAllPanelsAnswerFromTheirNumbers() {
     BytesByLinkPanel links(selection_.get());
     BytesPerTokenAgainstKPanel sweep(selection_.get());
@@ -360,7 +361,7 @@ class ClusterPanelsTest : public QObject {
     const auto sum = [&](int row) { return network(row) + rows[1 + row].section(QLatin1Char(','), 3, 3).toDouble(); };
     QCOMPARE(network(0), network(1));  // K = 1: nothing to merge
     QVERIFY(std::abs(sum(8) / sum(0) - 16) < 0.5);
-    // With K = E every token goes to every rank once: 7 of 8 leave, one copy crosses to the other of two nodes.
+    // With K = E every token is sent to each of 8 ranks in 2 nodes: one copy crosses to the other node.
     const double row = 2.0 * run_->history()->info().dim;
     QCOMPARE(network(9), row);
   }
@@ -376,7 +377,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY2(second.contains(QLatin1Char(',') + QString::number(bytes) + QLatin1Char(',')), qPrintable(second));
   }
 
-  // The figure of the answer is that of the longest bar.
+  // The answer has the overload of the rank with the longest bar.
   void theStepWaitsForTheFullestRank() {
     AllToAllPanel panel(selection_.get());
     show(&panel, {640, 360});
@@ -392,7 +393,7 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(matrix->barRect(rank).width() <= matrix->barRect(matrix->fullest()).width());
   }
 
-  // Figures go before bars, bars before the matrix gets too small; all stays inside.
+  // A narrow panel hides the figures first, then the bars. Nothing is drawn outside of the widget.
   void aNarrowMatrixDropsFiguresThenBars() {
     AllToAllPanel panel(selection_.get());
     for (const auto& [width, bars, figures] :
@@ -415,12 +416,12 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(std::abs(forced.copies - 1) < 1e-6);
     const LayerGain live = layer_gain_of_load("671B", {40, 10, 10, 4});
     QVERIFY(live.rank_max_over_mean > 1.05 && std::isfinite(live.modelled));
-    // The model's curve ends where the measured points are: one copy, and as many as uniform routing has.
+    // The model's curve ends at the outermost measured points: one copy, and the copies of uniform routing.
     QVERIFY(std::abs(gains.by_groups.front().copies - 1) < 1e-6);
     QVERIFY(std::abs(gains.by_groups.back().copies - 5.3) < 0.05);
   }
 
-  // Only the point of the router on the screen: the curves are computed once.
+  // New steps move only the point of the router on the screen; the curves do not change.
   void theRoutersPointFollowsItsLoad() {
     DeepEPGainPanel panel(selection_.get());
     show(&panel, {640, 360});

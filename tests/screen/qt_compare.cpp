@@ -1,4 +1,4 @@
-// The panels of Compare on real runs: their figures equal those of core/comparison.
+// The panels of Compare with trained runs: their figures equal those of core/comparison.
 #include <QDockWidget>
 #include <QHeaderView>
 #include <QLabel>
@@ -119,7 +119,7 @@ class CompareTest : public QObject {
     }
   }
 
-  // In the step of a change the weights are still the same: what flips there flips by the change.
+  // In the step of a live change the weights of both runs are still equal, so that the change alone causes the flips.
   void flipsOfTheStepOfAChangeAreItsOwn() {
     RunConfig config = comparedNano();
     config.telemetry.flips_every = 1;
@@ -152,7 +152,7 @@ class CompareTest : public QObject {
     auto* table = costs->findChild<QTableView*>();
     const auto frame = w.window.selection()->histories()[1]->quant_frame_at(2);
     QVERIFY(frame);
-    QTRY_COMPARE(table->model()->rowCount(), static_cast<int>(frame->quants.size()));  // B's: run A quantizes nothing
+    QTRY_COMPARE(table->model()->rowCount(), static_cast<int>(frame->quants.size()));  // of B; A quantizes none
     const auto ranked = operand_costs(*frame);
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
     QVERIFY2(cell(0, 0).endsWith(tensorName(*ranked.front().operand)), qPrintable(cell(0, 0)));
@@ -160,7 +160,7 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
     QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " loses most in B"));
-    w.window.selection()->setTensor(*ranked.back().operand);  // as the Overview does when it gets its data
+    w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
     QCOMPARE(table->verticalScrollBar()->value(), 0);
     table->sortByColumn(1, Qt::AscendingOrder);
     const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
@@ -170,7 +170,7 @@ class CompareTest : public QObject {
     QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);
   }
 
-  // A copy of the run rounds one operand after the other; the run trains on.
+  // A copy of the run rounds one operand at a time and measures the gradients, while the run goes on training.
   void whatEachOperandDoesToTheGradientIsMeasured() {
     CompareWindow w;
     w.addFormat("mxfp4");
@@ -193,7 +193,7 @@ class CompareTest : public QObject {
     QTRY_VERIFY(table->model()->rowCount() > rows);
   }
 
-  // What a stranger would read off the screen.
+  // The answers of the panels, without which the pictures are hard to read.
   void panelsSayInWordsWhatTheirPicturesMean() {
     CompareWindow w;
     w.addFormat("mxfp4");
@@ -210,7 +210,7 @@ class CompareTest : public QObject {
     const QString off = "B: " + formatPercent(std::pow(10.0, -snr / 20.0));
     QTRY_VERIFY2(w.answer<GradientErrorPanel>().contains(off), qPrintable(off));
 
-    // Layer by layer, B minus A.
+    // By layer, as a difference of B and A.
     button(gradients, "by layer")->click();
     button(gradients, "minus A")->click();
     QVERIFY(std::isinf(h[0]->gradient_frame_at(11)->gradients.front().snr_db));  // A is FP32
@@ -220,7 +220,7 @@ class CompareTest : public QObject {
 
     auto* flips = w.panel<RoutingFlipsPanel>();
     auto* by_rounding = button(flips, "by rounding");
-    QVERIFY(by_rounding->isChecked());  // what formats do comes first, where it is known
+    QVERIFY(by_rounding->isChecked());  // flips by rounding are shown first if they were measured
     const auto compared = h[1]->gradient_frame_at(11);
     QVERIFY(compared);
     double rate = 0;

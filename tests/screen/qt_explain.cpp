@@ -1,4 +1,4 @@
-// Explain cards: of panels, of the figure under the mouse; pinned, copied, closed.
+// Cards of panels and of the figure under the mouse: they can be pinned, copied and closed.
 #include <QApplication>
 #include <QClipboard>
 #include <QPointer>
@@ -52,7 +52,7 @@ class QtExplain : public QObject {
     QVERIFY(text.contains("knob:router.bias_update_rate"));
   }
 
-  // {cards KEY KEY} in the pages of assets/panels.
+  // Every KEY of {cards KEY KEY} in the pages of assets/panels is the key of a figure.
   void pagesOfPanelsNameKnownFigures() {
     int pages = 0;
     for (const Asset& page : assets()) {
@@ -68,7 +68,7 @@ class QtExplain : public QObject {
     QVERIFY(pages > 40);
   }
 
-  // The formula with its values in a box, and links to the settings that move it and to the lesson that teaches it.
+  // The card has the formula with its values in a box, and links to settings that affect the figure and to its lesson.
   void theCardLeadsToSettingsAndLessons() {
     ExpertLoadPanel panel(&selection_);
     panel.resize(700, 600);
@@ -130,7 +130,7 @@ class QtExplain : public QObject {
     QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
   }
 
-  // Not the panel's card: the figure's own, with what is on the tile.
+  // The card of a tile explains the tile's figure, not the panel.
   void tilesOfVolumesAndCapacityHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
     PaddingAndCapacityPanel capacity(&selection_);
@@ -182,7 +182,7 @@ class QtExplain : public QObject {
     QVERIFY(first->text() != before);
     QTest::keyClick(first, Qt::Key_C, Qt::ControlModifier);
     QCOMPARE(QApplication::clipboard()->text(), first->text());
-    panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));  // a second one, of the panel as a whole
+    panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));  // a second card, which explains the whole panel
     QCOMPARE(window.findChildren<ExplainCard*>().size(), 2);
     QPointer<ExplainCard> second;
     for (ExplainCard* each : window.findChildren<ExplainCard*>())

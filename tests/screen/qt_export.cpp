@@ -1,4 +1,4 @@
-// Pictures for paper, the clipboard and the report, of a window with a real run.
+// Pictures for printing and the clipboard, and the report, from a window with a trained run.
 #include <QApplication>
 #include <QClipboard>
 #include <QLabel>
@@ -38,7 +38,7 @@ using namespace moescope;
 
 namespace {
 
-// Element names with their number, of well-formed XML only.
+// Returns how often each element occurs, by name; empty if the XML is not well-formed.
 QMap<QString, int> elementsOf(const QByteArray& xml) {
   QMap<QString, int> counts;
   QXmlStreamReader reader(xml);
@@ -114,9 +114,9 @@ class ExportTest : public QObject {
     const QImage image = rasterised(device.document());
     QCOMPARE(image.size(), QSize(200, 100));
     QCOMPARE(image.pixelColor(70, 40), QColor(Qt::red));
-    QCOMPARE(image.pixelColor(40, 40), QColor(Qt::white));  // outside of the clip
+    QCOMPARE(image.pixelColor(40, 40), QColor(Qt::white));  // outside of the clip rectangle
     QCOMPARE(image.pixelColor(70, 65), QColor(Qt::white));
-    QCOMPARE(image.pixelColor(160, 30), QColor(Qt::blue));  // the clip is off again
+    QCOMPARE(image.pixelColor(160, 30), QColor(Qt::blue));  // after the end of clipping
   }
 
   void nestedClipsEndWithTheirSave() {
@@ -171,8 +171,8 @@ class ExportTest : public QObject {
     int far = 0;
     for (int y = 0; y < 200; ++y)
       for (int x = 0; x < 300; ++x) far += std::abs(qGray(image.pixel(x, y)) - qGray(screen.pixel(x, y))) > 60;
-    QVERIFY2(far < 1200, qPrintable(QString::number(far)));  // edges and the phase of the hatching
-    QCOMPARE(image.pixelColor(55, 125), QColor(255, 0, 0));  // cells stay sharp
+    QVERIFY2(far < 1200, qPrintable(QString::number(far)));  // edges and the hatching may differ
+    QCOMPARE(image.pixelColor(55, 125), QColor(255, 0, 0));  // the edges of cells are sharp
     QCOMPARE(image.pixelColor(64, 125), QColor(0, 0, 255));
   }
 
@@ -196,7 +196,7 @@ class ExportTest : public QObject {
     QVERIFY(panels > 25);
   }
 
-  // On the screen it stands on the answer line.
+  // The picture has the legend of the SQNR, which the screen shows on the answer line.
   void thePictureOfTheErrorMatrixHasItsScale() {
     SyntheticRun run(SyntheticShape{});
     run.append(20);
@@ -207,7 +207,7 @@ class ExportTest : public QObject {
     QVERIFY2(svg.svg.contains("SQNR, dB"), svg.svg.left(4000));
   }
 
-  // Under the title, whole: a picture has no tool tip. Where it is narrow the answer goes on in a second line.
+  // The picture has the whole answer under the title, because it has no tool tip. A narrow picture has it in two lines.
   void theAnswerStandsUnderTheTitle() {
     Panel* panel = nullptr;
     for (Workspace* workspace : window_->workspaces()->all())
@@ -225,7 +225,7 @@ class ExportTest : public QObject {
     QVERIFY2(textsOf({200, 400}).startsWith("All-to-all " + panel->answerText()), qPrintable(textsOf({200, 400})));
   }
 
-  // The style sheet of the pages has the window's own colours.
+  // The style sheet of the HTML pages has the colors of the window.
   void pagesHaveTheColoursOfTheWindow() {
     const QString sheet = QString::fromUtf8(page_look().data(), static_cast<qsizetype>(page_look().size()));
     for (const bool dark : {false, true}) {
@@ -273,7 +273,7 @@ class ExportTest : public QObject {
       QVERIFY2(sheet.contains(QString("--%1: %2px;").arg(token).arg(int{static_cast<int>(type)})), token);
   }
 
-  // What is on the screen stays dark and in its place.
+  // Taking a picture does not change the theme and the place of the panel on the screen.
   void thePanelItselfIsAsBefore() {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const QRect place = panel->geometry();
@@ -331,7 +331,7 @@ class ExportTest : public QObject {
     QVERIFY2(page.contains(verdict.toUtf8()), qPrintable(verdict));
     QVERIFY(page.count("<svg ") >= 5);
     QVERIFY(!page.contains("href=\"http") && !page.contains("src=\"http"));
-    // Ids are the pictures' own: the same nowhere twice.
+    // No id occurs twice, although the page has several pictures.
     QSet<QByteArray> ids;
     for (qsizetype at = page.indexOf(" id=\""); at >= 0; at = page.indexOf(" id=\"", at + 5)) {
       const QByteArray id = page.mid(at + 5, page.indexOf('"', at + 5) - at - 5);
@@ -370,7 +370,7 @@ class ExportTest : public QObject {
         std::ranges::any_of(commands, [](const Command& command) { return command.title.contains("Replay page"); }));
   }
 
-  // Two logs with the same settings up to a step make a band, and a third is judged by it.
+  // Two logs with the same settings up to a step are run A and its noise twin, with which a third log is judged.
   void reportOfLogsKnowsEqualRuns() {
     QStringList paths;
     const auto log = [&](const char* name, const char* settings, double phase) {
