@@ -1,4 +1,4 @@
-// The findings on the screen: the list, its evidence, its knobs, and the badge.
+// Findings on the screen: the list, the evidence and the settings of each finding, and the number of findings.
 #include <QApplication>
 #include <QClipboard>
 #include <QDockWidget>
@@ -51,11 +51,11 @@ class QtFindings : public QObject {
   Q_OBJECT
 
  private:
-  // From top to bottom.
+  // Returns the rows of the list from top to bottom.
   static QList<FindingRow*> rows(FindingsPanel& panel) {
     QApplication::processEvents();
-    QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);  // rows of a list that was filled again
-    panel.grab();                                                         // lays them out
+    QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);  // deletes rows before the last update
+    panel.grab();                                                         // lays out the rows
     QList<FindingRow*> shown = panel.findChildren<FindingRow*>();
     std::ranges::sort(shown, {}, &QWidget::y);
     return shown;
@@ -108,7 +108,7 @@ class QtFindings : public QObject {
     QCOMPARE(knob[0][0].toString(), QString("router.bias_update_rate"));
 
     const auto before = rows(panel).size();
-    QTest::keyClick(&panel, Qt::Key_Delete);  // muted
+    QTest::keyClick(&panel, Qt::Key_Delete);  // mutes the finding
     QTRY_COMPARE(rows(panel).size(), before - 1);
     QCOMPARE(watch.count(Severity::severe), 2);
     QVERIFY(!watch.text().contains("Layer 2 has collapsed"));
@@ -184,7 +184,7 @@ class QtFindings : public QObject {
     QVERIFY(says(panel, "Not checked:"));
     QVERIFY(says(panel, "needs tokens_per_expert"));
     QVERIFY(!says(panel, "starved"));
-    run.append(100);  // news are read without being asked for
+    run.append(100);  // new steps are read without a request
     selection.refresh();
     QTRY_VERIFY(watch.read().contains("0 to 129"));
   }
@@ -198,7 +198,7 @@ class QtFindings : public QObject {
     lost->ce_loss = std::numeric_limits<float>::quiet_NaN();
     run.history()->append(lost);
     selection.setHistories({run.history()});
-    QTRY_COMPARE(watch.count(Severity::severe), 1);  // in the steps after the last whole block
+    QTRY_COMPARE(watch.count(Severity::severe), 1);  // found in the steps after the last whole block
     QVERIFY(panel.csv().contains("loss NaN or infinite"));
     run.append(300);
     selection.refresh();
@@ -263,7 +263,7 @@ class QtFindings : public QObject {
     QVERIFY(setting);
     QTest::mouseClick(setting, Qt::LeftButton);
     FieldEditor* editor =
-        window.findChild<SetupForm*>()->editor("router.bias_update_rate");  // nothing trains: no live bar
+        window.findChild<SetupForm*>()->editor("router.bias_update_rate");  // nothing trains: no live settings
     QTRY_VERIFY(editor->isVisible());
     QTRY_VERIFY(editor->visibleRegion().boundingRect().height() > 0);
   }

@@ -1,4 +1,5 @@
-// What a new user meets: the start page, its ways to begin, and the way back to it from panels without a run.
+// The first start of the program: the start page, what can be started from it, and the buttons of empty panels that
+// lead back to it.
 #include <QComboBox>
 #include <QLabel>
 #include <QPushButton>
@@ -64,7 +65,7 @@ class FirstStartTest : public QObject {
     w.page()->findChild<QComboBox*>("start_presets")->setCurrentText("nano");
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.button("start_train")->click();
-    QVERIFY(w.page()->isVisible());  // rather than empty panels
+    QVERIFY(w.page()->isVisible());  // the page stays until the run is open
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(w.page()->isHidden());
     QVERIFY(w.window.workspaces()->isVisible());
@@ -113,7 +114,7 @@ class FirstStartTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     QCOMPARE(w.window.session()->histories().size(), std::size_t{4});
     QCOMPARE(w.window.session()->config(2).precision.experts, Recipe::mxfp4);
-    QVERIFY(is_noise_twin(w.window.session()->config(), w.window.session()->config(3)));  // so that it has an answer
+    QVERIFY(is_noise_twin(w.window.session()->config(), w.window.session()->config(3)));  // for a verdict
     QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
     QVERIFY(w.page()->isHidden());
   }
@@ -137,7 +138,7 @@ class FirstStartTest : public QObject {
     QTRY_VERIFY(w.window.findChild<SetupDrawer*>()->isVisible());
   }
 
-  // Each has one button, which leads to the page.
+  // Each empty panel has one button, which shows the start page.
   void aPanelWithoutARunLeadsToThePage() {
     EmptyWindow w;
     for (const char* name : {"router", "all-to-all", "compare", "text"}) {

@@ -1,5 +1,5 @@
-// What Routing flips says of single roundings in the router, and Gradient error of pinned experts and predictions: the
-// numbers are those of the frame.
+// The panels Routing flips (roundings in the router, one at a time) and Gradient error (pinned experts, predictions)
+// show the numbers of the frame.
 #include <QTest>
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr QSize kWide{1100, 360};
 
-// Six steps of a small run that is compared with FP32 at every fifth.
+// Trains a small run for six steps. Every fifth step is compared with an FP32 pass.
 std::shared_ptr<History> trained(RunConfig config) {
   config.telemetry.gradient_every = 5;
   const auto data = open_dataset(config.data, config.seed);
@@ -113,7 +113,7 @@ class FormatEffectsTest : public QObject {
     QVERIFY2(panel.answerText().contains(free + " with those that FP32 chooses"), qPrintable(panel.answerText()));
     button(&panel, "by layer")->click();
     auto* matrix = panel.findChild<MatrixPlot*>();
-    QTRY_COMPARE(matrix->rows(), 4);  // three layers and the model
+    QTRY_COMPARE(matrix->rows(), 4);  // three layers and the whole model
     const GradientFrame& first = history.gradient_frame_at(5)->gradients.front();
     QVERIFY2(matrix->describe(0, 0).join(' ').contains(
                  QString("experts pinned: SNR %1 dB").arg(formatValue(first.pinned_snr_db, 3))),

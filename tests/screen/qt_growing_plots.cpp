@@ -1,4 +1,4 @@
-// Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
+// Plots reuse parts of their last picture. After any change they must equal a newly made plot in every pixel.
 #include <QApplication>
 #include <QScreen>
 #include <QTest>
@@ -23,14 +23,14 @@ QPalette darkPalette() {
   return palette;
 }
 
-// A map of made-up cells, of which every third column may be missing.
+// A map of made-up cells. If `held`, only every third column has data.
 class MadeUpMap : public TimeHeatMap {
  public:
-  static constexpr int kRows = 400;  // more than pixels
+  static constexpr int kRows = 400;  // more rows than pixels
 
   MadeUpMap(Selection* selection, bool held) : TimeHeatMap(selection) {
     setHeld(held);
-    setFocusPolicy(Qt::NoFocus);  // the window on top has the focus, and a frame
+    setFocusPolicy(Qt::NoFocus);  // because a plot with the focus draws a frame
     std::array<std::uint8_t, 256> weights{};
     for (int code = 0; code < 256; ++code) weights[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(code);
     setWeights(weights);
@@ -58,18 +58,18 @@ class MadeUpMap : public TimeHeatMap {
   std::vector<int> order;
 };
 
-// A picture of the widget as it is on the screen: the window was painted before.
+// Renders the widget into a picture.
 QImage pictureOf(QWidget& widget) {
   return widget.grab().toImage();
 }
 
-// The pixels on the screen, parts of which may have been painted at different times.
+// Returns the pixels of the window on the screen, parts of which may have been painted at different times.
 QImage onScreen(QWidget& window) {
   QTest::qWait(50);  // longer than the pause between two repaints for the mouse
   return window.screen()->grabWindow(window.winId()).toImage();
 }
 
-// Where two pictures differ; empty: nowhere.
+// Returns where two pictures differ; empty if they are equal.
 QByteArray difference(const QImage& one, const QImage& other) {
   if (one.size() != other.size())
     return QStringLiteral("%1x%2, not %3x%4")
@@ -163,7 +163,7 @@ class GrowingPlotsTest : public QObject {
     compare("another source");
   }
 
-  // Panels of one step: what is drawn at the newest one, at an earlier one, of another layer, in another theme.
+  // Panels that show one step: at the newest step, at an earlier one, for another layer, in another theme.
   void panelsOfOneStep_data() {
     QTest::addColumn<int>("which");
     QTest::newRow("Expert load") << 0;
@@ -216,7 +216,7 @@ class GrowingPlotsTest : public QObject {
     compare("the run again");
   }
 
-  // The line at the hovered step and the readout are repainted alone, at their old and at their new place.
+  // A mouse move repaints only the old and the new places of the line at the hovered step and of the readout.
   void partsThatFollowTheMouse_data() {
     QTest::addColumn<bool>("curves");
     QTest::newRow("Loss") << true;

@@ -1,4 +1,4 @@
-// Healthy or not, at once: the banner over the Overview, the layer that an opened log shows first, and the tiles.
+// The verdict on the router: its banner, the layer that an opened log shows first, and the tiles.
 #include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
@@ -78,7 +78,8 @@ class QtHealth : public QObject {
     QVERIFY(worst != 8);
     QCOMPARE(selection->layer(), worst);
 
-    // As a mouse does it, by way of the window, where the words are no link; the finding is in the Router's list.
+    // A click on the banner beside its links shows the finding in the list of Router. The event is sent to the window,
+    // as for a real mouse.
     QTest::mouseClick(window.windowHandle(), Qt::LeftButton, {}, banner->mapTo(&window, QPoint(40, 20)));
     QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
     QCOMPARE(selection->layer(), worst);
@@ -94,7 +95,7 @@ class QtHealth : public QObject {
     QVERIFY(open->findChild<QPushButton*>("router.bias_update_rate")->isVisible());
   }
 
-  // The tiles follow the worst layer until a person has chosen one.
+  // The tiles show the worst layer until the user chooses a layer.
   void theLayerOfAClickedFindingStaysChosen() {
     MainWindow window(false);
     window.resize(1280, 800);
@@ -109,7 +110,7 @@ class QtHealth : public QObject {
         if (box->accessibleName() == "Layers") return box->currentText();
       return QString();
     };
-    QCOMPARE(layers(), QString("worst layer"));  // opening a file chose none
+    QCOMPARE(layers(), QString("worst layer"));  // opening a file chooses no layer
     const StepRange all = selection->history()->steps();
     for (FindingRow* row : findings->findChildren<FindingRow*>()) {
       if (row->finding().layers.empty()) continue;
@@ -187,7 +188,7 @@ class QtHealth : public QObject {
     QVERIFY(shown >= 3);
   }
 
-  // One window of steps: the share that the sentence tells is the tile's MaxVio + 1.
+  // The verdict and the tiles use the same window of steps: the sentence's multiple of the fair share is MaxVio + 1.
   void verdictAndTilesAreOfTheSameSteps() {
     Selection selection;
     ComparedRuns runs;
@@ -198,7 +199,7 @@ class QtHealth : public QObject {
     banner.show();
     MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\n");
     MadeUp::Shares shares = MadeUp::even();
-    for (int step = 0; step < 327; ++step) {  // no whole number of blocks of 10, and it drifts
+    for (int step = 0; step < 327; ++step) {  // the load drifts; 327 is not a multiple of a block's 10 steps
       shares[3] = 1 + 0.002 * step;
       run.steps(1, shares, MadeUp::even());
     }
@@ -215,7 +216,7 @@ class QtHealth : public QObject {
     QCOMPARE(tiles->tiles()[3]->content().unit, QString("of 32"));
     tiles->tiles()[0]->click();
     QVERIFY(!banner.findChildren<ExplainCard*>().isEmpty());
-    // Held at an earlier step the tiles show that one.
+    // If the cursor is at an earlier step, the tiles show this step.
     selection.setStep(60);
     tiles->grab();
     QVERIFY(tiles->tiles()[0]->content().value.toDouble() < tile - 0.2);
@@ -304,7 +305,7 @@ class QtHealth : public QObject {
     banner.grab();
     QCOMPARE(banner.shownBalance(), QString("Balance: bias update rate 0.001, no auxiliary loss"));
 
-    // Another run: what was said of the one before is gone at once.
+    // When another run is opened, the verdict on the one before disappears immediately.
     selection.setHistories({sample("domain_shift")});
     QVERIFY(banner.text().contains("Reading"));
     QTRY_VERIFY2(banner.text().contains("Needs attention"), qPrintable(banner.text()));
@@ -347,7 +348,7 @@ class QtHealth : public QObject {
     says("MaxVio", Metric::max_vio_window, Worst::largest);
     says("Entropy", Metric::entropy_norm, Worst::smallest);
     QVERIFY(panel.csv().contains("\"MaxVio (window), layer "));
-    for (int step = 0; step < 1300; step += 100) {  // the worst by the figure itself, not by its mean
+    for (int step = 0; step < 1300; step += 100) {  // the worst layer is that of each step, not of the mean
       const LayerValue worst = worst_layer(*history, Metric::max_vio, step);
       for (const int layer : history->info().moe_layers)
         QVERIFY(history->value_at(Metric::max_vio, layer, step) <= worst.value);
@@ -369,7 +370,7 @@ class QtHealth : public QObject {
     const std::vector<Finding> findings = find_all(history);
     track->setFindings(findings);
     track->grab();
-    // Severe ones lie on top, of these the last to begin.
+    // Spans of severe findings are on top; among them, the one that began last.
     QVERIFY(track->spansAt({track->xOf(1300), 8}).isEmpty());
     int lane = 0;
     while (lane < track->height() && track->spansAt({track->xOf(1300), lane}).isEmpty()) ++lane;
@@ -386,7 +387,7 @@ class QtHealth : public QObject {
     QCOMPARE(selection.layer(), newest->layers.front());
     QCOMPARE(selection.expert(), newest->experts.front());
     QCOMPARE(selection.range(), range);
-    QTest::mouseClick(track, Qt::LeftButton, {}, {track->xOf(1300), 8});  // above them it scrubs, as before
+    QTest::mouseClick(track, Qt::LeftButton, {}, {track->xOf(1300), 8});  // a click above the spans moves the cursor
     QCOMPARE(selection.step(), track->stepAt(track->xOf(1300)));
   }
 
@@ -457,7 +458,7 @@ class QtHealth : public QObject {
     QCOMPARE(utilisationCode(4, LoadScale::to_4), 255);
     QCOMPARE(utilisationCode(16, LoadScale::to_16), 255);
     QCOMPARE(utilisationCode(64, LoadScale::to_64), 255);
-    QCOMPARE(utilisationCode(4, LoadScale::to_16), utilisationCode(2));  // half-way either way
+    QCOMPARE(utilisationCode(4, LoadScale::to_16), utilisationCode(2));  // in the middle of both scales
     QCOMPARE(utilisationCode(1, LoadScale::to_64), utilisationCode(1));
     QCOMPARE(utilisationCode(0, LoadScale::to_64), kZeroLoadCode);
     QCOMPARE(utilisationCode(NAN, LoadScale::to_16), kNoDataCode);
@@ -512,7 +513,7 @@ class QtHealth : public QObject {
     QVERIFY2(bias.startsWith("1.2"), qPrintable(bias));
     QVERIFY2(bias.endsWith("step 120"), qPrintable(bias));
     QVERIFY(tile(&card, "Bias")->isVisible());
-    QVERIFY(!tile(&card, "Score mass")->isVisible());  // not in this run
+    QVERIFY(!tile(&card, "Score mass")->isVisible());  // the run has no score mass
 
     GateMassAgainstLoadPanel gates(&selection);
     gates.resize(500, 300);
@@ -532,7 +533,7 @@ class QtHealth : public QObject {
     QCOMPARE(tile(&confidence, "Margin")->accessibleDescription().section(", ", 1), QString("mean of layers"));
   }
 
-  // A panel that takes the place of hidden ones has room.
+  // A panel that replaces hidden panels has enough room.
   void twoLogsShowTheirLoadDifference() {
     MainWindow window(false);
     window.resize(1280, 800);
@@ -568,7 +569,7 @@ class QtHealth : public QObject {
     }
     QVERIFY(!dock("dock_expert_load")->isHidden());
     Overview* overview = window.workspaces()->overview();
-    // The layout that is kept has all panels, and what was arranged meanwhile.
+    // The saved layout has all panels, and what the user has changed since.
     dock("dock_loss")->hide();
     const QVariantMap kept = overview->remembered();
     emit lacks->findChild<QLabel*>()->linkActivated("#");
@@ -579,9 +580,9 @@ class QtHealth : public QObject {
     overview->restore(kept);
     QVERIFY(dock("dock_loss")->isHidden());
     dock("dock_loss")->show();
-    QVERIFY(dock("dock_quant_error")->isHidden());  // folded again: it is still that log
+    QVERIFY(dock("dock_quant_error")->isHidden());  // hidden again, because the log has no such data
 
-    // The other workspaces, each with at least one panel left.
+    // Each of the other workspaces shows at least one panel.
     const auto shown = [&](const char* workspace) {
       QStringList names;
       for (const Workspace* of : window.workspaces()->all())
@@ -605,7 +606,7 @@ class QtHealth : public QObject {
     int off = 0;
     for (QAction* action : menu->actions())
       off += !action->isEnabled() && action->toolTip().contains("Only for a run in training");
-    QCOMPARE(off, 5);  // compare with, two noise twins, two dense twins
+    QCOMPARE(off, 5);  // Compare with, two noise twins, two dense twins
     emit menu->aboutToHide();
   }
 };

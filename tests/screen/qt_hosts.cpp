@@ -1,4 +1,4 @@
-// "Train on hosts...": what is typed, the command that follows, and a training by mpirun on this machine.
+// "Train on hosts...": input, the resulting command, and a training with mpirun on this machine.
 #include <signal.h>
 
 #include <QApplication>
@@ -37,7 +37,7 @@ QByteArray bytesOf(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
 }
 
-// Of the rank that mpirun started for this recording; 0: there is none.
+// Returns the id of the process of a rank that mpirun started for this recording; 0 if there is none.
 pid_t processOfRank(const QString& recording, int rank) {
   const QByteArray variable = "OMPI_COMM_WORLD_RANK=" + QByteArray::number(rank);
   for (const QString& entry : QDir("/proc").entryList(QDir::Dirs)) {
@@ -108,7 +108,7 @@ void HostsTest::dialogSaysWhatIsWrong() {
   QSignalSpy planned(&dialog, &HostsDialog::planned);
   hosts->setPlainText("two words");
   QVERIFY(!train->isEnabled());
-  hosts->setPlainText("a\nb\nc");  // the program takes powers of two alone
+  hosts->setPlainText("a\nb\nc");  // the number of ranks must be a power of two
   QVERIFY(!train->isEnabled());
   hosts->setPlainText("localhost:4");
   QVERIFY(train->isEnabled());
@@ -170,7 +170,7 @@ void HostsTest::saysWhichRankWasKilled() {
   QVERIFY(ended.wait(60000));
   const QStringList why = ended.front().at(1).toString().split('\n');
   QCOMPARE(why.front(), QString("localhost (rank 1): exited on signal 9 (Killed)"));
-  // Then what the other rank says, if mpirun does not end it before.
+  // The messages of the other rank follow, unless mpirun ends it before it writes any.
   for (const QString& line : why.mid(1)) QVERIFY2(line.startsWith("localhost (rank 0): "), qPrintable(line));
 }
 

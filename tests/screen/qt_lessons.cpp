@@ -1,4 +1,4 @@
-// Lessons in the window: taken to their end with keys and clicks, on a real model in training.
+// Lessons in the window, completed with keys and clicks while a model trains.
 #include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
@@ -58,7 +58,7 @@ struct OpenWindow {
   const QList<LessonFigureRow>& figures() { return pane()->findChild<LessonFigureList*>()->rows(); }
   QPushButton* next() { return pane()->findChild<QPushButton*>("lesson_next"); }
   QPushButton* reveal() { return pane()->findChild<QPushButton*>("lesson_reveal"); }
-  int step() {  // from 0; on the page from 1
+  int step() {  // counted from 0; the page counts from 1
     return pane()->findChild<QLabel*>("lesson_step")->text().section("tep ", 1, 1).section(' ', 0, 0).toInt() - 1;
   }
   QString pageText() {
@@ -67,7 +67,7 @@ struct OpenWindow {
       if (label->isVisibleTo(pane())) all += label->text() + "\n";
     return all;
   }
-  // Whatever comes next, as Ctrl+Return does.
+  // Does the next thing of the lesson (Ctrl+Return).
   void goOn() { QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier); }
   void open(const char* lesson) {
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -76,7 +76,7 @@ struct OpenWindow {
     if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
     QVERIFY(takesKeys(&window));
   }
-  // Answers a prediction as the lesson has it, does what it asks, and reveals.
+  // Completes a step: chooses the right prediction (skips one of a number), does the tasks, and reveals the result.
   void takeStep() {
     const LessonStep& step = guide()->lesson().steps[static_cast<std::size_t>(this->step())];
     if (step.prediction && !step.prediction->choices.empty()) {
@@ -94,7 +94,7 @@ struct OpenWindow {
     }
     if (step.reveal.empty()) return;
     QTRY_VERIFY(reveal()->isVisible());
-    QVERIFY(!next()->isVisible());  // one of them at a time
+    QVERIFY(!next()->isVisible());  // only one of the two buttons is visible
     goOn();
     QTRY_VERIFY(pageText().contains("What happened"));
     QVERIFY2(!pageText().contains("differs from the lesson"), qPrintable(pageText()));
@@ -111,7 +111,7 @@ struct OpenWindow {
   }
 };
 
-// No task is ticked and no figure shown.
+// True if no task is ticked and no figure has a value.
 bool nothingIsJudged(OpenWindow& open) {
   for (const LessonTaskButton* task : open.tasks())
     if (task->done()) return false;
@@ -119,7 +119,7 @@ bool nothingIsJudged(OpenWindow& open) {
                              [](const LessonFigureRow& row) { return row.kind == LessonFigureRow::Kind::missing; });
 }
 
-// What a window may show before a lesson.
+// States in which the window may be before a lesson starts.
 class StateBefore {
  public:
   explicit StateBefore(MainWindow* window) : window_(window) {
@@ -148,7 +148,7 @@ class StateBefore {
   }
 
  private:
-  // As small as they come.
+  // Returns configs of runs that train as fast as possible.
   static std::vector<RunConfig> runs(int count) {
     RunConfig config = load_preset("nano").config;
     config.model.n_layers = 2;
@@ -164,7 +164,7 @@ class StateBefore {
   QTemporaryDir folder_;
 };
 
-// Writes a lesson into the folder; returns its path.
+// Writes a lesson into the folder and returns the path of the file.
 QString lessonFile(const QTemporaryDir& folder, const QByteArray& toml) {
   QFile file(folder.filePath("lesson.toml"));
   if (!file.open(QIODevice::WriteOnly) || file.write(toml) != toml.size()) qFatal("no lesson was written");
@@ -173,13 +173,14 @@ QString lessonFile(const QTemporaryDir& folder, const QByteArray& toml) {
 
 const QByteArray kNano = "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n";
 const QByteArray kStep = "[[step]]\ntitle = \"x\"\ntext = \"x\"\n";
-// A task that trains to `step`, and is done once a loss is there.
+// Returns the TOML of a task that trains to `step` and is done as soon as there is a loss.
 QByteArray trainTo(int step) {
   return "[[step.do]]\nrun_until = " + QByteArray::number(step) +
          "\n[[step.check]]\ntext = \"x\"\nfigure = \"ce_loss\"\nabove = 0\n";
 }
 
-// Trains its run to step 4, then another run; the third step is about the other run.
+// Writes a lesson of three steps: the first trains its run to step 4, the second starts and trains another run, and the
+// third trains the other run further.
 QString lessonOfTwoStarts(const QTemporaryDir& folder) {
   return lessonFile(folder, kNano + kStep + trainTo(4) + kStep +
                                 "[[step.do]]\ntext = \"Start\"\n[step.do.start]\npreset = \"nano\"\n"
@@ -205,7 +206,7 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.open("mx-block");
     open.takeLesson();
-    // The number was not guessed, so it does not count.
+    // The prediction of a number was skipped, so it does not count.
     QVERIFY2(open.pageText().contains("Correct predictions: **2 of 2**"), qPrintable(open.pageText()));
     QCOMPARE(open.window.workspaces()->microscaling()->tensorLab()->tensorName(), QString("near-0.93"));
   }
@@ -230,12 +231,12 @@ class LessonTest : public QObject {
     }
   }
 
-  // The shortest training of all lessons; test_lessons trains every one of them.
+  // Uses the lesson with the shortest training. test_lessons trains all of them.
   void aTrainingLessonGoesToItsEndByKeyboard() {
     OpenWindow open;
     open.open("deepep-measured");
     QCOMPARE(open.window.session()->histories().size(), std::size_t{2});
-    QCOMPARE(open.window.session()->live()->status().step, 0);  // it waits
+    QCOMPARE(open.window.session()->live()->status().step, 0);  // the lesson has not started the training
     QCOMPARE(open.window.workspaces()->current()->name(), QString("All-to-all"));
     open.takeLesson();
     QVERIFY2(open.pageText().contains("Correct predictions: **3 of "), qPrintable(open.pageText()));
@@ -247,13 +248,13 @@ class LessonTest : public QObject {
     open.open(
         qPrintable(lessonFile(folder, kNano + "[[runs.run]]\nname = \"twin\"\nset = { router.top_k = 1 }\n" + kStep +
                                           "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n")));
-    // By hand, in one of them.
+    // The same change in run A only, made by hand, does not complete the task.
     open.window.findChild<LiveSettings*>()->change(0, &RouterConfig::bias_update_rate, 0.25);
-    QTest::qWait(500);  // the guide looks four times a second
+    QTest::qWait(500);  // the guide checks the tasks four times per second
     QVERIFY(!open.tasks()[0]->done());
     const int before = open.window.findChild<QUndoStack*>()->count();
     open.takeStep();
-    QCOMPARE(open.window.findChild<QUndoStack*>()->count(), before + 1);  // the change can be taken back
+    QCOMPARE(open.window.findChild<QUndoStack*>()->count(), before + 1);  // the change of all runs can be undone
     for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);
   }
 
@@ -342,7 +343,7 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.session()->live()->status().step, 3);
     open.window.session()->live()->run();
     open.window.lessons()->start("bias-or-loss");
-    QVERIFY(!open.window.session()->live()->status().running);  // while it is asked
+    QVERIFY(!open.window.session()->live()->status().running);  // the question pauses the run
     open.window.findChild<QMessageBox*>("lesson_question")->button(QMessageBox::Cancel)->click();
     QTRY_VERIFY(open.window.session()->live()->status().running);
     QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
@@ -353,7 +354,7 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.session()->histories().size(), std::size_t{4});
   }
 
-  // The column axis, 4 bits and the last block of another lesson are forgotten, and so is its tensor.
+  // A lesson starts with its own tensor, format and block, not with those that another lesson has left.
   void aTensorLessonBeginsAtItsBlockWhereverOneComesFrom() {
     OpenWindow open;
     TensorLab* lab = open.window.workspaces()->microscaling()->tensorLab();
@@ -361,7 +362,7 @@ class LessonTest : public QObject {
     open.open("loud-channel");
     open.takeLesson();
     QVERIFY(lab->format() != usual);
-    lab->browser()->findChild<QLineEdit*>()->setText("outlier");  // must not hide what comes
+    lab->browser()->findChild<QLineEdit*>()->setText("outlier");  // the filter must not hide the next lesson's tensor
     open.open("mx-block");
     QCOMPARE(lab->tensorName(), QString("gaussian"));
     QVERIFY(lab->format() == usual);
@@ -369,12 +370,13 @@ class LessonTest : public QObject {
     QVERIFY(!open.tasks()[0]->done());
     QVERIFY(!lab->browser()->selectNamed("outlier-channel"));
     open.takeLesson();
-    open.open("loud-channel");  // whose first task shows the usual format: not done before it is asked for
+    open.open("loud-channel");  // its first task shows the usual format; it is not done in advance
     QCOMPARE(lab->tensorName(), QString("outlier-channel"));
     QVERIFY(!open.tasks()[0]->done());
   }
 
-  // Whatever the window did before. A run that has gone further than the lesson's steps must not count as its own.
+  // Every lesson starts correctly in every state of the window. A run that is already beyond the lesson's steps must
+  // not complete its tasks.
   void everyLessonStartsAfterEveryOtherState_data() {
     QTest::addColumn<QString>("state");
     for (const char* state : {"run in training", "run beyond the steps", "log open", "log followed", "comparison",
@@ -396,7 +398,7 @@ class LessonTest : public QObject {
       QVERIFY2(nothingIsJudged(open), name.c_str());
       if (lesson.runs.empty()) continue;
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kWaitMs);
-      QTest::qWait(50);  // the guide looks once the window has taken the runs in
+      QTest::qWait(50);  // the guide checks the tasks after the window has opened the runs
       QVERIFY2(nothingIsJudged(open), name.c_str());
       QCOMPARE(open.window.session()->histories().size(), lesson.runs.size());
       QCOMPARE(open.window.session()->live()->status().step, 0);
@@ -408,7 +410,7 @@ class LessonTest : public QObject {
     }
   }
 
-  // Its figures would be those of another run.
+  // If other runs are opened, the lesson shows no figures, because they would be those of the other runs.
   void aLessonSaysThatItsRunsAreGone() {
     OpenWindow open;
     open.open("precision-routing");
@@ -438,7 +440,7 @@ class LessonTest : public QObject {
     const QList<LessonFigureRow> figures = open.figures();
     QCOMPARE(figures.front().kind, LessonFigureRow::Kind::expected);
     open.guide()->next();
-    open.guide()->next();  // a step about runs that nobody has started
+    open.guide()->next();  // a step about runs that have not been started
     QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isVisible());
     QVERIFY(!open.tasks()[0]->isEnabled());
     open.guide()->back();
@@ -498,7 +500,7 @@ class LessonTest : public QObject {
     QCOMPARE(load->saveState(), initial);
   }
 
-  // All of the page is larger, and afterwards as it was: type, sizes and places.
+  // The projector view enlarges all parts of the page. After it, type, sizes and places are as before.
   void theProjectorViewEnlargesTheLessonAndComesBackExactly() {
     applyTheme(Theme::light);
     OpenWindow open;
@@ -633,7 +635,7 @@ class LessonTest : public QObject {
     open.guide()->next();
     auto* dock = open.window.findChild<QDockWidget*>("dock_router_load_over_time");
     auto* own = qobject_cast<Panel*>(dock->widget());
-    QVERIFY(own);  // one run so far
+    QVERIFY(own);  // there is only one run
     open.choices()[0]->click();
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.tasks()[0]->click();
@@ -646,7 +648,7 @@ class LessonTest : public QObject {
     open.window.runControl()->runUntil(12);
     QTRY_VERIFY_WITH_TIMEOUT(open.window.selection()->history()->steps().last >= 11, kWaitMs);
     open.window.selection()->refresh();
-    of_runs[2]->setRange({2, 7});  // zoomed in one of them
+    of_runs[2]->setRange({2, 7});  // zooms in one of the four panels
     QCOMPARE(open.window.selection()->range(), (StepRange{2, 7}));
     QCOMPARE(of_runs[3]->range(), (StepRange{2, 7}));
     open.window.lessons()->leave();
@@ -654,7 +656,7 @@ class LessonTest : public QObject {
     QVERIFY(!own->isHidden());
   }
 
-  // A verdict says how even the load is.
+  // Before the prediction no verdict is shown, because it would tell how even the load is.
   void verdictsWaitForThePrediction() {
     OpenWindow open;
     open.open("bias-thermostat");

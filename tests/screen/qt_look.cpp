@@ -1,4 +1,4 @@
-// Tokens and style: contrast of both themes, sizes of controls, texts that give way to shorter ones.
+// Colors and style: contrast of both themes, sizes of controls, texts with a shorter form for narrow widgets.
 #include <QComboBox>
 #include <QLineEdit>
 #include <QPushButton>
@@ -53,7 +53,7 @@ class LookTest : public QObject {
     for (std::size_t run = 0; run < 3; ++run)
       QVERIFY2(contrast(c.surface, c.series[run]) >= kBorder, qPrintable(pair(c.surface, c.series[run])));
     QVERIFY(contrast(c.surface, c.noise) >= kBorder);
-    QVERIFY(contrast(c.surface, c.accent) >= kBorder);  // focus
+    QVERIFY(contrast(c.surface, c.accent) >= kBorder);  // frame of the focus
   }
 
   void numbersOnColourAreLegible_data() { textIsLegible_data(); }

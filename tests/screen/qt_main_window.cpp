@@ -1,4 +1,4 @@
-// The window as a person uses it, offscreen with real events, on a real model in training.
+// The main window, offscreen, used with mouse and keyboard events while a model trains.
 #include <QDockWidget>
 #include <QElapsedTimer>
 #include <QLabel>
@@ -93,7 +93,7 @@ class MainWindowTest : public QObject {
       QTest::qWait(50);
       QCOMPARE(w.step(), n);
     }
-    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 2, kWaitMs);  // the screen followed
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 2, kWaitMs);  // the cursor follows the newest step
   }
 
   void periodInANumberIsAPeriod() {
@@ -176,7 +176,7 @@ class MainWindowTest : public QObject {
     w.trainTo(1);
   }
 
-  // Its keys are those of the window.
+  // Shortcuts of the window work in the popover of live settings, too.
   void livePopoverOpensAndTakesChangesBack() {
     OpenWindow w;
     const double before = w.live()->config(0).router.bias_update_rate;
@@ -206,7 +206,7 @@ class MainWindowTest : public QObject {
     QVERIFY(!window.findChild<LivePopover*>()->isVisible());
   }
 
-  // Names of runs go first, then words; nothing is cut, and nothing lies over another.
+  // A narrow bar hides the names of the runs first, then other words. Nothing is cut and nothing overlaps.
   void theBarFitsEveryWidth_data() {
     QTest::addColumn<int>("width");
     for (const int width : {860, 1024, 1280, 1920}) QTest::addRow("%d", width) << width;
@@ -268,7 +268,7 @@ class MainWindowTest : public QObject {
       alt(QTest::Press);
       alt(QTest::Release);
     }));
-    QVERIFY(!opens([&] {  // Alt+M is something else
+    QVERIFY(!opens([&] {  // Alt with another key does not open the menu
       alt(QTest::Press);
       QTest::keyClick(&window, Qt::Key_X, Qt::AltModifier);
       alt(QTest::Release);
@@ -291,16 +291,16 @@ class MainWindowTest : public QObject {
     const auto history = w->window.session()->histories().front();
     w->window.close();
     const std::int64_t next = w->step();
-    w.reset();  // returns: the training thread is joined
+    w.reset();  // joins the training thread
     QVERIFY2(history->steps().last <= next, qPrintable(QString::number(history->steps().last - next)));
   }
 
   void clockKeepsItsShare() {
-    QCOMPARE(frameIntervalMs(1, false), 50);   // the data's rate has a ceiling of 20 Hz
-    QCOMPARE(frameIntervalMs(5, false), 100);  // 5 % of one core
+    QCOMPARE(frameIntervalMs(1, false), 50);   // at most 20 Hz for new data
+    QCOMPARE(frameIntervalMs(5, false), 100);  // at most 5 % of one core
     QCOMPARE(frameIntervalMs(100, false), 500);
-    QCOMPARE(frameIntervalMs(4, true), 80);    // also while a hand moves,
-    QCOMPARE(frameIntervalMs(19, true), 200);  // but not under 5 Hz
+    QCOMPARE(frameIntervalMs(4, true), 80);    // at most 5 % of one core also during input,
+    QCOMPARE(frameIntervalMs(19, true), 200);  // but at least 5 Hz
   }
 
   void clockRestsWhenNothingCanCome() {
@@ -318,7 +318,7 @@ class MainWindowTest : public QObject {
     } paints;
     OpenWindow w;
     auto* plot = w.window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
-    QTest::qWait(300);  // until the panels have their places
+    QTest::qWait(300);  // until the layout of the panels is complete
     plot->installEventFilter(&paints);
     const QPoint corner = plot->mapTo(&w.window, plot->rect().center());
     QElapsedTimer clock;
@@ -338,7 +338,7 @@ class MainWindowTest : public QObject {
     QCOMPARE(window.statusBar()->currentMessage(), QString("step 1"));
     QTRY_COMPARE(window.statusBar()->currentMessage(), QString("step 3"));
     messages.showReadout("step 4");
-    messages.showReadout({});  // the mouse has left: at once, and nothing comes after it
+    messages.showReadout({});  // the mouse has left: the text disappears immediately and does not return
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
     QTest::qWait(250);
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
@@ -394,7 +394,7 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(says("Paused at step 3"), kWaitMs);
   }
 
-  // What has no room goes as a whole, the recording first.
+  // An item without room is hidden as a whole, the recording first.
   void theStatusLineCutsNoNumber() {
     StatusLine line;
     SyntheticRun run(SyntheticShape{});
@@ -445,14 +445,14 @@ class MainWindowTest : public QObject {
     };
     QVERIFY(start("convergence-check"));
     QCOMPARE(until->text(), QString("1500"));
-    QVERIFY(start("nano"));  // the end of one is not that of another
+    QVERIFY(start("nano"));  // the end of a preset's schedule does not apply to the next preset
     QCOMPARE(until->text(), QString());
     window.runControl()->setUntil(7);
     QVERIFY(start("nano"));
-    QCOMPARE(until->text(), QString("7"));  // a person's own
+    QCOMPARE(until->text(), QString("7"));  // set by the user
     QVERIFY(start("convergence-check"));
     QCOMPARE(until->text(), QString("1500"));
-    until->setText("20");  // in place of the preset's
+    until->setText("20");  // replaces the preset's end
     QVERIFY(QMetaObject::invokeMethod(until, "editingFinished"));
     QVERIFY(start("convergence-check"));
     QCOMPARE(until->text(), QString("20"));

@@ -1,4 +1,4 @@
-// The window on a run that goes on and on: what it shows of a step is gone when the next is there.
+// Memory of the window during a long run: the window must free what it has allocated for earlier steps.
 #include <QTest>
 #include <algorithm>
 
@@ -10,7 +10,7 @@ class QtMemory : public QObject {
   Q_OBJECT
 
  private slots:
-  // Beside what the history holds, which has its own bounds (test_memory.cpp); with the same workspace on the screen.
+  // Memory without that of the history, which test_memory.cpp tests, always measured with the same workspace shown.
   void nothingOfAStepStays() {
     if (allocated_bytes() == 0) QSKIP("this build's allocator does not tell");
     LongWindow window(250, std::size_t{8} << 20);  // arrays are full after 1,000 steps
@@ -22,7 +22,7 @@ class QtMemory : public QObject {
       qInfo("%lld steps: %.0f kB beside the history", static_cast<long long>(history.steps().size()), bytes / 1e3);
       return bytes;
     };
-    // Frames looked at, pictures and workers' vectors come and go: the most of five rounds counts.
+    // Memory of shown frames, pictures and workers' vectors varies, so that the maxima of five rounds are compared.
     double early = 0, late = 0;
     for (int round = 1; round <= 5; ++round) early = std::max(early, beside_after_rounds(round));
     for (int round = 6; round <= 10; ++round) late = std::max(late, beside_after_rounds(round));

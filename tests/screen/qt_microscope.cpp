@@ -1,4 +1,4 @@
-// Panels of a tensor and its blocks: microscope, map of scales, What if, number formats.
+// Panels of a tensor and its blocks: Block microscope, Block scale map, What if, Number formats.
 #include <QApplication>
 #include <QLabel>
 #include <QMouseEvent>
@@ -73,7 +73,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   editor->selectAll();
   QTest::keyClicks(editor, QStringLiteral("1000"));
   QTest::keyClick(editor, Qt::Key_Return);
-  QTRY_COMPARE(microscope.block().elements[3].value, 1000.0f);  // delegates commit from the event loop
+  QTRY_COMPARE(microscope.block().elements[3].value, 1000.0f);  // the editor commits the value in the event loop
   QCOMPARE(int(microscope.block().scale.code), 129);            // 1000 / 448 rounds up to 2^2
   QCOMPARE(readout.last()[0].toString(), elementReadout(microscope.block(), 3).join(QStringLiteral("   ")));
   QTest::keyClick(table, Qt::Key_Z, Qt::ControlModifier);
@@ -200,9 +200,9 @@ void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
   enter("0.3");
   QCOMPARE(decode(ElementFormat::e4m3, code()), 0.3125f);
   auto* bits = explorer.findChild<BitEditor*>();
-  QTest::mouseClick(bits, Qt::LeftButton, {}, QPoint(8, bits->height() / 2));  // the sign
+  QTest::mouseClick(bits, Qt::LeftButton, {}, QPoint(8, bits->height() / 2));  // the bit of the sign
   QCOMPARE(decode(ElementFormat::e4m3, code()), -0.3125f);
-  setFormat(int(ElementFormat::e2m1));  // keeps the value as far as it can
+  setFormat(int(ElementFormat::e2m1));  // keeps the value as nearly as the format can
   QCOMPARE(decode(ElementFormat::e2m1, code()), -0.5f);
   enter("x");
   QVERIFY(std::ranges::any_of(explorer.findChildren<QLabel*>(), [](const QLabel* label) {
@@ -249,7 +249,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   values[0] = 0.05f;
   map.setSource(TensorSource(QStringLiteral("small"), 64, 64, values));
   map.grab();
-  QCOMPARE(cells->cellColor(1, 5), lowest);  // small scales have the whole of the colours, too
+  QCOMPARE(cells->cellColor(1, 5), lowest);  // the colors span the range of these scales
   QCOMPARE(cells->cellColor(0, 0), highest);
 }
 
@@ -280,7 +280,7 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   const std::vector<float> values = structured(128, 256);
   auto* table = strip.findChild<WhatIfTable*>();
   strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
-  strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // only the last one counts
+  strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // replaces the request for "old"
   QTRY_VERIFY_WITH_TIMEOUT(!table->rows().empty(), kPatience);
   QTest::qWait(50);
   const OperandFormat format = mx_format(ElementFormat::e2m1, ScaleRule::rceil, 64);
@@ -312,12 +312,12 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
 }
 
-// What the help says FLOOR can cut off amax, against blocks of one value each.
+// The help states how much of amax FLOOR can cut off. The test computes it with blocks of one value.
 void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
   const QString help = BlockMicroscopePanel(&selection_).explain();
   const auto cut_of = [](const OperandFormat& format) {
     double cut = 0;
-    for (int step = 1; step <= 4096; ++step) {  // up to just under 2
+    for (int step = 1; step <= 4096; ++step) {  // values from 1 to just below 2
       const std::vector<float> block{std::nextafter(1 + static_cast<float>(step) / 4096, 0.0f)};
       const BlockAnatomy anatomy = block_anatomy(format, block, 0, 4000);
       if (anatomy.elements[0].clipped)
@@ -358,7 +358,7 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   strip.setChoice(mx_format(ElementFormat::int8), BlockAxis::row);
   QVERIFY2(strip.answerText().startsWith(QStringLiteral("No other format has a higher SQNR")),
            qPrintable(strip.answerText()));
-  // One loud column in 32: blocks down columns keep it from the others.
+  // With one outlier column in 32, blocks down columns separate it from the others.
   std::vector<float> loud = gaussian(128 * 256);
   for (std::size_t i = 0; i < loud.size(); i += 32) loud[i] *= 16;
   strip.setSource(TensorSource(QStringLiteral("loud"), 128, 256, loud));

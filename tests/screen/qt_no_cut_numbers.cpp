@@ -1,5 +1,5 @@
-// No number on the screen is cut: in every workspace, panel and tab, at the sizes of common screens, with larger type
-// and in the projector view, of a recording and of a log of 58 layers x 256 experts.
+// No number on the screen is cut: in every workspace, panel and tab, at common screen sizes, with larger type and in
+// the projector view, for a recording and for a log of 58 layers x 256 experts.
 #include <QAbstractItemView>
 #include <QApplication>
 #include <QComboBox>
@@ -31,14 +31,14 @@ namespace moescope {
 
 namespace {
 
-constexpr double kSlack = 2;                          // of what is measured against what is drawn
-constexpr char kSizeOfTest[] = "MOESCOPE_TEST_SIZE";  // of the window, in a process with another scale
+constexpr double kSlack = 2;                          // pixels that a measured text may exceed its widget
+constexpr char kSizeOfTest[] = "MOESCOPE_TEST_SIZE";  // variable: size of the window in a process with another scale
 
 bool hasDigits(const QString& text) {
   return std::ranges::any_of(text, [](QChar each) { return each.isDigit(); });
 }
 
-// Scrolls inside, so that what lies outside is only out of sight.
+// True if the widget scrolls, so that a text outside of it is not cut.
 bool scrolls(const QWidget* widget) {
   return qobject_cast<const QAbstractItemView*>(widget->parentWidget()) || qobject_cast<const QTabBar*>(widget);
 }
@@ -51,7 +51,7 @@ QString nameOf(const QWidget* widget) {
   return names.join(QStringLiteral(" in "));
 }
 
-// What its widget has to show, whole wherever it is shown.
+// Returns the whole texts of the widget's tabs, current choice or cells.
 QStringList sourcesOf(const QWidget* widget) {
   QStringList sources;
   if (const auto* bar = qobject_cast<const QTabBar*>(widget))
@@ -68,20 +68,20 @@ QStringList sourcesOf(const QWidget* widget) {
   return sources;
 }
 
-// Of a plot: texts that stand on each other.
+// Returns the pairs of texts of a plot that overlap.
 QStringList overlapsOf(const std::vector<DrawnText>& drawn) {
   QStringList found;
   for (std::size_t i = 0; i < drawn.size(); ++i)
     for (std::size_t j = i + 1; j < drawn.size(); ++j) {
       const QRectF a = drawn[i].place.adjusted(1, 3, -1, -3), b = drawn[j].place.adjusted(1, 3, -1, -3);
-      const bool twice = a == b && drawn[i].text == drawn[j].text;  // in the cached layer and over it
+      const bool twice = a == b && drawn[i].text == drawn[j].text;  // drawn both in the cached layer and over it
       if (!twice && a.intersects(b) && !drawn[i].text.trimmed().isEmpty() && !drawn[j].text.trimmed().isEmpty())
         found << QStringLiteral("one over the other: %1 / %2").arg(drawn[i].text, drawn[j].text);
     }
   return found;
 }
 
-// Those of a widget that are elided or do not lie in it.
+// Returns the texts with numbers that are elided or not completely in the widget.
 QStringList cutAmong(const std::vector<DrawnText>& drawn, const QWidget* widget) {
   QStringList cut;
   const QRectF room = QRectF(widget->rect()).adjusted(-kSlack, -kSlack, kSlack, kSlack);
@@ -101,7 +101,7 @@ QStringList cutAmong(const std::vector<DrawnText>& drawn, const QWidget* widget)
   return cut;
 }
 
-// Why a number of the widget cannot be read; empty: all can.
+// Returns why numbers of the widget cannot be read; empty if all can be read.
 QStringList cutNumbersOf(QWidget* widget) {
   const std::vector<DrawnText> drawn = textsDrawnBy(widget);
   QStringList cut = cutAmong(drawn, widget);
@@ -117,7 +117,7 @@ QStringList cutNumbersOf(QWidget* widget) {
   return cut;
 }
 
-// In the readout at the middle of a plot.
+// Returns the cut numbers of a plot with its readout while the mouse is at its middle.
 QStringList cutUnderMouse(PlotFrame* plot, int* readouts) {
   const QPointF middle = plot->rect().center();
   QMouseEvent move(QEvent::MouseMove, middle, plot->mapToGlobal(middle), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
@@ -155,7 +155,7 @@ void settle() {
   }
 }
 
-// Every workspace, with each of its tabs in front once.
+// Returns the cut numbers of all workspaces, with each tab of docks in front once.
 QStringList cutNumbersOfAll(MainWindow& window, const QString& what) {
   QStringList cut;
   for (Workspace* workspace : window.workspaces()->all()) {
@@ -229,7 +229,7 @@ class QtNoCutNumbers : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->ready(), 60000);
   }
 
-  // Both files, one after another, in a window of that size.
+  // Returns the cut numbers of both files, one after the other, in a window of this size.
   QStringList cutAt(QSize size) {
     QStringList cut;
     for (const QString& path : {recording(), log()}) {
@@ -251,7 +251,7 @@ class QtNoCutNumbers : public QObject {
     applyTheme(Theme::light);
   }
 
-  // What the test would say of an elided number, of one beyond its widget, and of a tab.
+  // The test itself finds an elided number, a number beyond its widget, and an elided tab.
   void aCutNumberIsFound() {
     QLabel label(QStringLiteral("MaxVio 1,234"));
     label.resize(40, 20);
@@ -297,7 +297,7 @@ class QtNoCutNumbers : public QObject {
     QVERIFY2(readouts_seen > 20, qPrintable(QString::number(readouts_seen)));
   }
 
-  // In a process of its own: Qt reads the scale once.
+  // Each scale runs in a separate process, because Qt reads the scale only at its start.
   void onScreensOfManyDots_data() {
     QTest::addColumn<QString>("scale");
     QTest::addColumn<QString>("size");

@@ -1,4 +1,4 @@
-// Notes through the window: pinned, listed, edited and deleted, of a model in training and of an opened recording.
+// Notes in the window: they are pinned, listed, edited and deleted for a run in training and for an opened recording.
 #include <QContextMenuEvent>
 #include <QInputDialog>
 #include <QLineEdit>
@@ -57,7 +57,7 @@ class NotesTest : public QObject {
       MainWindow window(false);
       window.show();
       open(window);
-      QVERIFY(takesKeys(&window));  // not while it is opened: a progress bar has the keys
+      QVERIFY(takesKeys(&window));  // while the run is opened, a progress bar has the focus
       NotesDock* notes = window.findChild<NotesDock*>();
       window.selection()->setStep(12);
       QTest::keyClick(&window, Qt::Key_M);
