@@ -1,4 +1,4 @@
-// Files that are opened, dropped, followed and imported, and what is said of those that cannot be.
+// Files that are opened, dropped, followed and imported, and the messages if a file cannot be opened.
 #include <QAction>
 #include <QApplication>
 #include <QCheckBox>
@@ -90,7 +90,7 @@ class OpeningTest : public QObject {
     w.trainTo(1);
   }
 
-  // By default a file that grows is followed; without it stays as it is, until a person follows it.
+  // By default, a file that grows is followed. Otherwise it is a snapshot until the user chooses to follow it.
   void theDialogOffersToFollow() {
     OpenWindow w;
     const QString log = home_.filePath("grows.jsonl");
@@ -114,7 +114,7 @@ class OpeningTest : public QObject {
     QCOMPARE(notice->text(), QString("Snapshot, not following: grows.jsonl"));
     const auto last = [&] { return w.window.session()->histories().front()->steps().last; };
     append(3);
-    QTest::qWait(1500);  // longer than it takes to notice
+    QTest::qWait(1500);  // longer than the program takes to notice new steps
     QCOMPARE(last(), 2);
     notice->findChild<QToolButton*>("notice_action")->click();
     QVERIFY(opened.wait(kWaitMs));
@@ -202,7 +202,7 @@ class OpeningTest : public QObject {
         w.window.session()->isLive() && w.window.session()->config().data.path == path.toStdString(), kWaitMs);
   }
 
-  // One response of a flat array fits many shapes.
+  // A single response with a flat array of experts can have several shapes.
   void aRoutingOfUnknownShapeIsAskedAbout() {
     OpenWindow w;
     const QString path = home_.filePath("responses.jsonl");
@@ -228,7 +228,7 @@ class OpeningTest : public QObject {
     QTRY_VERIFY(!dialog);
   }
 
-  // ml_dtypes' E4M3 and E5M2 are the same bytes to NumPy.
+  // A .npy file does not distinguish the types E4M3 and E5M2 of ml_dtypes.
   void valuesWithoutATypeAreAskedAbout() {
     OpenWindow w;
     const QString kept = QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/ml_float8_e4m3fn.npy");
@@ -301,9 +301,9 @@ class OpeningTest : public QObject {
     QVERIFY(window.session()->showsLog());
     QCOMPARE(window.selection()->history()->steps().size(), 20);
     for (const Panel* panel : window.workspaces()->overview()->panels()) {
-      if (panel->title() == "Findings") continue;  // read beside the window's thread: qt_findings.cpp
+      if (panel->title() == "Findings") continue;  // computed in a separate thread; qt_findings.cpp tests it
       QVERIFY2(live[panel->title()].count('\n') > 1, qPrintable(panel->title()));
-      QTRY_VERIFY2_WITH_TIMEOUT(  // a slow window reads its curves after it was opened
+      QTRY_VERIFY2_WITH_TIMEOUT(  // curves may be read after the run was opened
           panel->csv() == live[panel->title()],
           qPrintable(panel->title() + "\n" + live[panel->title()].left(400) + "\n--\n" + panel->csv().left(400)),
           kWaitMs);
@@ -321,7 +321,7 @@ class OpeningTest : public QObject {
     writer.add_run(sample_info({}));
     std::mt19937 rng(1);
     writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
-    std::filesystem::copy_file(whole, alone);  // as of a program that is killed now
+    std::filesystem::copy_file(whole, alone);  // like the file of a killed program
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({QString::fromStdString(alone)});
@@ -354,7 +354,7 @@ class OpeningTest : public QObject {
     message->close();
     QCOMPARE(w.window.findChild<SetupForm*>()->findChild<QLabel*>("setup_purpose")->text(),
              QString("settings for a new run"));
-    drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
+    drop(&w.window, {bad, "/usr/share/common-licenses"});  // a log and texts cannot be opened together
     QTRY_VERIFY(w.complaint());
     QVERIFY2(w.complaint()->text().contains("no log that MoEScope knows"), qPrintable(w.complaint()->text()));
   }
@@ -377,7 +377,7 @@ class OpeningTest : public QObject {
     auto* browser = w.window.workspaces()->microscaling()->tensorLab()->browser();
     QTRY_VERIFY(browser->csv().contains("w"));
     QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
-    QVERIFY(w.window.session()->isLive());  // and the run is still there
+    QVERIFY(w.window.session()->isLive());  // the run stays open
   }
 
   void aLogIsFollowedWhileItGrows() {
@@ -401,7 +401,7 @@ class OpeningTest : public QObject {
     file.write(" that is no JSON\n");
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->skipped().size(), std::size_t{1}, kWaitMs);
     QVERIFY(window.session()->followingText().contains("1 could not be read"));
-    QVERIFY(file.resize(0));  // the training began anew
+    QVERIFY(file.resize(0));  // the training started again
     QVERIFY(file.seek(0));
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("restarted"), kWaitMs);
     file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
@@ -425,23 +425,23 @@ class OpeningTest : public QObject {
     QSignalSpy progress(w.window.session(), &RunSession::openingProgress);
     QSignalSpy failed(w.window.session(), &RunSession::failed);
     connect(w.window.session(), &RunSession::openingProgress, &w.window, [&](double share) {
-      if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // as its button does
+      if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // like a click on its button
     });
     w.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
     QVERIFY(failed[0][0].toString().isEmpty());
     QVERIFY(progress.size() > 1);
     QVERIFY2(progress.last()[0].toDouble() < 1, "it did not read to the end");
-    QVERIFY(w.window.session()->isLive());  // what was open stays
+    QVERIFY(w.window.session()->isLive());  // the open run stays
     QVERIFY(!w.complaint());
   }
 
-  // The word "Following" is there only while new steps do arrive.
+  // The button says "Following" only while new steps arrive.
   void anOpenedFileThatGrowsIsFollowed_data() {
     QTest::addColumn<QString>("name");
     QTest::addColumn<QByteArray>("head");
     QTest::addColumn<QString>("line");
-    QTest::addColumn<bool>("from_palette");  // as a recent file; else dropped
+    QTest::addColumn<bool>("from_palette");  // opened as a recent file; otherwise dropped
     const QString line = R"({"step":%1,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})";
     QTest::newRow("JSON lines") << "grows.jsonl" << QByteArray() << line << false;
     QTest::newRow("a table") << "grows.csv" << QByteArray("step,layer,expert,count\n") << "%1,1,0,3\n%1,1,1,5" << false;
@@ -480,12 +480,12 @@ class OpeningTest : public QObject {
     };
     w.window.workspaces()->bringUp(w.window.workspaces()->overview());
     QTRY_COMPARE(label(), QString("Last step"));
-    QTest::qWait(1500);  // nothing is written: nothing changes
+    QTest::qWait(1500);  // no step is written, so the label stays
     QVERIFY(!w.window.session()->isFollowing());
     w.window.selection()->setStep(2);
     write(5, 9);
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->history()->steps().last, 9, kWaitMs);
-    QCOMPARE(w.window.selection()->step(), 2);  // where the person looks
+    QCOMPARE(w.window.selection()->step(), 2);  // the cursor stays at the user's step
     QTRY_COMPARE(label(), QString("Follow"));
     w.window.selection()->fitRange();
     QTRY_COMPARE(label(), QString("Following"));
@@ -495,10 +495,10 @@ class OpeningTest : public QObject {
     write(13, 14);
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 14, kWaitMs);
     QCOMPARE(w.window.selection()->range().last, 14);
-    QCOMPARE(w.window.selection()->range().size(), 5);  // the zoom stays
+    QCOMPARE(w.window.selection()->range().size(), 5);  // the zoomed range keeps its size
   }
 
-  // Each is asked for while the one before is still being opened.
+  // Each request comes while the one before is still being opened.
   void theNewestRequestIsWhatOpens() {
     OpenWindow w;
     for (const char* name : {"first.jsonl", "second.jsonl"}) {
@@ -523,7 +523,7 @@ class OpeningTest : public QObject {
     QTRY_VERIFY(!w.window.findChild<QProgressDialog*>());
     w.window.files()->open({home_.filePath("first.jsonl")});
     w.window.runControl()->start(nano());
-    w.window.session()->cancelOpening();  // of both
+    w.window.session()->cancelOpening();  // cancels both requests
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
     QVERIFY(failed[0][0].toString().isEmpty());
     QCOMPARE(opened.size(), 3);
@@ -542,7 +542,7 @@ class OpeningTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->count(Severity::severe) == 3, kWaitMs);
   }
 
-  // Copied from one window and pasted into another: the same runs, step, workspace, layer and expert.
+  // A set-up that is copied in one window and pasted in another opens the same runs, step, workspace, layer and expert.
   void aCopiedSetupOpensTheSameRuns() {
     RunConfig config = nanoInMxfp8();
     config.seed = 7;
@@ -577,7 +577,7 @@ class OpeningTest : public QObject {
       return of.window.session()->histories()[1]->value_at(Metric::ce_loss, kWholeRun, 8);
     };
     other.live()->flush();
-    QCOMPARE(loss(other), loss(w));  // to the bit
+    QCOMPARE(loss(other), loss(w));  // bit by bit
   }
 
   void aDroppedSetupOpensAndADamagedOneIsTold() {
@@ -601,7 +601,7 @@ class OpeningTest : public QObject {
 
   void windowSaysThatALinkIsDamaged() {
     const QString damaged = "moescope:setup?config=eJx";
-    const Arguments clicked = parseArguments({"moescope", damaged});  // on a desktop
+    const Arguments clicked = parseArguments({"moescope", damaged});  // a link that was clicked on the desktop
     QVERIFY2(clicked.problems.isEmpty(), qPrintable(clicked.problems.join('\n')));
     QCOMPARE(clicked.setup, damaged);
     QVERIFY(parseArguments({"moescope", "--setup", damaged}).problems.value(0).startsWith("--setup: The set-up"));

@@ -1,4 +1,4 @@
-// The command palette, recent files, the layout that is kept, and what a crash leaves.
+// The command palette, recent files, the saved layout, and recordings of a crashed program.
 #include <signal.h>
 
 #include <QDir>
@@ -52,7 +52,7 @@ class PaletteTest : public QObject {
   void initTestCase() {
     for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"})
       qputenv(name, home_.path().toUtf8());
-    QCoreApplication::setApplicationName("moescope");  // whose recordings are looked for
+    QCoreApplication::setApplicationName("moescope");  // determines the folder of recordings
   }
 
   void fuzzyMatching() {
@@ -60,7 +60,7 @@ class PaletteTest : public QObject {
     QVERIFY(fuzzyScore("exlo", "Panel: Expert load", &places));
     QCOMPARE(places, (std::vector<int>{7, 8, 14, 15}));
     QVERIFY(!fuzzyScore("xyz", "Panel: Expert load"));
-    QVERIFY(!fuzzyScore("daol", "Expert load"));  // the order counts
+    QVERIFY(!fuzzyScore("daol", "Expert load"));  // the letters must be in this order
     QVERIFY(fuzzyScore("EXPERT  load", "Expert load"));
     QVERIFY(*fuzzyScore("load", "Panel: Load") > *fuzzyScore("load", "Panel: Blood and"));
     QVERIFY(*fuzzyScore("loss", "Panel: Loss") > *fuzzyScore("loss", "Lock step is so so"));
@@ -97,7 +97,7 @@ class PaletteTest : public QObject {
       QVERIFY2(has(title), qPrintable(title));
     }
     QVERIFY(has("Copy the panel", "Ctrl+C"));
-    QVERIFY(!has("Undo"));  // there is nothing to undo yet
+    QVERIFY(!has("Undo"));  // nothing can be undone yet
     QVERIFY(has("Theme: Switch dark and light", "Alt+M"));
     QVERIFY(has("Keep a checkpoint now", "Ctrl+Shift+K"));
     for (std::size_t i = 0; i < commands.size(); ++i) QVERIFY(commands[i].run && !commands[i].title.contains('&'));
@@ -123,7 +123,7 @@ class PaletteTest : public QObject {
     QVERIFY2(card->text().contains("fullest"), qPrintable(card->text()));
     find("Setting", "model.n_experts")->run();
     QTRY_VERIFY(window.findChild<SetupDrawer*>()->isVisible());
-    // By the name of the setting as well as by its label.
+    // The palette also finds a setting by its name.
     CommandList list(commands, nullptr);
     list.setQuery("bias_update_rate");
     QCOMPARE(list.at(0).also, QString("router.bias_update_rate"));
@@ -176,7 +176,7 @@ class PaletteTest : public QObject {
     QVERIFY(glossary.open(QIODevice::ReadOnly));
     QVERIFY(glossaryOf(QString::fromUtf8(glossary.readAll())).size() > 40);
     const QList<ManualPage> pages = manualPages();
-    const QStringList others{"glossary.md", "index.md"};  // have an entry of their own; is the list of pages
+    const QStringList others{"glossary.md", "index.md"};  // has another entry; is the list of pages
     for (const QString& file : QDir(manualFolder()).entryList({"*.md"}))
       QVERIFY2(others.contains(file) ||
                    std::ranges::any_of(pages,
@@ -241,7 +241,7 @@ class PaletteTest : public QObject {
       window.workspaces()->bringUp("router");
       window.workspaces()->overview()->docks().first()->hide();
       window.findChild<WindowLayout*>()->saveIfChanged();
-      // No closeEvent: as when the process is killed.
+      // There is no closeEvent, as if the process were killed.
     }
     MainWindow next(true);
     QCOMPARE(next.workspaces()->current()->name(), QString("Router"));
@@ -266,11 +266,11 @@ class PaletteTest : public QObject {
       }
     };
     QTRY_VERIFY_WITH_TIMEOUT(stepsNow() > 20, 60000);
-    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // it runs
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // the program still runs
     const std::int64_t before = stepsNow();
     ::kill(static_cast<pid_t>(program.processId()), SIGKILL);
     QVERIFY(program.waitForFinished());
-    QVERIFY(stepsNow() >= before);  // whole up to what was written
+    QVERIFY(stepsNow() >= before);  // all written steps can be read
 
     MainWindow window(false);
     window.show();
@@ -285,7 +285,7 @@ class PaletteTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QCOMPARE(window.session()->path(), path);
     QVERIFY(window.selection()->history()->steps().last >= before);
-    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // told once
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // offered only once
   }
 
   void aClosedProgramLeavesNothingBehind() {

@@ -1,4 +1,4 @@
-// The panels as a person uses them: real mouse and keyboard events, and the pixels and tables that come of them.
+// Panels that are used with mouse and keyboard events, and the resulting pixels and tables.
 #include <QApplication>
 #include <QSignalSpy>
 #include <QTabWidget>
@@ -104,7 +104,7 @@ class PanelsTest : public QObject {
     const auto kind = [](const Panel& panel) { return panel.caption().section(QLatin1Char(','), 0, 0); };
     QCOMPARE(kind(loss), QStringLiteral("measured here"));
     RunInfo info = run_->history()->info();
-    info.config_toml.clear();  // as of every log that another program wrote
+    info.config_toml.clear();  // like logs of other programs
     info.kernels.clear();
     const auto imported = std::make_shared<History>(info);
     imported->append(run_->next());
@@ -119,7 +119,7 @@ class PanelsTest : public QObject {
   void aCheckpointsRunWasMeasuredHere() {
     const LossPanel loss(selection_.get());
     RunInfo info = run_->history()->info();
-    info.config_toml.clear();  // it was not trained here, but the kernels of this program computed it
+    info.config_toml.clear();  // not trained here, but computed by this program's kernels
     info.kernels = "Haswell";
     const auto texts = std::make_shared<History>(info);
     texts->append(run_->next());
@@ -180,7 +180,7 @@ class PanelsTest : public QObject {
     const Lut lut = utilisationLut(isDark(panel.palette()));
     for (const auto& [row, expert] : {std::pair{0, 3}, {1, 12}, {3, 0}}) {
       const auto& counts = selection_->frame()->routers[row].tokens_per_expert;
-      // The corner of the cell: its middle may carry a figure.
+      // Compares the corner of the cell, because a number may be drawn in its middle.
       const QPoint at = panel.findChild<MatrixPlot*>()->cellRect(row, expert).topLeft().toPoint() + QPoint(3, 3);
       QCOMPARE(picture.pixel(at), lut[utilisationCode(utilisation(counts, expert))]);
     }
@@ -198,7 +198,7 @@ class PanelsTest : public QObject {
     QVERIFY2(text.contains(formatCount(tokens) + QStringLiteral(" tokens")), qPrintable(text));
   }
 
-  // In a narrow panel they are entries of the menu, and come back when there is room again.
+  // A narrow panel moves its controls into the menu. They return when the panel is wide enough again.
   void controlsAreNeverClipped() {
     LossPanel panel(selection_.get());
     panel.setMinimumSize(200, 140);  // as in a dock
@@ -238,7 +238,7 @@ class PanelsTest : public QObject {
     QCOMPARE(panel.saveState().value("view").toInt(), 1);
   }
 
-  // The chosen one and the most uneven.
+  // A low panel shows only the chosen layer and the most uneven layers.
   void layersThatHaveNoRoomAreLeftOut() {
     ExpertLoadPanel panel(selection_.get(), ExpertLoadPanel::over_time);
     show(&panel, {700, 240});
@@ -277,7 +277,7 @@ class PanelsTest : public QObject {
     QVERIFY(zoomed.first > 0 && zoomed.last < kSteps - 1);
     QVERIFY(std::abs((zoomed.first + zoomed.last) / 2 - kSteps / 2) < kSteps / 8);
     QApplication::processEvents();
-    QVERIFY(paints.count() > 0);  // linked
+    QVERIFY(paints.count() > 0);  // both panels show the same range
     wheel(load.findChild<TimeHeatMap*>(), load.findChild<TimeHeatMap*>()->rect().center(), -20);
     QCOMPARE(selection_->range(), (StepRange{0, kSteps - 1}));
   }
@@ -320,7 +320,7 @@ class PanelsTest : public QObject {
     QCOMPARE(selection_->step(), hovered - 1);
   }
 
-  // Columns come from a cache that a growing run extends; it must show what a fresh panel shows.
+  // A heat map extends its cached columns as the run grows. It must equal the heat map of a new panel.
   void grownHeatMapEqualsAFreshOne() {
     LoadOverTimePanel grown(selection_.get());
     show(&grown, {420, 300});
@@ -336,7 +336,7 @@ class PanelsTest : public QObject {
     LoadOverTimePanel fresh(selection_.get());
     show(&fresh, {420, 300});
     QCOMPARE(grown.findChild<TimeHeatMap*>()->size(), fresh.findChild<TimeHeatMap*>()->size());
-    // Without the frame of the one that has the keyboard.
+    // Leaves out the frame of the focus.
     const auto picture = [](const Panel& panel) {
       auto* map = panel.findChild<TimeHeatMap*>();
       return map->grab(map->rect().adjusted(2, 2, -2, -2)).toImage();
@@ -390,7 +390,7 @@ class PanelsTest : public QObject {
     double blocks = 0;
     for (const QString& row : lines(scales.csv()).mid(1)) blocks += row.split(QLatin1Char(',')).last().toDouble();
     const auto& quants = selection_->quantFrame()->quants;
-    const auto place = std::ranges::find(quants, 3, &QuantFrame::layer);  // w1 x forward comes first in a layer
+    const auto place = std::ranges::find(quants, 3, &QuantFrame::layer);  // the first operand of a layer: w1 x forward
     QCOMPARE(blocks, std::accumulate(place->e8m0_blocks.begin(), place->e8m0_blocks.end(), 0.0));
   }
 
@@ -432,7 +432,7 @@ class PanelsTest : public QObject {
     QCOMPARE(paints.count(), 1);
   }
 
-  // No run, no step yet, a log without arrays, a run without quantization: every panel says so and none fails.
+  // Every panel says what is missing: a run, a step, the arrays of a log, the quantization of a run.
   void panelsSayWhatIsMissing() {
     Selection none;
     SyntheticRun empty({}), scalars({.scalars_only = true}), plain({.quant_every = 0});
@@ -467,7 +467,7 @@ class PanelsTest : public QObject {
     QVERIFY(panel.findChild<MatrixPlot*>()->notice().contains(QStringLiteral("mxfp8_rceil")));
   }
 
-  // A tile shows its name or the short one, and a figure that this run cannot have has no tile.
+  // A tile shows its whole name or its short name. A figure that the run cannot have has no tile.
   void tilesHaveWholeNamesAndValues() {
     RouterConfidenceAndLossesPanel panel(selection_.get());
     for (const int width : {300, 420, 800}) {
@@ -558,7 +558,7 @@ class PanelsTest : public QObject {
       QCOMPARE(two.shownMetric(), Metric::grad_norm);
       QCOMPARE(smoothing->currentIndex(), place);
     }
-    two.restoreState({{"smoothing", 0.98}});  // of a lesson
+    two.restoreState({{"smoothing", 0.98}});  // a value that a lesson sets
     QCOMPARE(two.saveState().value("smoothing").toDouble(), 0.98);
   }
 
@@ -620,7 +620,7 @@ class PanelsTest : public QObject {
     drag(track, {track->xOf(0), lane}, {track->xOf(80), lane});
     QTRY_COMPARE(selection_->range().first, track->stepAt(track->xOf(80)));
     QCOMPARE(selection_->range().last, kSteps - 1);
-    QVERIFY(selection_->following());  // the right edge is still the newest
+    QVERIFY(selection_->following());  // the range still ends with the newest step
   }
 
  private:

@@ -1,5 +1,5 @@
-// Expert placement, bytes on the wire, the timeline of a layer, recordings that grow and trainings that one attaches
-// to: in the window, offscreen.
+// Expert placement, Bytes on the wire, the timeline of a layer, recordings that grow, and trainings to which the window
+// is attached.
 #include <QFile>
 #include <QMessageBox>
 #include <QMouseEvent>
@@ -46,7 +46,7 @@ RunConfig nano() {
   return config;
 }
 
-// Where the mouse finds it.
+// Returns a place of the strip whose readout contains `words`; ends the program if there is none.
 QPoint placeOf(PlacementStrip* strip, const QString& words) {
   QSignalSpy readout(strip, &PlotFrame::readoutChanged);
   for (int y = 0; y < strip->height(); y += 3)
@@ -66,7 +66,7 @@ void drag(PlacementStrip* strip, int expert, int rank) {
   QTest::mouseRelease(strip, Qt::LeftButton, Qt::NoModifier, to);
 }
 
-// A frame of a run over two processes, whose bytes are those that its routing counts.
+// Returns a frame of a run over two processes. Its sent bytes equal the count from its routing.
 TelemetryFrame spreadFrame(int step, int dim) {
   TelemetryFrame frame;
   frame.step = step;
@@ -169,7 +169,7 @@ class ParallelTest : public QObject {
     open.start(nano(), 1);
     ExpertPlacementPanel* panel = open.placement();
     QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().n_experts() == 8, kWaitMs);
-    const auto overload = [&](const char* placement) {  // of the fullest rank, on the placement's button
+    const auto overload = [&](const char* placement) {  // load of the fullest rank / mean, on the button
       return button(panel, placement)->text().section(QStringLiteral(": "), 1).toDouble();
     };
     const double in_order = overload("in order");
@@ -198,7 +198,7 @@ class ParallelTest : public QObject {
     QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
   }
 
-  // What the panel derives from the recorded loads is what the trainer counted with.
+  // The panel derives from the recorded loads the same replicas as the training used.
   void replicasArePlannedEveryTenSteps() {
     OpenWindow open;
     RunConfig config = nano();
@@ -239,7 +239,7 @@ class ParallelTest : public QObject {
     selection.refresh();
     const QStringList rows = panel.csv().split('\n', Qt::SkipEmptyParts);
     QCOMPARE(rows.size(), 1 + 2);
-    QCOMPARE(rows[1], QString("4,0,1024,1024,1.5"));  // four all-to-alls of four copies of 16 values, 4 bytes each
+    QCOMPARE(rows[1], QString("4,0,1024,1024,1.5"));  // 4 all-to-alls x 4 copies x 16 values x 4 bytes
     QVERIFY(rows[2].endsWith(",2.5"));
     QCOMPARE(panel.findChild<QTableWidget*>()->item(0, 3)->text(), QString("none"));  // the difference
     QVERIFY2(panel.answerText().contains("equal to the count from the routing; the slowest rank takes 2.5"),
@@ -296,10 +296,10 @@ class ParallelTest : public QObject {
     QCOMPARE(selection->history()->steps().last, 0);
     for (int step = 1; step < 4; ++step) {
       write(step);
-      QTRY_COMPARE_WITH_TIMEOUT(selection->step(), step, kWaitMs);  // the window moves along by itself
+      QTRY_COMPARE_WITH_TIMEOUT(selection->step(), step, kWaitMs);  // the cursor follows the newest step
     }
     QCOMPARE(selection->frame()->wire.ranks, 2);
-    open.start(nano(), 1);  // and lets go
+    open.start(nano(), 1);  // ends following the recording
     write(4);
     QTest::qWait(500);
     QCOMPARE(selection->history()->steps().last, 0);
@@ -329,9 +329,9 @@ class ParallelTest : public QObject {
     }
     QSignalSpy ended(open.window.session(), &RunSession::growingEnded);
     feed->end("the training ended after 4 steps");
-    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // another thread says so, perhaps by now
+    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // sent by another thread, perhaps already
     QCoreApplication::processEvents();
-    QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be
+    QCOMPARE(failed.size(), 1);  // the end of a training is no error
     QVERIFY(open.window.findChild<NoticeBar*>()->isVisible());
     QVERIFY(open.window.findChild<NoticeBar*>()->text().contains("the training ended after 4 steps"));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);
@@ -339,10 +339,11 @@ class ParallelTest : public QObject {
     open.window.files()->attach(address, kToken);
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
     QVERIFY2(failed[1][0].toString().contains("nobody answers"), qPrintable(failed[1][0].toString()));
-    QCOMPARE(open.window.selection()->history()->steps().last, 3);  // what was seen stays
+    QCOMPARE(open.window.selection()->history()->steps().last, 3);  // the steps seen so far stay open
   }
 
-  // A training on hosts offers its recording when mpirun has ended, be it before or after the end is read.
+  // A training on hosts offers its recording when mpirun has ended. The message that the feed has ended does not
+  // replace the offer.
   void whatIsOfferedOutlastsTheEndOfWhatIsAttached() {
     RunFeed feed(FeedAddress{"127.0.0.1", 0}, kToken);
     feed.add_run(spreadInfo());
@@ -355,7 +356,7 @@ class ParallelTest : public QObject {
     auto* notice = open.window.findChild<NoticeBar*>();
     notice->offer("The training on hosts took all steps.", "Open the recording", [] {});
     feed.end("the training ended after 1 step");
-    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // another thread says so, perhaps by now
+    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // sent by another thread, perhaps already
     QCoreApplication::processEvents();
     QVERIFY(notice->isVisible());
     QCOMPARE(notice->text(), QString("The training on hosts took all steps."));

@@ -1,5 +1,6 @@
-// Every workspace and every panel in two sizes and both themes, against pictures kept in screen/pictures: a quarter of
-// the size, 4 bits a channel. After a change that is wanted, with the font of Debian 12 (app/prepare installs it):
+// Compares every workspace and every panel in two sizes and both themes with the pictures in screen/pictures, which
+// have a quarter of the size and 4 bits per channel. To replace the pictures after an intended change (with the font of
+// Debian 12, which app/prepare installs):
 //   MOESCOPE_KEEP_PICTURES=1 ctest --test-dir build/release -R qt_pictures
 #include <QDir>
 #include <QDockWidget>
@@ -22,9 +23,9 @@ using namespace moescope;
 namespace {
 
 constexpr int kShrunk = 4;
-constexpr int kOtherPixel = 48;           // of 255, in any channel: beyond what another rounding of a curve does
-constexpr double kOthersAllowed = 0.010;  // share of such pixels in a picture
-constexpr int kSettleMs = 3000;           // at most, for what is computed beside the window
+constexpr int kOtherPixel = 48;           // pixels differ if a channel (0 to 255) differs by more, as no rounding does
+constexpr double kOthersAllowed = 0.010;  // largest share of pixels that may differ
+constexpr int kSettleMs = 3000;           // longest wait for work in other threads
 
 const QSize kWorkspaceSizes[] = {{1024, 620}, {1600, 900}};
 const QSize kPanelSizes[] = {{300, 200}, {560, 360}};
@@ -48,7 +49,7 @@ bool differs(QRgb a, QRgb b) {
          std::abs(qBlue(a) - qBlue(b)) > kOtherPixel;
 }
 
-// 1 for pictures of different sizes.
+// Returns the share of pixels that differ; 1 if the sizes differ.
 double shareOfOthers(const QImage& a, const QImage& b) {
   if (a.size() != b.size()) return 1;
   int others = 0;
@@ -57,7 +58,7 @@ double shareOfOthers(const QImage& a, const QImage& b) {
   return 1.0 * others / (a.width() * a.height());
 }
 
-// The kept one, the one of now, and where they differ, one below the other.
+// Writes the kept picture, the new picture and their differences below each other. Returns the path of the file.
 QString writeDifference(const QString& name, const QImage& kept, const QImage& now) {
   QImage all(std::max(kept.width(), now.width()), kept.height() + 2 * now.height(), QImage::Format_RGB32);
   all.fill(Qt::gray);
@@ -89,7 +90,7 @@ class PicturesTest : public QObject {
     run_ = std::make_unique<SyntheticRun>(shape());
     twin_ = std::make_unique<SyntheticRun>(shape());
     run_->append(kSteps);
-    twin_->append(kSteps + 20);  // ahead: other figures at the same step
+    twin_->append(kSteps + 20);  // further in training than run_
     QDir().mkpath(keptFolder());
   }
 
@@ -109,7 +110,7 @@ class PicturesTest : public QObject {
     window.selection()->setLayer(2);
     window.selection()->setExpert(5);
     const auto* banner = window.findChild<HealthBanner*>();
-    QTRY_VERIFY_WITH_TIMEOUT(!banner->text().contains("Reading the run"), 60000);  // in a thread of its own
+    QTRY_VERIFY_WITH_TIMEOUT(!banner->text().contains("Reading the run"), 60000);  // a separate thread reads the run
     for (const QSize size : kWorkspaceSizes) {
       window.resize(size + QSize(0, 150));
       for (Workspace* workspace : window.workspaces()->all()) {
@@ -124,7 +125,7 @@ class PicturesTest : public QObject {
     for (Workspace* workspace : window.workspaces()->all())
       for (QDockWidget* dock : workspace->docks())
         if (auto* panel = qobject_cast<Panel*>(dock->widget())) lookAlone(panel, dock->objectName());
-    alone_.clear();  // before the window, whose selection they show
+    alone_.clear();  // must be deleted before the window, whose selection they use
     QVERIFY2(other_.isEmpty(), qPrintable("\n" + other_.join('\n')));
   }
 
@@ -154,7 +155,7 @@ class PicturesTest : public QObject {
     return busy(widget) || std::ranges::any_of(widget->findChildren<QWidget*>(), busy);
   }
 
-  // Once two pictures in a row are the same, and nothing is being computed.
+  // Returns the picture of the widget after two equal pictures in a row, when no thread is computing.
   static QImage settled(QWidget* widget) {
     QImage last = widget->grab().toImage();
     for (int waited = 0; waited < kSettleMs; waited += 20) {

@@ -1,4 +1,4 @@
-// The window program itself, started as a process.
+// The program with the window, started as a process.
 #include <signal.h>
 
 #include <QDir>
@@ -61,7 +61,7 @@ class ProgramTest : public QObject {
     QCOMPARE(qGray(image.pixel(image.width() - 3, image.height() / 2)) < 128, theme == "dark");
   }
 
-  // A file of tensors is no run: the picture does not wait for one.
+  // With a file of tensors, --screenshot does not wait for a run.
   void screenshotOfTensors() {
     const QString tensors = home_.filePath("t.safetensors"), path = home_.filePath("t.png");
     QFile file(tensors);
@@ -76,7 +76,7 @@ class ProgramTest : public QObject {
     QCOMPARE(QImage(path).size(), QSize(1280, 800));
   }
 
-  // Of its first step, with the explanation open.
+  // The picture shows the first step of the lesson.
   void screenshotOfALesson() {
     const QString path = home_.filePath("lesson.png");
     const Result result = start({"--lesson", "mx-block", "--screenshot", path, "--size", "1280x800"});

@@ -1,4 +1,4 @@
-// Panels of quantization figures of a run: errors, scales, costs of operands.
+// Panels of the quantization of a run: Quantization error, Block scale histogram, Operand costs.
 #include <QTableView>
 #include <QTest>
 #include <set>
@@ -26,7 +26,7 @@ class QuantizationTest : public QObject {
     selection_->setHistories({run_->history()});
   }
 
-  // A byte and a power of two are what MX stores; NVFP4 and FP8 are counted by the power of two below the scale.
+  // MX stores scales as powers of two in a byte. Scales of NVFP4 and FP8 are counted by the power of two below them.
   void onlyScalesOfMxHaveAByte() {
     for (const auto& [format, text] :
          {std::pair("mxfp8_e4m3_floor", "scale 2⁻² (byte 125)"), std::pair("nvfp4", "scales from 2⁻² to under 2⁻¹"),
@@ -66,7 +66,7 @@ class QuantizationTest : public QObject {
     QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, OperandRole::dy, Direction::wgrad}));
   }
 
-  // The answer names the lowest cell, which alone has a frame until a tensor is chosen.
+  // The answer names the operand with the lowest SQNR.
   void theErrorMatrixSaysWhatTheFormatCosts() {
     QuantizationErrorPanel panel(selection_.get());
     show(&panel, {800, 300});
@@ -86,7 +86,7 @@ class QuantizationTest : public QObject {
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
   }
 
-  // Cells without room for a number have a legend above them; others need none.
+  // A matrix has a legend only if its cells are too small for numbers.
   void aMatrixOfManyLayersHasALegend() {
     const auto legend_pixels = [](QuantizationErrorPanel* panel) {
       const QImage picture = panel->grab().toImage();
@@ -109,7 +109,7 @@ class QuantizationTest : public QObject {
     QVERIFY(legend_pixels(&tall) > 0);
   }
 
-  // No row is cut in half at the lower edge, however high the panel is.
+  // The table shows whole rows only, for every height of the panel.
   void operandCostsEndsInAWholeRow() {
     OperandCostsPanel panel(selection_.get());
     for (const int height : {300, 307, 313, 321}) {

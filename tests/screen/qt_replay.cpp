@@ -1,4 +1,4 @@
-// Recordings played again, continued and reproduced.
+// Recordings that are replayed, continued and reproduced.
 #include <QMessageBox>
 #include <QPointer>
 #include <QProgressDialog>
@@ -28,7 +28,7 @@ class QtReplay : public QObject {
  private:
   QTemporaryDir folder_;
 
-  // 30 steps with a checkpoint every 10, and the one of step 10 kept for good.
+  // Records a run of 30 steps with a checkpoint every 10 steps; the one of step 10 is kept permanently.
   QString recorded(const char* name) {
     const QString path = folder_.filePath(QString(name) + ".moescope");
     RunConfig config = small_run();
@@ -64,7 +64,7 @@ class QtReplay : public QObject {
     selection.setHistories({run.history()});
     Replay replay(&selection);
     replay.setSpeed(2000);
-    replay.play();  // the cursor stands at the end
+    replay.play();  // the cursor is at the last step, so playing starts at the first
     QVERIFY(replay.playing());
     QCOMPARE(selection.step(), 0);
     QSignalSpy moved(&selection, &Selection::timeChanged);
@@ -76,7 +76,7 @@ class QtReplay : public QObject {
     QCOMPARE(selection.step(), held);
     replay.stepOnce();
     QCOMPARE(selection.step(), held + 1);
-    replay.play();  // on from there
+    replay.play();  // plays from the current step
     QVERIFY(selection.step() >= held + 1);
     QTRY_VERIFY(!replay.playing());
     QCOMPARE(selection.step(), 199);
@@ -123,7 +123,7 @@ class QtReplay : public QObject {
     box->accept();
   }
 
-  // Named before the run, which waits for an answer.
+  // If the recording was computed by other kernels, a question names them before the training starts.
   void otherKernelsAreAskedAbout() {
     const QString path = recorded("elsewhere");
     alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.21 Prescott, 16-lane-tiled loops, no matrix units'");
@@ -150,14 +150,14 @@ class QtReplay : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(window.findChild<QMessageBox*>("reproduction"), 20000);
     window.findChild<QMessageBox*>("reproduction")->accept();
 
-    // Its checkpoint was made here, with the kernels that are here.
+    // The checkpoint names the kernels of this machine, so there is no question.
     action(&window, "Continue this recording")->trigger();
     QVERIFY(!window.findChild<QMessageBox*>("other_kernels"));
     QTRY_COMPARE(opened.size(), 2);
     QVERIFY(window.session()->isLive());
   }
 
-  // Of another CPU that this one does not match: there is no window with its kernels.
+  // Kernels that this CPU cannot run are named, but cannot be chosen.
   void kernelsThatCannotRunHereAreNamedOnly() {
     const QString path = recorded("faraway");
     alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.99 Zen9, 16-lane-tiled loops, no matrix units'");
@@ -220,7 +220,7 @@ class QtReplay : public QObject {
     live->flush();
     const auto now = live->histories().front();
     QCOMPARE(now->steps().first, std::int64_t{from});
-    for (std::int64_t step = from; step < 30; ++step)  // as if it had never been stopped
+    for (std::int64_t step = from; step < 30; ++step)  // the same bits as without the interruption
       QCOMPARE(now->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));
   }
 };

@@ -1,4 +1,4 @@
-// The panels of the Router workspace on a made-up history, offscreen.
+// The panels of Router with a made-up history, offscreen.
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QSlider>
@@ -60,8 +60,8 @@ class RouterPanelsTest : public QObject {
 
   void init() { open({}); }
 
-  // Two experts are pinned for a while, at 1 and at 0.5; the cursor stands before that. On a scale that ended below 0.5
-  // both would have its last colour.
+  // Two experts are pinned at 1 and 0.5 in later steps than that of the cursor. They would have the same color if the
+  // scale ended below 0.5.
   void theScaleOfTheBiasReachesWhatIsPinnedOutsideTheCursor() {
     SyntheticRun run{SyntheticShape{}};
     for (std::int64_t step = 0; step < 60; ++step) {
@@ -87,8 +87,8 @@ class RouterPanelsTest : public QObject {
     QCOMPARE(oranges.size(), 2);
   }
 
-  // The title of the value axis lies above it, that of the other at the right of its labels; curves have their names
-  // and values at their ends.
+  // The title of the value axis is above the axis, that of the step axis at the right of its labels. Names and values
+  // of curves are at their right ends.
   void titlesAndNamesHaveTheirPlaces() {
     BalanceOfAllLayersPanel panel(selection_.get());
     show(&panel, {600, 320});
@@ -106,7 +106,7 @@ class RouterPanelsTest : public QObject {
     QVERIFY(std::abs(step.top() - label.top()) < 2);
     QVERIFY(step.left() > label.right());
     QVERIFY(worst.left() > step.right());
-    plot->resize(150, 200);  // the ends have no room: a legend above
+    plot->resize(150, 200);  // the names do not fit at the ends, so there is a legend above
     plot->grab();
     const std::vector<DrawnText> narrow = textsDrawnBy(plot);
     for (const DrawnText& each : narrow)
@@ -196,7 +196,7 @@ class RouterPanelsTest : public QObject {
   void scatterPutsExpertsWhereTheirSharesAre() {
     GateMassAgainstLoadPanel panel(selection_.get());
     show(&panel, {500, 400});
-    // Here the gate mass is the load: all points on the diagonal, the fuller the farther right.
+    // In this run the gate mass equals the share of the load, so that all points are on the diagonal.
     const RouterFrame& router = selection_->frame()->routers[0];
     for (int e = 1; e < 16; ++e) {
       const QPointF one = panel.findChild<ScatterPlot*>()->placeOf(0),
@@ -209,7 +209,7 @@ class RouterPanelsTest : public QObject {
     QCOMPARE(selection_->expert(), 7);
     QTest::keyClick(panel.findChild<ScatterPlot*>(), Qt::Key_Left);
     QCOMPARE(selection_->expert(), 6);
-    choose(&panel, "Mass", "score mass");  // not in this run
+    choose(&panel, "Mass", "score mass");  // the run has no score mass
     QApplication::processEvents();
     QVERIFY(panel.findChild<ScatterPlot*>()->notice().contains(QStringLiteral("score mass")));
   }
@@ -228,7 +228,7 @@ class RouterPanelsTest : public QObject {
     }
   }
 
-  // The synthetic quantiles are 0.02 apart, so that the fair share is cut at the eighth of them.
+  // The made-up quantiles of an expert are 0.02 apart; that of the fair share (kFairShare) is 0.03 for expert 3.
   void theBiasOfTheFairShareIsThatOfTheQuantile() {
     open({.specialise_every = 20});
     BiasAndFairSharePanel panel(selection_.get());
@@ -252,7 +252,7 @@ class RouterPanelsTest : public QObject {
     show(&panel, {300, 300});
     auto* map = panel.findChild<TimeHeatMap*>();
     const QRgb fair = utilisationLut(isDark(panel.palette()))[utilisationCode(1)];
-    const auto farFromFair = [&] {  // the colours in the middle of the picture
+    const auto farFromFair = [&] {  // sum of the differences in color from a fair load, in the middle of the picture
       const QImage picture = map->grab(QRect(map->width() / 3, map->height() / 4, 100, 100)).toImage();
       double sum = 0;
       for (int y = 0; y < 100; ++y)
@@ -263,7 +263,7 @@ class RouterPanelsTest : public QObject {
         }
       return sum;
     };
-    const double mean = farFromFair();  // the default: noise must not look like imbalance
+    const double mean = farFromFair();  // the default is the mean, in which noise must not look like imbalance
     choose(&panel, "Steps that share a pixel", "extreme");
     QApplication::processEvents();
     QVERIFY2(mean < farFromFair() * 0.8, qPrintable(QString::number(mean)));
@@ -297,7 +297,7 @@ class RouterPanelsTest : public QObject {
       changes += column > 0 && team != before;
       before = team;
     }
-    QCOMPARE(changes, 3);  // four teams, each in one piece
+    QCOMPARE(changes, 3);  // the experts of each of four teams are adjacent
   }
 
   void cardShowsTheChosenExpertAndAsksForActions() {

@@ -1,4 +1,4 @@
-// Selection: clamps, follow mode, and signals only when something really changed.
+// Selection: values are clamped, it follows the newest step, and it sends signals only after real changes.
 #include <QSignalSpy>
 #include <QTest>
 
@@ -82,8 +82,8 @@ class SelectionTest : public QObject {
     QCOMPARE(selection.frame()->step, 20);
     run.append(5);
     selection.refresh();
-    QCOMPARE(selection.step(), 20);                   // held
-    QCOMPARE(selection.range(), (StepRange{0, 54}));  // but all of the run stays in view
+    QCOMPARE(selection.step(), 20);                   // the cursor stays
+    QCOMPARE(selection.range(), (StepRange{0, 54}));  // the range still covers the whole run
     selection.setStep(1000);
     QCOMPARE(selection.step(), 54);
     QVERIFY(selection.following());
