@@ -1,5 +1,5 @@
-// What the window keeps from one start to the next: damaged in any way it starts all the same; a home that cannot be
-// written stops no training; and what was open last is offered.
+// Settings that the window saves. The program starts with any damaged settings file, trains if the home folder cannot
+// be written, and offers to open the last run.
 #include <QFile>
 #include <QLabel>
 #include <QPushButton>
@@ -21,7 +21,7 @@ using namespace moescope;
 
 namespace {
 
-// Values that a key may be given by hand or by a damaged disk.
+// Values that a key may have after an edit by hand or a disk error.
 const QByteArray kOddValues[] = {"",
                                  "-1",
                                  "99999999999999999999",
@@ -79,7 +79,7 @@ void write(const QString& path, const QByteArray& content) {
   if (!file.open(QIODevice::WriteOnly) || file.write(content) != content.size()) qFatal("settings: cannot write");
 }
 
-// A start and an end, with all that is read on the way.
+// Opens and closes the main window, which reads all settings.
 void startOnce() {
   applyTheme(rememberedTheme());
   MainWindow window;
@@ -124,7 +124,7 @@ class SettingsTest : public QObject {
     }
   }
 
-  // Of the version before, which had no checksum.
+  // Arrangements of an earlier version, which had no checksum, are removed.
   void anArrangementWithoutAChecksumIsNotTakenOver() {
     settings().setValue("window/layout", QByteArray("\0\0\0\xff\0\0\0\3\xfd\0\0\0\2", 13));
     settings().setValue("window/geometry", QByteArray(300, '\x7f'));
@@ -167,7 +167,7 @@ class SettingsTest : public QObject {
     {
       MainWindow window;
       window.firstSteps()->showPage();
-      QVERIFY(door(window)->isHidden());  // there was none
+      QVERIFY(door(window)->isHidden());  // no run was open before
       QSignalSpy opened(window.session(), &RunSession::opened);
       window.files()->open({log});
       QVERIFY(opened.wait(kWaitMs));

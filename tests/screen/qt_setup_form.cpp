@@ -1,4 +1,4 @@
-// The set-up form as a person uses it: typed text, arrows, problems beside the fields, live fields.
+// The set-up form, used with typed text and arrow keys: problems beside the fields, live fields.
 #include <QComboBox>
 #include <QDialogButtonBox>
 #include <QLabel>
@@ -39,7 +39,7 @@ struct FormWithKeys {
     line(key)->selectAll();
     QTest::keyClicks(line(key), text);
   }
-  QString problemOf(const char* key) {  // as shown beside the field, empty: none
+  QString problemOf(const char* key) {  // text beside the field; empty if there is no problem
     const auto* label = form.findChild<QLabel*>(QString("problem_of_") + key);
     return label->isHidden() ? QString() : label->text();
   }
@@ -52,7 +52,7 @@ class SetupFormTest : public QObject {
   Q_OBJECT
 
  private slots:
-  // From the end of the list of presets; a column is read, then taken.
+  // The last entry of the list of presets opens a table of real models. The form is filled with the chosen column.
   void realModelsStandSideBySide() {
     SetupForm form;
     QSignalSpy wanted(&form, &SetupForm::presetRequested);
@@ -99,7 +99,7 @@ class SetupFormTest : public QObject {
     }
   }
 
-  // A table of classes and operands stands behind the button.
+  // The button of the field opens a table of GEMM classes and operands.
   void recipesOfOperandsAreChosenFromATable() {
     FormWithKeys f;
     f.type("precision.operands", "gate.x=bf16");
@@ -115,7 +115,7 @@ class SetupFormTest : public QObject {
     QCOMPARE(f.problemOf("precision.operands"), QString());
   }
 
-  // Its neighbours show what it sets, and one of them changed makes it the run's own.
+  // The fields beside the recipe show what the recipe sets. A change of one of these fields sets the recipe to "own".
   void aPublishedRecipeFillsInItsNeighbours() {
     FormWithKeys f;
     const auto combo = [&](const char* key) { return f.form.editor(key)->findChild<QComboBox*>(); };
@@ -144,7 +144,7 @@ class SetupFormTest : public QObject {
   void typingShowsTheProblemAndForbidsTheStart() {
     FormWithKeys f;
     QVERIFY(f.startEnabled());
-    f.type("router.top_k", "20");  // 16 experts
+    f.type("router.top_k", "20");  // more than the 16 experts
     QVERIFY(f.problemOf("router.top_k").contains("16"));
     QVERIFY(!f.startEnabled());
     f.type("router.top_k", "4");
@@ -158,7 +158,7 @@ class SetupFormTest : public QObject {
     f.type("optimizer.lr", "1e-");
     QVERIFY(f.problemOf("optimizer.lr").contains("1e-"));
     QVERIFY(!f.startEnabled());
-    f.type("optimizer.lr", "7");  // beyond the range
+    f.type("optimizer.lr", "7");  // above the range
     QVERIFY(!f.problemOf("optimizer.lr").isEmpty());
     QCOMPARE(f.line("optimizer.lr")->text(), QString("7"));
     f.type("optimizer.lr", "1e-3");
@@ -178,18 +178,18 @@ class SetupFormTest : public QObject {
     f.form.setOpenRun(&open);
     QSignalSpy live(&f.form, &SetupForm::liveChangeRequested);
     f.type("router.bias_update_rate", "0.01");
-    QCOMPARE(live.count(), 0);  // not with every key
+    QCOMPARE(live.count(), 0);  // not requested at every key
     QTest::keyClick(f.line("router.bias_update_rate"), Qt::Key_Return);
     QCOMPARE(live.count(), 1);
     QVERIFY(*static_cast<const Setting*>(live[0][0].constData()) == &RouterConfig::bias_update_rate);
     QCOMPARE(std::get<double>(live[0][1].value<ConfigValue>()), 0.01);
-    f.type("model.dim", "64");  // not live: stays in the draft
+    f.type("model.dim", "64");  // not a live setting: changes the draft only
     QTest::keyClick(f.line("model.dim"), Qt::Key_Return);
     QCOMPARE(live.count(), 1);
     QCOMPARE(f.form.draft().model.dim, 64);
   }
 
-  // With a mark at each, or at the head of a group of which all do.
+  // The mark is beside the setting, or at the header of a group whose settings all need a new run.
   void whatNeedsANewRunIsMarked() {
     FormWithKeys f;
     const RunConfig open = f.form.draft();
@@ -210,7 +210,7 @@ class SetupFormTest : public QObject {
     QVERIFY(marks() > 0);
   }
 
-  // The pixels of a unit must not lie over those of a number.
+  // The unit is hidden if it would cover the number.
   void aUnitGivesWayToALongNumber() {
     NumberEdit edit(false, 0, 1);
     edit.setUnit("per step");
@@ -338,7 +338,7 @@ class SetupFormTest : public QObject {
     speeds.note(nano, 0.3);
     f.form.showCost();
     QVERIFY2(cost->text().endsWith("1,000 steps in about 5 min (measured here)"), qPrintable(cost->text()));
-    nano.data.batch *= 2;  // twice the work
+    nano.data.batch *= 2;  // twice the tokens per step
     f.form.setDraft(nano);
     QVERIFY2(cost->text().endsWith("1,000 steps in about 10 min (estimated from nano)"), qPrintable(cost->text()));
     f.type("router.top_k", "99");
@@ -370,7 +370,7 @@ class SetupFormTest : public QObject {
       QVERIFY(!speeds.of(nano));
       speeds.note(nano, 0.01);
       speeds.note(small, 1.0);
-      speeds.note(small, 2.0);  // the newest counts
+      speeds.note(small, 2.0);  // replaces the older speed
     }
     const RunSpeeds speeds(true);
     QVERIFY(speeds.of(small)->measured);

@@ -1,4 +1,4 @@
-// The way from a file of tensors down to the block, with real events.
+// From a file of tensors to a block of a tensor, with mouse events.
 #include <QElapsedTimer>
 #include <QSpinBox>
 #include <QTableView>
@@ -98,7 +98,7 @@ void TensorLabTest::labLeadsFromFileToBlock() {
   QCOMPARE(list->currentIndex().row(), 1);
   QTRY_VERIFY_WITH_TIMEOUT(sqnr() != QStringLiteral("-"), kPatience);
   QVERIFY2(std::fabs(sqnr().toDouble() - 31.5) < 1.5, qPrintable(sqnr()));
-  for (const int row : {0, 6})  // a heading; integers
+  for (const int row : {0, 6})  // a heading, and a tensor of integers
     QVERIFY(!list->model()->flags(list->model()->index(row, 0)).testFlag(Qt::ItemIsEnabled));
   list->selectRow(3);
   QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->maximum(), 3);
@@ -111,7 +111,7 @@ void TensorLabTest::labLeadsFromFileToBlock() {
   QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
 }
 
-// Neither an empty panel nor a made-up example says that it was measured.
+// The caption of an empty panel or of an example does not say "measured".
 void TensorLabTest::whatIsNotThereHasNoKind() {
   TensorLab lab(&selection_);
   for (const Panel* panel : lab.panels())
@@ -197,7 +197,7 @@ void TensorLabTest::codesWithScalesAreShownAsTheWeight() {
            expected.at("fp8_tiles.weight").floats(130 * 200 + 4 * 32 + 5, 1)[0]);
 }
 
-// 5 GB in one tensor, without blocks on the disk: only what is shown may be read.
+// A sparse file with one tensor of 5 GB. Only the values that are shown may be read.
 void TensorLabTest::hugeFilesOpenAtOnce() {
   constexpr std::size_t kRows = 16384, kCols = 163840;
   const QString path = dir_.filePath(QStringLiteral("huge.safetensors"));
@@ -228,7 +228,7 @@ void TensorLabTest::hugeFilesOpenAtOnce() {
   const double grown = static_cast<double>(residentPages() - before) * 4096;
   qInfo("opened and drawn in %lld ms, %.0f MB resident", static_cast<long long>(opened), grown / 1e6);
   QVERIFY(grown < 250e6);  // reading all of it would be 5.4 GB
-  QVERIFY(opened < 5000);  // on a busy machine; some 0.1 s on a quiet one
+  QVERIFY(opened < 5000);  // ms on a busy machine; about 100 ms on an idle one
 }
 
 void TensorLabTest::capturedTensorReplacesItsOlderSelf() {
@@ -257,7 +257,7 @@ void TensorLabTest::samplesKeepBlocksWhole() {
   QVERIFY(source.sample(0, kRows * kCols).whole);
 }
 
-// Every block of FP8 on both axes is what the quantizer makes of the tensor, whatever shares its scale.
+// Blocks of FP8 equal the values of quantize_operand() on both axes and with every granularity of the scales.
 void TensorLabTest::fp8BlocksAreTheQuantizers() {
   constexpr std::size_t kRows = 300, kCols = 200;  // the last blocks are short on both axes
   const std::vector<float> x = structured(kRows, kCols);
@@ -290,7 +290,7 @@ void TensorLabTest::fp8BlocksAreTheQuantizers() {
       }
 }
 
-// The scheme cells of What if and the microscope's list lead to them, and the map follows.
+// A click on a scheme in What if changes the format of Block microscope and Block scale map.
 void TensorLabTest::fp8IsChosenFromStripAndList() {
   TensorLab lab(&selection_);
   lab.setTensor(QStringLiteral("w"), 256, 192, structured(256, 192));
@@ -305,7 +305,7 @@ void TensorLabTest::fp8IsChosenFromStripAndList() {
     QCOMPARE(block.elements.size(), std::size_t(128));
     QTRY_COMPARE(lab.findChild<BlockScaleMapPanel*>()->csv().count('\n'), 1 + 256 * 2);
   }
-  // One scale for the tensor is one colour.
+  // With one scale for the tensor, all cells have the same color.
   auto* cells = lab.findChild<ScaleMapCells*>();
   const auto oneColor = [&] {
     for (int row = 0; row < cells->rows(); ++row)
@@ -317,7 +317,7 @@ void TensorLabTest::fp8IsChosenFromStripAndList() {
 }
 
 void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
-  std::vector<float> wide = gaussian(64 * 256);  // one value of a block is so large that the others become zero
+  std::vector<float> wide = gaussian(64 * 256);  // in every second block, one value makes all others zero
   for (std::size_t i = 0; i < wide.size(); i += 64) wide[i] = 1e6f;
   const QString path = dir_.filePath(QStringLiteral("wide.safetensors"));
   writeTensors(path, {{"model.experts.0.w1", gaussian(64 * 256, 2)}, {"model.experts.45.w2", wide}});
@@ -334,7 +334,7 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   QCOMPARE(lab.tensorName(), QStringLiteral("model.experts.0.w1"));
   emit lab.verdict()->linkActivated();
   QCOMPARE(lab.tensorName(), QStringLiteral("model.experts.45.w2"));
-  // Of a format in which no tensor loses more than the format itself costs.
+  // The verdict is Healthy if no tensor loses more than usual in the format.
   writeTensors(path, {{"a", gaussian(64 * 256, 2)}, {"b", gaussian(64 * 256, 3)}});
   QVERIFY(lab.openFile(path));
   for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e2m1}) {
@@ -345,7 +345,7 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   QVERIFY(explainTensorVerdict().contains(formatPercent(kAttentionLimits.to_zero)));
 }
 
-// Nothing is said of a file before a tensor is measured, and no "Healthy" before all are.
+// There is no verdict before the first tensor is measured, and no "Healthy" before all tensors are measured.
 void TensorLabTest::verdictWaitsForTheTensors() {
   TensorListModel tensors;
   std::vector<TensorEntry> entries(2);

@@ -1,4 +1,4 @@
-// The Text workspace's panels over histories that were made by hand: what they find, show and ask for.
+// The panels of Text with made-up histories: their figures, pictures and requests.
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTest>
@@ -23,7 +23,8 @@
 namespace moescope {
 namespace {
 
-// Two layers, 4 experts, K 2. Byte b goes to expert b % 4 first; from step 20 on layer 2 turns it by one.
+// Returns a text that is routed in two layers to 4 experts, K = 2. The first expert of byte b is b % 4 in layer 1 and
+// (b + turn) % 4 in layer 2.
 TokenFrame routedText(TextKind kind, const std::string& text, int turn) {
   TokenFrame frame;
   frame.kind = kind;
@@ -124,7 +125,7 @@ class TextTest : public QObject {
     QCOMPARE(byteName(0xff), QString("0xff"));
   }
 
-  // With up to seven experts all are told apart; with 256 neighbours by id are.
+  // Experts with adjacent ids have colors that differ visibly.
   void coloursDiffer() {
     for (const bool dark : {false, true}) {
       for (const int experts : {4, 7, 64, 256}) {
@@ -149,9 +150,9 @@ class TextTest : public QObject {
     QCOMPARE(view->text()->text, std::string("abcd\nef 12"));
     QCOMPARE(view->colorOf(0, 0), view->colorOf(5, 0));  // 'a' and 'e'
     QVERIFY(view->colorOf(0, 0) != view->colorOf(1, 0));
-    QVERIFY(view->cellOf(5).top() > view->cellOf(4).top());  // a line feed ends a line
+    QVERIFY(view->cellOf(5).top() > view->cellOf(4).top());  // a line feed starts a new line
     const QImage picture = view->grab().toImage();
-    const QRect cell = view->cellOf(2);  // a "c" leaves the corner to the ground
+    const QRect cell = view->cellOf(2);  // the letter "c" does not cover the corner
     QCOMPARE(picture.pixelColor(cell.left() + 1, cell.top() + 1).rgb(), view->colorOf(2, 0));
     const QStringList lines = view->describe(0, -1);
     QVERIFY2(lines.join('|').contains("expert 1: 75.0 % of the mixing weights") ||
@@ -178,7 +179,7 @@ class TextTest : public QObject {
     QCOMPARE(selection.expert(), 'b' % 4);
   }
 
-  // "é" and " do" are a token each: one click, one name, one outline.
+  // "é" and " do" are one token each, although they have several bytes. A click, a name and an outline are for a token.
   void tokensOfATokenizerAreShownAsPieces() {
     Selection selection;
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
@@ -198,7 +199,7 @@ class TextTest : public QObject {
     panel.grab();
     TokenTextView* view = panel.findChild<TokenTextView*>();
     QCOMPARE(view->text()->text, text.text);
-    QCOMPARE(view->cellOf(0), view->cellOf(1));  // one letter
+    QCOMPARE(view->cellOf(0), view->cellOf(1));  // the two bytes of one letter
     QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(4).center());
     QCOMPARE(selection.expert(), 1);
     QVERIFY2(view->describe(2, -1).first().startsWith("'\u2423do'"), qPrintable(view->describe(2, -1).first()));
@@ -209,7 +210,7 @@ class TextTest : public QObject {
     QCOMPARE(selection.expert(), 0);
   }
 
-  // A checkpoint that was run through texts has passages alone: the first domain is shown, not an absent probe.
+  // A run of texts through a checkpoint has passages but no probe text, so the passage of the first domain is shown.
   void passagesAreShownWhereThereIsNoProbe() {
     const auto run = madeRun();
     RunInfo info = run->info();
@@ -254,7 +255,7 @@ class TextTest : public QObject {
     button(&panel, "all layers")->click();
     panel.grab();
     QCOMPARE(panel.findChild<TokenTextView*>()->colorOf(0, 0),
-             panel.findChild<TokenTextView*>()->colorOf(3, 1));  // layer 2 is turned by one
+             panel.findChild<TokenTextView*>()->colorOf(3, 1));  // layer 2 shifts experts by one
     const QRect cell = panel.findChild<TokenTextView*>()->cellOf(3);
     QTest::mouseClick(panel.findChild<TokenTextView*>(), Qt::LeftButton, {},
                       QPoint(cell.center().x(), cell.bottom() + 5));
@@ -276,7 +277,7 @@ class TextTest : public QObject {
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun("a\\b\n\x01"));
     QSignalSpy wanted(&panel, &TokensAndSamplePanel::probeWanted);
-    button(&panel, "Edit...")->click();  // no run in training
+    button(&panel, "Edit...")->click();  // there is no run in training
     auto* editor = panel.findChild<QPlainTextEdit*>();
     QVERIFY(!editor->isVisible());
     panel.setEditable(true);
@@ -308,7 +309,7 @@ class TextTest : public QObject {
     QCOMPARE(selection.expert(), 3);
   }
 
-  // A run that does not grow is painted once.
+  // A run that does not grow is painted only once, so the answer must be in the first picture.
   void theAnswerIsThereAtTheFirstPaint() {
     Selection selection;
     SpecialisationPanel panel(&selection);
@@ -331,7 +332,7 @@ class TextTest : public QObject {
     QVERIFY(panel.csv().contains("40,1,0,1,20,0.25\n"));
   }
 
-  // Experts 1 and 2 take the digit alone, 0 and 3 one other byte each.
+  // Experts 1 and 2 take only the digit, experts 0 and 3 only one other byte each.
   void expertsThatTakeTheSameTokensAreNearOnTheMap() {
     Selection selection;
     CoactivationPanel panel(&selection);
@@ -384,7 +385,7 @@ class TextTest : public QObject {
     QVERIFY2(late.contains("7.5") && tile().contains("2.5"), qPrintable(late + tile()));
     measured.by_step.erase(30);
     panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
-    QVERIFY(!plot->isVisible());  // one value is in the tile
+    QVERIFY(!plot->isVisible());  // a single value is shown by the tile only
   }
 
   void bytesOfTheChosenExpertAreListed() {
@@ -413,7 +414,7 @@ class TextTest : public QObject {
     settle();
     QVERIFY(panel.findChild<LinePlot*>()->notice().isEmpty());
     QVERIFY(panel.caption().contains("against step 0"));
-    // Layer 1 is as it was, layer 2 has none of its experts any more from step 20 on: turned by one of {e, e + 2}.
+    // Layer 1 keeps its experts. From step 20 on, layer 2 keeps none, because {e, e + 2} becomes {e + 1, e + 3}.
     for (const char* row : {"10,0,2,1,0.1666667,1,0.5\n", "40,0,1,1,0.1666667,1,0.5\n", "40,0,2,0,0.1666667,0,0.5\n"})
       QVERIFY2(panel.csv().contains(row), qPrintable(panel.csv()));
     QCOMPARE(panel.csv().count('\n'), 1 + 2 * 4);
@@ -430,9 +431,9 @@ class TextTest : public QObject {
     show(selection, panel, madeRun());
     QTRY_VERIFY(!panel.property("busy").toBool());
     panel.grab();
-    // The curves' cards take the earlier step along.
+    // The card of a curve is given the earlier step with which the curve compares.
     const auto* lines = panel.findChild<LinePlot*>();
-    std::optional<FigureTarget> curve;  // the lowest
+    std::optional<FigureTarget> curve;  // the lowest curve
     for (int y = lines->height() - 1; y > 0 && !curve; --y) curve = lines->figureAt({lines->width() / 2, y});
     QVERIFY(curve);
     QCOMPARE(curve->key, FigureKey("unchanged_choices"));
@@ -467,14 +468,14 @@ class TextTest : public QObject {
       QVERIFY2(panel.answerText().contains(QString::fromUtf8(expected)), qPrintable(panel.answerText()));
     };
     Selection selections[5];
-    // Counts of table(): prose has all of experts 0 and 1, code all of 2 and 3.
+    // In the counts of table(), experts 0 and 1 take only prose, experts 2 and 3 only code.
     SpecialisationPanel domains(&selections[0]);
     answered(domains, selections[0], "Expert 0 gets 2.0 \u00d7 its share of prose");
     CoactivationPanel pairs(&selections[1]);
     answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
     ByteAffinityPanel bytes(&selections[2]);
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
-    // Four of the ten bytes have the remainder 2 by 4.
+    // Four of the ten bytes have the remainder 2 when divided by 4.
     TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);
     answered(tokens, selections[3], "Expert 2 is the first choice of 40.0 % of the bytes, 3 experts share the rest");
     RoutingStabilityPanel stability(&selections[4]);

@@ -1,4 +1,4 @@
-// Twins of a run, made and removed through the window.
+// Twins of a run that are added and removed in the window.
 #include <QApplication>
 #include <QComboBox>
 #include <QLineEdit>
@@ -20,7 +20,7 @@ using namespace moescope;
 
 namespace {
 
-// The window's menu of the button, without showing it: popups block offscreen tests.
+// Returns the entry `text` of the button's menu without showing the menu, because popups block offscreen tests.
 QAction* compareAction(RunChips* chips, const QString& text) {
   QMenu* menu = chips->findChild<QToolButton*>("compare_button")->menu();
   emit menu->aboutToShow();
@@ -119,7 +119,7 @@ class TwinsTest : public QObject {
     auto* ok = dialog->findChild<QPushButton*>();
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Train the twin") ok = button;
-    QVERIFY(!ok->isEnabled());  // still what run A has
+    QVERIFY(!ok->isEnabled());  // the value is still that of run A
     auto* line = dialog->findChild<FieldEditor*>()->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
@@ -133,7 +133,7 @@ class TwinsTest : public QObject {
 
   void theDialogIsFinishedWithTabAndReturn() {
     for (const Setting setting :
-         {Setting(&OptimizerConfig::lr), Setting(&PrecisionConfig::experts)}) {  // a number, a list
+         {Setting(&OptimizerConfig::lr), Setting(&PrecisionConfig::experts)}) {  // a number, a choice
       CompareDialog dialog(RunConfig{}, setting);
       dialog.setAttribute(Qt::WA_DeleteOnClose, false);
       QSignalSpy wanted(&dialog, &CompareDialog::twinRequested);
@@ -158,7 +158,7 @@ class TwinsTest : public QObject {
     }
   }
 
-  // One click from any setting's label: the values of its context menu.
+  // The context menu of a setting's label offers values, each of which adds a twin with one click.
   void everySettingOffersTwinsInOneClick() {
     CompareWindow w;
     for (const ConfigField& field : config_fields()) {

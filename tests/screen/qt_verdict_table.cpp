@@ -1,4 +1,4 @@
-// The table of verdicts and the strip above it: what their rows say, and that no number is cut.
+// The table of verdicts and the verdicts on runs: the texts of the rows; no number is cut.
 #include <QApplication>
 #include <QSignalSpy>
 #include <QTest>
@@ -47,7 +47,7 @@ class VerdictTableTest : public QObject {
   Q_OBJECT
 
  private slots:
-  // A line of text may be painted before the panel has taken in that runs were closed.
+  // The verdicts may be requested before they are updated after runs were closed.
   void runsThatWereClosedAreNotJudged() {
     SyntheticRun first({.layers = 2, .experts = 8}), second({.layers = 2, .experts = 8});
     first.append(60);
@@ -66,7 +66,7 @@ class VerdictTableTest : public QObject {
     QVERIFY(judged.candidates().empty());
   }
 
-  // Widths of the workspace in windows of 1024 to 1920 pixels, a panel beside another, and a low one.
+  // Widths of the workspace in windows of 1024 to 1920 pixels, of narrower panels, and a low panel.
   void noNumberIsCutAtAnySize() {
     VerdictTable table;
     table.setRows(fiveRows(), 0.0019f, "0.25 %");
@@ -82,7 +82,7 @@ class VerdictTableTest : public QObject {
         if (rows[row].word) whole << to_text(*rows[row].word);
         for (const VerdictFigure& figure : rows[row].figures) whole << figure.text << figure.below;
         for (const QString& text : shown[row]) QVERIFY2(!hasDigit(text) || whole.contains(text), qPrintable(text));
-        QVERIFY(shown[row].contains("+0.0172"));  // the gap stays
+        QVERIFY(shown[row].contains("+0.0172"));  // the loss gap is always shown
       }
       if (size.height() < 200) continue;
       QVERIFY2(shown[1].size() >= before, "a wider table shows no less");
@@ -100,7 +100,7 @@ class VerdictTableTest : public QObject {
     VerdictTable table;
     std::vector<VerdictRow> rows = fiveRows();
     for (VerdictRow& row : rows) row.figures[VerdictRow::kSqnr].text = QString::fromUtf8("–");
-    rows[3].figures[VerdictRow::kFlips].text = QString::fromUtf8("–");  // the others have it
+    rows[3].figures[VerdictRow::kFlips].text = QString::fromUtf8("–");  // only this run has none
     table.setRows(rows, 0.0019f, "0.25 %");
     table.resize(1264, 240);
     QVERIFY(!table.shownTexts()[1].contains(QString::fromUtf8("–")));

@@ -1,4 +1,4 @@
-// Verdicts on real runs: which loss they judge, what they need, and how twins bound chance.
+// Verdicts on trained runs: the loss that they judge, what they need, and the noise twins that show what chance does.
 #include <QComboBox>
 #include <QPushButton>
 #include <QRegularExpression>
@@ -44,13 +44,13 @@ class VerdictsTest : public QObject {
     QCOMPARE(found.twins, 1);
     QCOMPARE(*w.row(1).word, verdict_word(found));
     QCOMPARE(w.row(2).note, QStringLiteral("noise twin: A, weights perturbed"));
-    // What the formats cost stands in the same row.
+    // The row also has the costs of the number formats.
     const auto quantized = h[1]->quant_frame_at(59);
     QVERIFY(quantized);
     for (const auto column : {VerdictRow::kSqnr, VerdictRow::kFlushed, VerdictRow::kFlips, VerdictRow::kGradient})
       QVERIFY(w.row(1).figures[column].text.contains(QRegularExpression("\\d")));
     QVERIFY(w.row(1).figures[VerdictRow::kFlushed].bad);
-    // Another twin is another choice of weights, not the same run twice.
+    // A second noise twin starts from other perturbed weights, not from the same.
     QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(3).perturbation, 2);
     QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
@@ -61,7 +61,7 @@ class VerdictsTest : public QObject {
     QCOMPARE(w.window.selection()->run(), 4);
   }
 
-  // A perturbed run in FP32 stays beside run A for hundreds of steps, where one in MXFP4 drifts at once.
+  // A perturbed run in FP32 stays close to run A for hundreds of steps, while a run in MXFP4 drifts immediately.
   void noIntervalIsShownBeforeTheTwinsHaveDriftedApart() {
     CompareWindow w;
     w.addFormat("mxfp4");
@@ -73,7 +73,7 @@ class VerdictsTest : public QObject {
     QVERIFY(w.row(1).figures[VerdictRow::kGap].below.isEmpty());
   }
 
-  // The settings choose the loss, so that nobody sees both results before.
+  // The settings determine the loss, so that nobody chooses it after having seen both results.
   void theValidationLossDecidesWhereItIsMeasured() {
     RunConfig config = comparedNano();
     config.telemetry.validation_every = 5;
@@ -90,10 +90,10 @@ class VerdictsTest : public QObject {
     QVERIFY(w.row(1).figures[VerdictRow::kGap].tip.startsWith("training loss"));
   }
 
-  // What a gap that matters is, the person may set.
+  // The user may set the gap that matters.
   void aLargerGapThatMattersIsSoonExcluded() {
     RunConfig config = comparedNano();
-    config.precision.experts = Recipe::mxfp8_rceil;  // so that its twin drifts from it at once
+    config.precision.experts = Recipe::mxfp8_rceil;  // so that its noise twin drifts immediately
     CompareWindow w(config);
     w.addFormat("mxfp8_floor");
     w.addTwin(perturbed_twin(w.window.session()->config()));
@@ -106,7 +106,7 @@ class VerdictsTest : public QObject {
              QStringLiteral("50 % matters"));
   }
 
-  // A change of run A, undone or not, leaves a twin that shows what chance did before it.
+  // After a live change of run A, even if it is undone, a noise twin counts up to the step before the change only.
   void aLiveChangeOfRunAEndsItsTwins() {
     CompareWindow w;
     w.addTwin(noise_twin(w.window.session()->config()));
@@ -118,7 +118,7 @@ class VerdictsTest : public QObject {
     change(2 * lr);
     w.trainTo(58);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QCOMPARE(w.row(1).letter, QStringLiteral("B"));  // the settings differ: no twin
+    QCOMPARE(w.row(1).letter, QStringLiteral("B"));  // its settings differ, so it is no noise twin
     change(lr);
     w.trainTo(60);
     w.addFormat("mxfp8_floor");
@@ -143,7 +143,7 @@ class VerdictsTest : public QObject {
     QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp8_rceil, C mxfp8_floor, D mxfp4"));
     QVERIFY2(w.strip()->settlementText().startsWith("Verdict in 46 steps"), qPrintable(w.strip()->settlementText()));
 
-    // Rows choose the active run.
+    // A click on a row chooses the active run.
     auto* table = w.panel<VerdictsPanel>()->table();
     QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(60, table->heightFor(0) - 20 + 2 * 38));
     const int chosen = w.window.selection()->run();

@@ -1,4 +1,4 @@
-// How panels share the window: at every size, at twice the scale, on a projector, in a lesson.
+// Arrangement of the panels in the window: at every size, at twice the scale, in the projector view, in a lesson.
 #include <QDockWidget>
 #include <QHeaderView>
 #include <QScrollArea>
@@ -26,7 +26,7 @@ using namespace moescope;
 
 namespace {
 
-// The lines between docks belong to their window.
+// Drags the line between two docks. The events are sent to `window`, because such lines are no widgets.
 void dragLine(QWidget* window, QPoint from, QPoint by) {
   QTest::mousePress(window, Qt::LeftButton, {}, from);
   for (int i = 1; i <= 4; ++i) {
@@ -39,7 +39,7 @@ void dragLine(QWidget* window, QPoint from, QPoint by) {
   QTest::qWait(50);
 }
 
-// Of the panels on the screen: what part of the workspace's width and height each has.
+// Returns the size of each visible panel divided by the size of the workspace.
 QMap<QString, QSizeF> sharesOf(const Workspace& workspace) {
   QMap<QString, QSizeF> shares;
   for (const Panel* panel : workspace.panels())
@@ -48,7 +48,7 @@ QMap<QString, QSizeF> sharesOf(const Workspace& workspace) {
   return shares;
 }
 
-// Bars and lines of a fixed height take more of a small window.
+// Expects nearly equal shares. Heights may differ more, because bars of fixed height take more of a small window.
 void compareShares(const QMap<QString, QSizeF>& now, const QMap<QString, QSizeF>& before, QSize window) {
   QCOMPARE(now.keys(), before.keys());
   for (auto each = before.begin(); each != before.end(); ++each) {
@@ -77,7 +77,7 @@ class WindowLayoutTest : public QObject {
  private slots:
   void initTestCase() {
     useFolderOfTest(home_);
-    applyTheme(Theme::light);  // the type is that of the program
+    applyTheme(Theme::light);  // sets the program's font, too
   }
   void init() { useSettingsOfTest(home_); }
 
@@ -167,7 +167,7 @@ class WindowLayoutTest : public QObject {
       QCOMPARE(window.size(), size);
       compareShares(sharesOf(*overview), shares, size);
     }
-    // In another workspace meanwhile.
+    // The shares are kept if the window is resized while another workspace is shown.
     window.workspaces()->bringUp("router");
     window.resize(1024, 700);
     QTest::qWait(50);
@@ -175,7 +175,7 @@ class WindowLayoutTest : public QObject {
     window.workspaces()->bringUp("overview");
     QTest::qWait(50);
     compareShares(sharesOf(*overview), shares, window.size());
-    // What was arranged comes back with the shares, whatever was in between.
+    // Restoring a saved arrangement restores the shares.
     const QVariantMap kept = overview->remembered();
     overview->arrangeAnew();
     overview->applySizes();
@@ -196,9 +196,9 @@ class WindowLayoutTest : public QObject {
       window.workspaces()->bringUp(workspace);
       QTest::qWait(20);
       const QSize size = window.size();
-      QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // without the window's title
+      QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // 30 for the window's title bar
                qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
-      for (const QDockWidget* dock : workspace->docks()) {  // those in front, which the workspace scrolls to
+      for (const QDockWidget* dock : workspace->docks()) {  // docks in front, to which the workspace can scroll
         const bool seen = dock->isVisible() && dock->geometry().bottom() >= 0;
         if (seen && qobject_cast<const Panel*>(dock->widget()))
           QVERIFY2(dock->height() > 130, qPrintable(dock->windowTitle() + QString(": %1").arg(dock->height())));
@@ -368,14 +368,14 @@ class WindowLayoutTest : public QObject {
     window.projector()->action()->trigger();
     QTest::qWait(50);
     QCOMPARE(shown(), of_lesson);
-    window.lessons()->leave();  // into the projector view
+    window.lessons()->leave();  // the projector view stays
     QTest::qWait(50);
     window.workspaces()->bringUp("overview");
     QVERIFY(QApplication::font().pointSizeF() > 1.3 * usual.pointSizeF());
     QVERIFY(window.findChild<QDockWidget*>("dock_all_to_all")->isHidden());
     window.lessons()->start("1", LessonActions::Ask::never);
     QTest::qWait(50);
-    window.projector()->action()->trigger();  // ends while the lesson goes on
+    window.projector()->action()->trigger();  // ends the projector view during the lesson
     QTest::qWait(50);
     QCOMPARE(QApplication::font(), usual);
     window.lessons()->leave();
