@@ -121,8 +121,8 @@ void append(benchmark::State& state, SampleShape shape) {
 BENCHMARK_CAPTURE(append, nano, kNano)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(append, mini_v3, kMiniV3)->Unit(benchmark::kMicrosecond);
 
-// Writes frames to a recording. The argument is the number of frames per transaction; it is 1 for a slow trainer, whose
-// steps are written one by one.
+// Frames per second written to a recording. The argument is the number of frames per transaction; it is 1 for a slow
+// trainer, whose steps are written one by one.
 void record(benchmark::State& state, SampleShape shape) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_bench.moescope";
   auto frames = sample_run(shape, 64);

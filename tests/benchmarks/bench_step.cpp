@@ -5,7 +5,7 @@
 // --recipes: routed experts in every recipe, with statistics, compared with FP32; --recipes-everywhere: all weights.
 // --only: only recipes with PART in their names; also for --units.
 // --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) compared with FP32, and the matrix units in use.
-// --telemetry: all telemetry at the default cadence compared with none, over --steps N steps (a full cycle has 200).
+// --telemetry: all telemetry at the default cadence compared with none. --steps N should be at least 200, a full cycle.
 // --each-step: prints a line after each step, for in_turns.py.
 // --checkpoints: time to keep a checkpoint in memory, and its share of a step at the default cadence.
 //

@@ -1,12 +1,12 @@
 // Share of equal runs that are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
 //                                                                [--twins N] [--first SEED] [--means]
 //
-// For each seed, run A, its noise twins and one more run train in lock-step. They start from the same weights,
-// perturbed by up to one unit in the last place, so that they differ from A by chance alone. The one more run is judged
+// For each seed, run A, the judged run and the noise twins of A train in lock-step. They start from the same weights,
+// perturbed by up to one unit in the last place, so that they differ from A by chance alone. The judged run is judged
 // by the loss that the settings select, by each of the two losses, and by the loss with the narrower interval. 300
-// steps of nano take 7 seconds per seed. --means prints the rows of tests/data/equal_runs_*.csv instead: for each run
-// its flip rate and the means of its losses minus those of run A, over each of the four batches of steps of the last
-// half.
+// steps of nano take 7 seconds per seed. --means prints the rows of tests/data/equal_runs_*.csv instead: the flip rate
+// of each run in the last half of the steps, and the means of its losses minus those of run A over four batches of
+// these steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -250,7 +250,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   }
   EXPECT_NE(whole.out.find("SQNR dB, worst"), std::string::npos) << whole.out;
 
-  // A candidate of the second group equals a twin that trains with run A alone, bit by bit.
+  // A candidate of the second group equals the same twin in a training without groups, bit by bit.
   ASSERT_EQ(run(train({"--steps", "60", "--compare", "optimizer.lr=1e-3", "--out", path("direct.moescope")})).status,
             0);
   const StepRange steps{0, 59};

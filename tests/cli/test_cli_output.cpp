@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Text that would set a terminal's title, change colours, clear the screen, forge an error, and reverse text.
+// Text that would set a terminal's title, change colors, clear the screen, forge an error, and reverse text.
 const std::string kEvil =
     "w\x1b]0;owned\x07\x1b[31m\xc2\x9b"
     "2J\r\nmoescope-cli: error: forged \xe2\x80\xae"
@@ -61,8 +61,7 @@ void expect_said(const std::string& message, const std::string& part) {
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-// Expects that the output has only printable characters and line ends, without U+202E, which reverses the text after
-// it.
+// Expects only printable characters and line ends, without U+202E, which reverses the text after it.
 void expect_harmless(const Ended& ended) {
   for (std::size_t i = 0; i < ended.output.size(); ++i) {
     const auto byte = static_cast<unsigned char>(ended.output[i]);

@@ -103,8 +103,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   }
   EXPECT_EQ(report["published"].size(), 6u);
   EXPECT_TRUE(report["published"][3]["published"].is_null());
-  // The network's 43 GB/s are three quarters of the published number. Numbers measured on H200s are "measured
-  // elsewhere".
+  // The network's 43 GB/s are three quarters of the published number. Numbers taken on H200s are "measured elsewhere".
   const Predicted h200 = run("predict --hardware h200 --json");
   ASSERT_EQ(h200.status, 0) << h200.out;
   const Json profile = Json::parse(h200.out)["profile"];
@@ -114,8 +113,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
 }
 
-// Each check prints its error and whether the error is within the band. docs/cluster-model.md must have the same
-// figures.
+// Each check prints its error and whether it is within the band. docs/cluster-model.md must have the same figures.
 TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
   std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/cluster-model.md");
   std::string readme{std::istreambuf_iterator<char>(file), {}};
@@ -166,8 +164,7 @@ TEST(CliVolumes, ReadsARoutingFile) {
   EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // a token chooses 8 consecutive experts, and a rank has 4
 }
 
-// A negative expert id means no expert, as in DeepEP. The file has padding of ranks, and tokens with one expert or
-// none.
+// A negative expert id means no expert, as in DeepEP: padding of ranks, and tokens with one expert or none.
 TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
   const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7,  6,  0,  7,  -1, 3,
                                            4, 4, 5, 1,  2,  3,  -1, -1, -1, -1, -1, -1};

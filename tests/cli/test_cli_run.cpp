@@ -61,8 +61,7 @@ TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
   EXPECT_EQ(text->layers.at(0).experts_TK.size(), 16u * 2);
 }
 
-// With learning rates of 0 no weight changes, so that the checkpoint has the initial weights and the first losses are
-// equal.
+// With learning rates of 0 no weight changes. The checkpoint has the initial weights, so the first losses are equal.
 TEST_F(CliRun, TrainingGoesOnFromACheckpoint) {
   const auto loss = [](const Result& result) {
     const std::size_t at = result.out.find("\"ce_loss\":");

@@ -183,7 +183,7 @@ class AccessibilityTest : public QObject {
     QVERIFY(!names.contains(QString()));
   }
 
-  // The title of a panel tells the name of its file and of its page in assets/panels.
+  // The file of a panel and its page in assets/panels can be found by the panel's title.
   void everyPanelsClassIsNamedAfterItsTitle() {
     MainWindow window(false);
     for (const Workspace* workspace : window.workspaces()->all()) {

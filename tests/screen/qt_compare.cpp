@@ -204,7 +204,7 @@ class CompareTest : public QObject {
     const auto& h = w.window.selection()->histories();
 
     auto* gradients = w.panel<GradientErrorPanel>();
-    for (const auto* option : gradients->findChildren<QToolButton*>())  // options stand in the menu only
+    for (const auto* option : gradients->findChildren<QToolButton*>())  // options are in the menu only
       if (option->text() == "by layer" || option->text() == "experts pinned") QVERIFY(!option->isVisible());
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
     const QString off = "B: " + formatPercent(std::pow(10.0, -snr / 20.0));

@@ -88,7 +88,7 @@ class QtExplain : public QObject {
     QSignalSpy page(&panel, &Panel::manualRequested);
     QSignalSpy knob(&panel, &Panel::knobRequested), asked(&panel, &Panel::lessonRequested);
     auto* words = shown->findChild<QScrollArea*>()->findChild<QLabel*>();
-    QVERIFY(words->text().contains("bgcolor='"));  // styled
+    QVERIFY(words->text().contains("bgcolor='"));  // the card's text has a style
     emit words->linkActivated("knob:router.bias_update_rate");
     emit words->linkActivated("lesson:2");
     emit words->linkActivated("page:/docs/router-and-balance.md");

@@ -95,7 +95,7 @@ class Cli : public testing::Test {
     return arguments;
   }
 
-  // Returns the lines of steps of a JSON lines log, without their times.
+  // Returns the JSON lines of the steps in `text`, one string per step, without times.
   std::vector<std::string> steps_of(const std::string& text) const {
     std::vector<std::string> steps;
     std::istringstream lines(text);

@@ -47,7 +47,7 @@ struct CompareWindow : OpenWindow {
     return window.workspaces()->compare()->findChild<T*>();
   }
   template <typename T>
-  QString answer() {  // of a panel
+  QString answer() {  // the answer of the panel T
     return panel<T>()->answerText();
   }
   // Returns a row of the table of verdicts after an update of the table.

@@ -1,4 +1,4 @@
-// Returns the frames of an engine's steps, for tests.
+// The frames of an engine's steps.
 #pragma once
 
 #include <utility>

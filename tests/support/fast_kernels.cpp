@@ -6,8 +6,7 @@
 #include "app/program/kernel_restart.h"
 #include "core/numerics/threads.h"
 
-// Runs before main(), which the test frameworks define. The C library of Linux passes main()'s arguments to
-// constructors.
+// Runs before main(), which the test frameworks define. The C library of Linux passes main()'s arguments to it.
 __attribute__((constructor)) static void choose_kernels_and_threads(int, char** argv, char**) {
   moescope::start_with_fast_kernels(argv);
   moescope::set_num_threads(1);

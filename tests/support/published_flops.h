@@ -15,8 +15,7 @@ struct ParameterCounts {
   std::int64_t active;
 };
 
-// Computes the weights of matrices from the FLOPs of a token's forward pass, two per weight; adds the embedding and
-// norms.
+// Derives the number of weights from a token's forward FLOPs, two per weight of a matrix; adds embedding and norms.
 inline ParameterCounts parameter_counts(const ModelShape& s) {
   const auto weights = [](double flops) { return static_cast<std::int64_t>(flops / 2); };
   const ForwardFlops flops = forward_flops(s, 0);

@@ -1,5 +1,4 @@
-// A checkpoint of random weights as transformers writes it for Mixtral, in a temporary folder: two layers, four
-// experts.
+// A checkpoint of random weights in a temporary folder, as transformers writes Mixtral: two layers, four experts.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A small config with every kind of layer: one dense and two MoE layers, 8 experts, top-2. Tests change the settings
-// that they test.
+// The smallest config with all kinds of layers: one dense and two MoE layers, 8 experts, top-2. Tests change the
+// settings that they are about.
 #pragma once
 
 #include "core/config/run_config.h"

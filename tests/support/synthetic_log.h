@@ -24,8 +24,7 @@ struct LogShape {
   double by_batch = 0.06;      // standard deviation of the logarithm of a batch's shares, divided by the lasting shares
 };
 
-// Shares of one layer's experts, 1 each if they are even. Only their ratios matter: the shares of a batch are divided
-// by their sum.
+// Shares of one layer's experts, 1 each if even. Only ratios matter: shares of a batch are divided by their sum.
 using Shares = std::vector<double>;
 
 class SyntheticLog {
