@@ -84,7 +84,7 @@ void Checking::losses() {
   passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
   if (!is_checkpoint_)
     after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
-          "The loss has no spike, and no rise that stays.");
+          "The loss has no spike and no lasting rise.");
   if (has_values(history_, Metric::aux_loss) || has_values(history_, Metric::z_loss))
     passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
 }
@@ -116,7 +116,7 @@ void Checking::experts() {
         "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share for " +
             grouped(kStarvedSteps) + " steps.");
   after(kUnderusedSteps, {underused}, "underused experts",
-        "No part of the experts is underused, at under " + decimal(kUnderusedShare) + " of the fair share for " +
+        "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share for " +
             grouped(kUnderusedSteps) + " steps.");
   after(kHotSteps, {hot}, "hot experts",
         "No expert is hot: none had " + decimal(kHotShare) + " times its fair share for " + grouped(kHotSteps) +
@@ -128,18 +128,19 @@ void Checking::layers() {
   if (LoadWatch::can_tell_collapse(history_.info()))
     after(kMeanSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
   else
-    needs("collapse", "at least top_k + 2 experts in use by chance: more experts, or more tokens per step");
+    needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
   after(kUnevenSteps, {uneven}, "lasting imbalance",
-        "No layer stays uneven: the fullest expert had no " + decimal(1 + kUnevenVio) + " times its fair share for " +
-            grouped(kUnevenSteps) + " steps.");
+        "No layer stays uneven: the fullest expert did not get " + decimal(1 + kUnevenVio) +
+            " times its fair share for " + grouped(kUnevenSteps) + " steps.");
   const RunInfo& info = history_.info();
   if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
     needs("uneven ranks", "at least " + std::to_string(kLeastNeighbours) + " experts on each of two or more ranks");
   else
     after(kUnevenRankSteps, {uneven_ranks}, "uneven ranks",
-          "No neighbouring experts that share a rank had " + decimal(kUnevenRank) + " times an even load for " +
+          "No group of neighbouring experts on one rank had " + decimal(kUnevenRank) + " times an even load for " +
               grouped(kUnevenRankSteps) + " steps.");
-  after(kUnevenBatchSteps, {uneven_batches}, "uneven batches", "Batches are not far more uneven than their mean.");
+  after(kUnevenBatchSteps, {uneven_batches}, "uneven batches",
+        "Single batches are not far more uneven than many batches together.");
 }
 
 void Checking::jumps() {

@@ -124,8 +124,8 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") +
                   (without.size() == starved.size() ? " no token " + of_log : " almost no tokens");
   finding.saw = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") + " got less than " +
-                percent(kStarvedShare) + " of the fair share for " + grouped(kStarvedSteps) +
-                " steps or more (the longest for " + grouped(load.last_step() - since + 1) + ").";
+                percent(kStarvedShare) + " of the fair share for " + grouped(kStarvedSteps) + " steps or more (up to " +
+                grouped(load.last_step() - since + 1) + ").";
   if (!without.empty())
     finding.saw += (without.size() == 1 ? " Expert " : " Experts ") + listed(without) +
                    (without.size() == 1 ? " has" : " have") + " no token " + of_log + ".";
@@ -165,8 +165,8 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
                   ") " + (one ? "gets " : "get ") + mean + " times " +
                   (one ? "its fair share" : "their fair share, on average");
   finding.saw = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
-                decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) + " steps or more, " +
-                mean + " of it" + (one ? "" : " on average") + " just now: " + percent(idle) +
+                decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) +
+                " steps or more, at present " + mean + " of it" + (one ? "" : " on average") + ": " + percent(idle) +
                 " of the layer's capacity is idle.";
   finding.why =
       "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
@@ -189,10 +189,10 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
                   (hot.size() == 1 ? " gets " : " get up to ") + decimal(share) + " times " +
                   (hot.size() == 1 ? "its" : "their") + " fair share";
   finding.saw = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
-                percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been this full for " +
+                percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot for " +
                 grouped(load.last_step() - since + 1) + " steps";
-  finding.saw += hot.size() > 1 ? "; so are " + listed(std::span(hot).subspan(1)) + "." : ".";
-  finding.why = "With expert parallelism all other ranks wait for the rank that holds it.";
+  finding.saw += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
+  finding.why = "With expert parallelism all other ranks wait for the rank of this expert.";
   out.push_back(std::move(finding));
 }
 
@@ -220,7 +220,7 @@ void ExpertWatch::describe(const LoadEpisode& silence, const StepAxis& axis, Fin
   finding.experts = {silence.expert};
   finding.title += ": expert " + expert + " was dead";
   finding.saw = "Expert " + expert + " of this layer had no token for " + grouped(kDeadSteps) + " steps or more over " +
-                axis.words(silence.steps) + ", and came back.";
+                axis.words(silence.steps) + ", and then got tokens again.";
 }
 
 }  // namespace moescope

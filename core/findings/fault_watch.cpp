@@ -238,8 +238,8 @@ void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
                 ". Tokens of a step times top_k are " + grouped(static_cast<std::int64_t>(slots_)) + ".";
   finding.why =
       "Activations that are recomputed in the backward pass run the router again, and it counts its tokens a second "
-      "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, the number of "
-      "tokens may also be that of one of two ranks.";
+      "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, another "
+      "possible cause is that the number of tokens is that of one rank while the counts are those of two ranks.";
   out.push_back(std::move(finding));
 }
 

@@ -503,7 +503,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
       finding.title = names + ": not told apart";
       finding.why =
           "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or "
-          "more steps would settle it.";
+          "more steps would narrow the interval.";
       break;
     case Verdict::worse:
     case Verdict::better:

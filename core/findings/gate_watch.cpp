@@ -135,7 +135,7 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
                 " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
       "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
-      "for whole batches at once, and the load may oscillate with them at any bias update rate.";
+      "for whole batches, and the load may oscillate with them at any bias update rate.";
   out.push_back(std::move(finding));
 }
 
@@ -156,8 +156,8 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
                 " times its fair share of the tokens at a bias " +
                 decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
-                " the layer's mean, and the gate weighs its output at " +
-                decimal(static_cast<double>(worst.weight), 2) + " of the average";
+                " the layer's mean, and its mean mixing weight is " + decimal(static_cast<double>(worst.weight), 2) +
+                " times the average";
   finding.saw += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
   finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
                          "tokens than the bias allows."

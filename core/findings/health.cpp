@@ -284,7 +284,9 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
   const std::string since = " since step " + grouped(health.since);
   const std::string layer = "Layer " + std::to_string(health.layer);
-  const auto finding_after = [](std::int64_t steps) { return " It is a finding after " + grouped(steps) + " steps."; };
+  const auto finding_after = [](std::int64_t steps) {
+    return " It becomes a finding after " + grouped(steps) + " steps.";
+  };
   std::string head, rule, figures = load ? fullest(*load, health) : std::string();
   if (settles) {
     head = layer + " has been settling" + since;
@@ -314,7 +316,7 @@ std::string Judge::help(const Finding& lead) const {
   if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
   if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";
   if (settings_.quantiles_balance(now))
-    return "Try more tokens a step (data.batch), since the quantiles are those of a step, or aux_coeff > 0.";
+    return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
   if (lead.kind == FindingKind::oscillating_bias) return "Try a lower bias_update_rate.";
   return "Try a higher bias_update_rate, or aux_coeff > 0.";
 }
@@ -323,7 +325,7 @@ std::string Judge::help(const Finding& lead) const {
 std::string Judge::elsewhere() const {
   for (const Finding& finding : findings_)
     if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind))
-      return " Elsewhere: " + finding.title + ".";
+      return " Other finding: " + finding.title + ".";
   return {};
 }
 

@@ -134,7 +134,7 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
                  std::to_string(found->ranks) + " ranks, all of them are on one rank.";
   finding.why =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
-      "placement of the experts would share the load.";
+      "placement of the experts would distribute the load more evenly.";
   out.push_back(std::move(finding));
 }
 
@@ -145,16 +145,16 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   finding.title += ": every batch is uneven";
   finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};
   finding.brief = "the fullest expert of a batch gets " + times +
-                  " times its fair share (mean of the batches), another one each time";
+                  " times its fair share (mean of the batches), another expert in each batch";
   finding.saw = "The fullest expert of a batch gets " + times +
                 " times its fair share, as a mean of the batches; chance alone would give it " +
                 decimal(load.chance().batch_max_vio + 1) + ". Over " + load.batches_text(load.loads_in_window()) +
-                " together the fullest gets only " + together +
-                " times: the fullest expert differs from batch to batch. This has lasted for " +
+                " together the fullest expert gets only " + together +
+                " times its fair share: another expert is the fullest in each batch. This has lasted for " +
                 grouped(load.steps_since(batches_)) + " steps.";
   finding.why =
       "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
-      "text, or sequences that prefer the same experts, cause it. A mean over many batches looks even.";
+      "text, or sequences that prefer the same experts, can cause this. A mean over many batches looks even.";
   out.push_back(std::move(finding));
 }
 

@@ -184,10 +184,10 @@ std::string Interventions::balancing(std::int64_t step) const {
     if (!each.empty()) stated += (stated.empty() ? "" : ", ") + each;
   if (stated.empty()) return {};
   if (now->holds(&RouterConfig::force_balance)) return "Balance is forced: force_balance = true.";
-  const std::string dropping = drops(*now)
-                                   ? " Beyond capacity copies are dropped: " + cited(*now, &RouterConfig::token_drop) +
-                                         ", " + cited(*now, &RouterConfig::capacity_factor) + "."
-                                   : "";
+  const std::string dropping =
+      drops(*now) ? " Copies beyond the capacity are dropped: " + cited(*now, &RouterConfig::token_drop) + ", " +
+                        cited(*now, &RouterConfig::capacity_factor) + "."
+                  : "";
   return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
 }
 
@@ -367,12 +367,13 @@ void Interventions::add_change_causes(Finding& finding) const {
     return change->marker.text + " at step " + grouped(change->marker.step);
   });
   if (!text.empty())
-    finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
+    finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before the finding: ") + text + ".";
   if (!jump && finding.kind != FindingKind::loss_not_finite) return;
   for (const Marker& note : notes_) {
     // Events at a NaN loss only repeat the finding.
     if (finding.kind == FindingKind::loss_not_finite && note.kind == "event") continue;
-    if (std::abs(note.step - finding.steps.first) <= kJustAfter) finding.saw += " Noted there: " + note.text + ".";
+    if (std::abs(note.step - finding.steps.first) <= kJustAfter)
+      finding.saw += " Note near this step: " + note.text + ".";
   }
 }
 

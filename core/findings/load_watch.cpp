@@ -106,12 +106,12 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
                 " together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
-    finding.saw += "; chance alone would show " + decimal(by_chance, 3) + " with as few tokens";
+    finding.saw += "; with so few tokens a perfectly balanced router would use " + decimal(by_chance, 3);
   if (!collapsed)
-    finding.saw += "; it was " + decimal(effective_before_, 3) + " at step " + load_.axis().name(collapsing_since_) +
-                   " and still falls";
+    finding.saw += "; the number was " + decimal(effective_before_, 3) + " at step " +
+                   load_.axis().name(collapsing_since_) + " and still falls";
   finding.saw += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
-                 std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its share.";
+                 std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
   finding.why =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
       "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
@@ -138,7 +138,7 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
                     "; since then more experts have been in use.";
       finding.title += " had collapsed";
     }
-    finding.why = "It is over, but the model was trained in those steps.";
+    finding.why = "This has ended, but the model was trained in those steps.";
     out.push_back(std::move(finding));
   }
 }

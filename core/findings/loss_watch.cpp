@@ -157,13 +157,13 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
                       ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
                   : lost.exact ? "It was NaN or infinite at " + when
                                : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
-    if (ongoing && lost.steps.size() == 1) finding.saw += ", the last one";
+    if (ongoing && lost.steps.size() == 1) finding.saw += ", the newest step";
     const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
                                             [&](const Spike& each) { return each.steps.first < lost.steps.first; });
     if (spike != spikes_.rend()) finding.saw += "; it had spiked at step " + axis_->name(spike->steps.first);
     finding.saw += ".";
     if (lost.weights) {
-      finding.saw += " The gradient was NaN or infinite, too, and the step was taken with it.";
+      finding.saw += " The gradient was NaN or infinite, too, and the weights were updated with it.";
       finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
     } else if (ongoing) {
       finding.why =
@@ -207,7 +207,7 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
                 decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
       "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
-      "learnt. A twin with a tenth of optimizer.lr shows which.";
+      "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
   out.push_back(std::move(finding));
 }
 
@@ -244,7 +244,8 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
   if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", Metric::aux_loss)) {
     aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
     if (even_aux)
-      aux->saw += " An even load alone makes " + decimal(*even_aux, 3) + " of it (the coefficient times the layers).";
+      aux->saw +=
+          " At an even load it would be " + decimal(*even_aux, 3) + " (the coefficient times the number of layers).";
     aux->why =
         "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
         "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";

@@ -112,10 +112,11 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   const bool by_bias = newest_.bias_step.is_known;
   finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
   finding.brief = "the fullest expert of a batch gets " + decimal(newest_.max_vio + 1) +
-                  " times its fair share (mean of 50 batches), over these batches together only " +
-                  decimal(newest_.together_max_vio + 1);
+                  " times its fair share (mean of 50 batches), but the fullest expert of these batches together only " +
+                  decimal(newest_.together_max_vio + 1) + " times";
   finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio) +
-                " (mean of 50 batches), over these batches together only " + decimal(newest_.together_max_vio) + ".";
+                " (mean of 50 batches); MaxVio of these batches together is only " + decimal(newest_.together_max_vio) +
+                ".";
   if (newest_.stride == 1 || !by_bias)
     finding.saw += " An expert that is too full now is too empty " +
                    counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +

@@ -41,7 +41,7 @@ std::string bell_text(const QuantFormat& format) {
 std::string why_noisy(const QuantFormat& format) {
   const bool clips = !(largest_cut(format) == 0);
   return std::string("Values of very different sizes share a scale") + (clips ? ", or block maxima are clipped" : "") +
-         ": the noise is larger than the format alone would make it.";
+         ": the error is larger than the error of the format on bell-shaped data.";
 }
 
 std::string tensor_name(const QuantFrame& quant) {
@@ -130,7 +130,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.metric = FigureKey("underflow");
       finding.title = percent(underflow) + of + " become 0 in " + what;
       finding.saw = where + percent(underflow) + " of the non-zero values became 0; SQNR is " + decimal(sqnr, 3) +
-                    " dB, which does not show it." + more;
+                    " dB, which does not show the underflow." + more;
       finding.why =
           "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
           "stochastic rounding rounds some of them up.";
@@ -138,9 +138,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.metric = FigureKey("clipped_blocks");
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;
       finding.title = "Block maxima" + of + " are clipped in " + what;
-      finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks, " +
-                    percent(static_cast<double>(worst.clipped)) + " of the values are beyond the largest number." +
-                    more;
+      finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
+                    percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + more;
       finding.why = why_clipped(format);
     } else {
       finding.metric = FigureKey("sqnr_db");

@@ -196,10 +196,11 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     finding.kind = FindingKind::load_shift;
     finding.title = "The load jumped at step " + axis_->name(shift.step);
     finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
-                  (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
+                  (back == 1 ? " has recovered" : " have recovered") + (back ? " after " + returned + " steps" : "") +
+                  ".";
     finding.why =
         "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
-        "text. With the sign rule, expert_bias needs about gap / rate steps to follow.";
+        "text. With the sign rule, a change of expert_bias by d takes about d / bias_update_rate steps.";
     return finding;
   }
   finding.kind = FindingKind::no_recovery;
@@ -209,8 +210,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     describe_left(shift, left, finding);
   else
     describe_stays(shift, left, finding);
-  finding.saw += " " + std::to_string(back) + " of the " + counted(std::ssize(layers_), "layer is", "layers are") +
-                 " back" + (back ? ", after " + returned + " steps." : ".");
+  finding.saw += " " + std::to_string(back) + " of the " + counted(std::ssize(layers_), "layer has", "layers have") +
+                 " recovered" + (back ? ", after " + returned + " steps." : ".");
   return finding;
 }
 
@@ -218,8 +219,9 @@ Finding ShiftWatch::describe(const Shift& shift) const {
 void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
   for (const std::size_t l : left) {
     finding.layers.push_back(layers_[l]);
-    finding.saw += " Layer " + std::to_string(layers_[l]) + " was at " + decimal(shift.before[l], 2) + " and is at " +
-                   decimal(newest_mean(l), 2) + ", " + grouped(last_step_ - shift.step + 1) + " steps later;";
+    finding.saw += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
+                   " and is " + decimal(newest_mean(l), 2) + ", " + grouped(last_step_ - shift.step + 1) +
+                   " steps later;";
   }
   finding.saw.back() = '.';
   const bool one = left.size() == 1;
@@ -229,8 +231,9 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
   finding.brief = "MaxVio of a batch was " + decimal(shift.before[left[0]], 2) + " before and is " +
                   decimal(newest_mean(left[0]), 2) + " (mean of the newest batches)";
   finding.why =
-      "With the sign rule, expert_bias moves by its rate in each step, whatever the distance. The scores of this layer "
-      "prefer a few experts by more than the bias has corrected so far, or by a gap that grows as fast.";
+      "With the sign rule, expert_bias changes by bias_update_rate in each step, however large the imbalance is. The "
+      "scores of this layer prefer a few experts by more than the bias has corrected so far, or by a difference that "
+      "grows as fast as the bias.";
 }
 
 // Text if most layers have not recovered.
@@ -245,7 +248,8 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(now, 2) +
                   " (mean of these layers and the newest batches)";
   finding.saw += " " + grouped(last_step_ - shift.step + 1) + " steps later it is " + decimal(now, 2) + " in " +
-                 std::to_string(left.size()) + " of them (mean), where it was " + decimal(before, 2) + ".";
+                 std::to_string(left.size()) + " layers (mean), where it was " + decimal(before, 2) +
+                 " before the jump.";
   finding.why =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
       "The biases that balanced the routers before no longer do.";

@@ -95,10 +95,10 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
     finding.metric = FigureKey("utilisation");
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
-    finding.brief = "the experts of layer " + a + " have the load that those of layer " + b +
+    finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +
                     " had before, and the other way round";
     finding.saw = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
-                  " have the load that those of layer " + b +
+                  " have the load that the experts of layer " + b +
                   " had before, and the other way round; neither load resembles the earlier load of its layer.";
     finding.why =
         "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "

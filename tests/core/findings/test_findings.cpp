@@ -71,7 +71,7 @@ TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
   ASSERT_EQ(found.size(), 1u) << all_text(findings);
   EXPECT_EQ(found[0].layers, std::vector<int>{1});
   EXPECT_EQ(found[0].steps.first, 700);
-  EXPECT_NE(found[0].saw.find("7 of the 8 layers are back"), std::string::npos) << found[0].saw;
+  EXPECT_NE(found[0].saw.find("7 of the 8 layers have recovered"), std::string::npos) << found[0].saw;
   EXPECT_EQ(findings.size(), 1u) << all_text(findings);
 }
 

@@ -217,7 +217,8 @@ TEST(Found, ALossThatRoseAndStaysUp) {
   const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
   EXPECT_TRUE(tells(stuck[0], "rose and stays up"));
-  EXPECT_TRUE(tells(stuck[0], "Changed by hand before it: optimizer.lr 0.002 -> 0.2 at step 400")) << stuck[0].saw;
+  EXPECT_TRUE(tells(stuck[0], "Changed by hand before the finding: optimizer.lr 0.002 -> 0.2 at step 400"))
+      << stuck[0].saw;
 }
 
 TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
@@ -263,7 +264,7 @@ TEST(Found, AnAuxiliaryLossThatRules) {
   ASSERT_EQ(with_aux(30).size(), 1u);
   EXPECT_EQ(with_aux(30)[0].severity, Severity::warning);
   EXPECT_TRUE(tells(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].saw;
-  EXPECT_TRUE(tells(with_aux(30)[0], "An even load alone makes 20"));  // 10 times 2 layers
+  EXPECT_TRUE(tells(with_aux(30)[0], "At an even load it would be 20 "));  // 10 times 2 layers
   EXPECT_TRUE(with_aux(0.04f).empty());
 }
 

@@ -271,9 +271,9 @@ TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
   EXPECT_EQ(health.layer, 2);
   EXPECT_EQ(health.since, 200);
   EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
-  EXPECT_TRUE(says(
-      health.sentence,
-      "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It is a finding after "))
+  EXPECT_TRUE(says(health.sentence,
+                   "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It becomes a "
+                   "finding after "))
       << health.sentence;
 }
 
