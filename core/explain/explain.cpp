@@ -54,7 +54,7 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   at.value = static_cast<double>(at.history.values(metric, at.target.layer, {at.step, at.step}).front());
   at.frame = at.history.frame_at(at.step);
   if (at.frame && at.frame->step == at.step) at.router = find_router(at.frame.get(), at.target.layer);
-  put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "no number"}, false);
+  put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "not a finite number"}, false);
 }
 
 // Explains a gradient figure of one layer and group of tensors.
@@ -69,7 +69,7 @@ void explain_gradient(Explanation& out, Context& at) {
     const bool cosine = figure->member == &GradientFrame::cosine || figure->member == &GradientFrame::pinned_cosine;
     at.step = frame->step;
     at.value = static_cast<double>(gradient.*figure->member);
-    put(out, at, cosine ? angle(at, "between the gradient and FP32's") : gradient_snr(at), false);
+    put(out, at, cosine ? angle(at, "between the gradient and the FP32 gradient") : gradient_snr(at), false);
     out.where =
         std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.where;
     return;

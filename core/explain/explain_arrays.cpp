@@ -34,14 +34,15 @@ Parts expert_bias(Context& at) {
   const auto expert = static_cast<std::size_t>(at.target.expert);
   at.value = static_cast<double>(at.router->expert_bias[expert]);
   const auto before = at.history.frame_at(at.step - 1);
-  if (!before || before->step != at.step - 1) return plain(at, "of the scores that choose; the gates do not see it");
+  if (!before || before->step != at.step - 1)
+    return plain(at, "added to the scores for the choice of experts, but not to the mixing weights");
   for (const RouterFrame& router : before->routers) {
     if (router.layer != at.target.layer || router.expert_bias.size() <= expert) continue;
     const auto was = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
     if (by_quantiles(at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign))) {
-      note += ": to where this batch would have given the expert its share";
+      note += ": to the value at which the expert would have got its share of this batch";
     } else if (expert < counts.size()) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
@@ -55,7 +56,8 @@ Parts expert_bias(Context& at) {
 Parts mass(Context& at, const std::vector<float>& shares, const char* what) {
   at.value = static_cast<double>(shares[static_cast<std::size_t>(at.target.expert)]);
   const auto experts = static_cast<double>(shares.size());
-  return {num(at.value * experts) + " / " + num(experts), std::string(what) + ": multiples of the fair share 1 / E"};
+  return {num(at.value * experts) + " / " + num(experts),
+          std::string(what) + ", as a multiple of the fair share 1 / E"};
 }
 
 Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* what) {
@@ -79,7 +81,7 @@ std::optional<Parts> dispatch(Context& at) {
     at.value = totals.max_over_mean;
     if (totals.received <= 0) return std::nullopt;
     return Parts{num(totals.fullest) + " * " + std::to_string(volume.ranks) + " / " + num(totals.received),
-                 "copies (" + kind + ") that reach the fullest rank, ranks R, copies that reach all"};
+                 "copies (" + kind + ") that reach the fullest rank, ranks R, copies that reach all ranks"};
   }
   if (key == "bytes_saved") {
     const double standard = dispatch_totals(volume, false).moved, merged = dispatch_totals(volume, true).moved;
@@ -128,8 +130,8 @@ std::optional<Parts> what_if(Context& at) {
   if (padding) return padded_to(counts, parameter);
   const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
   return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
-               std::string(filler ? "rows missing up to" : "slots beyond") + " the room of " + num(room) +
-                   " an expert, ceil(c T K / E) with c = " + num(parameter) + ", of all slots"};
+               std::string(filler ? "filler rows up to" : "slots beyond") + " the capacity of " + num(room) +
+                   " an expert, ceil(c T K / E) with c = " + num(parameter) + "; all slots"};
 }
 
 namespace {
@@ -184,7 +186,8 @@ std::optional<Parts> specialisation(Context& at) {
       const double all = row_sum(special.domain_DE, experts, other);
       if (all <= 0) return std::nullopt;
       at.value = slots / all;
-      return Parts{num(slots) + " / " + num(all), "slots of the expert from " + domain + ", of all from there"};
+      return Parts{num(slots) + " / " + num(all),
+                   "slots of the expert from " + domain + ", of all slots from " + domain};
     }
     if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
       const auto alone = static_cast<double>(cell(special.together_EE, experts, expert, expert));
@@ -192,7 +195,8 @@ std::optional<Parts> specialisation(Context& at) {
       const auto both = static_cast<double>(cell(special.together_EE, experts, expert, other));
       at.value = both / alone;
       return Parts{num(both) + " / " + num(alone), "tokens that chose experts " + std::to_string(expert) + " and " +
-                                                       std::to_string(other) + ", of those that chose the first"};
+                                                       std::to_string(other) + ", of the tokens that chose expert " +
+                                                       std::to_string(expert)};
     }
     if (key == "bias_for_share" && special.bias_for_share_EQ.size() == experts * kBiasShares) {
       at.value = static_cast<double>(special.bias_for_share_EQ[expert * kBiasShares + kFairShare]);
@@ -200,8 +204,9 @@ std::optional<Parts> specialisation(Context& at) {
     }
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
       // P(b | e) / P(b) equals P(e | b) / P(e).
-      return lift(at, special.byte_256E, experts, other, expert,
-                  "share of the expert among the slots of byte " + std::to_string(other) + ", over its share of all");
+      return lift(
+          at, special.byte_256E, experts, other, expert,
+          "share of the expert among the slots of byte " + std::to_string(other) + ", over its share of all slots");
     }
   }
   return std::nullopt;
@@ -252,8 +257,8 @@ std::optional<Parts> stability(Context& at) {
   const double of = static_cast<double>(now->text.size()) * (sets ? 1 : at.info().top_k);
   if (!std::isfinite(at.value) || of <= 0) return std::nullopt;
   return Parts{num(std::round(at.value * of)) + " / " + num(of),
-               (sets ? "tokens of the probe whose experts are all those of step "
-                     : "choices of the probe's tokens that are those of step ") +
+               (sets ? "tokens of the probe with the same experts as at step "
+                     : "chosen experts of the probe's tokens that were also chosen at step ") +
                    grouped(reference) + ", of all"};
 }
 
@@ -301,9 +306,10 @@ std::optional<Parts> array_parts(Context& at) {
   if (key == "utilisation" && expert < router.tokens_per_expert.size() && total(router.tokens_per_expert) > 0)
     return utilisation(at);
   if (key == "expert_bias" && expert < router.expert_bias.size()) return expert_bias(at);
-  if (key == "score_mass" && expert < router.score_mass.size()) return mass(at, router.score_mass, "of the scores");
+  if (key == "score_mass" && expert < router.score_mass.size())
+    return mass(at, router.score_mass, "share of the scores");
   if (key == "gate_mass" && expert < router.gate_mass.size())
-    return mass(at, router.gate_mass, "of the mixing weights");
+    return mass(at, router.gate_mass, "share of the mixing weights");
   if (key == "bytes_moved" || key == "bytes_across_nodes" || key == "dispatch_overload" || key == "bytes_saved")
     return dispatch(at);
   const VolumeFrame& volume = router.volume;

@@ -49,7 +49,7 @@ Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple) {
   double rows = 0;
   for (const std::uint32_t n : counts) rows += std::ceil(n / multiple) * multiple;
   return {"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
-          "rows after each expert's were filled up to a multiple of " + num(multiple) + ", and slots"};
+          "rows when the rows of each expert are padded to a multiple of " + num(multiple) + ", and slots"};
 }
 
 Parts plain(const Context& at, std::string note) {
@@ -57,9 +57,10 @@ Parts plain(const Context& at, std::string note) {
 }
 
 Parts gradient_snr(const Context& at) {
-  if (!std::isfinite(at.value)) return plain(at, "the gradient is FP32's to the bit");
+  if (!std::isfinite(at.value)) return plain(at, "the gradient equals the FP32 gradient bit for bit");
   const double error = std::pow(10.0, -at.value / 20);
-  return {"20 * log10(1 / " + num(error) + ")", "the error is " + num(error) + " times as long as FP32's gradient"};
+  return {"20 * log10(1 / " + num(error) + ")",
+          "the norm of the error is " + num(error) + " times the norm of the FP32 gradient"};
 }
 
 Parts angle(const Context& at, const char* between) {

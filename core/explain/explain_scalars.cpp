@@ -28,7 +28,7 @@ Parts mean_of_tokens(const Context& at, const std::string& of) {
   if (at.tokens() <= 0) return plain(at, "mean over the tokens of " + of);
   const auto tokens = static_cast<double>(at.tokens());
   return {num(at.value * tokens) + " / " + num(tokens),
-          "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + of + ", over their number"};
+          "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + of + ", divided by their number"};
 }
 
 Parts ce_loss(const Context& at) {
@@ -37,9 +37,9 @@ Parts ce_loss(const Context& at) {
   const bool reads_bytes = settings->config() && settings->config()->reads_bytes();
   return {"-ln(" + num(p) + ")",
           num(p) +
-              " is the probability that the model gives the right next token: the geometric mean over the batch's " +
+              " is the probability that the model gives to the right next token: the geometric mean over the batch's " +
               (at.tokens() > 0 ? grouped(at.tokens()) + " " : std::string()) + "tokens." +
-              (reads_bytes ? " A guess gives 1/256: a token is a byte." : "")};
+              (reads_bytes ? " A uniform guess gives 1/256: a token is a byte." : "")};
 }
 
 Parts sum_of_layers(const Context& at, Metric metric, const char* what) {
@@ -53,19 +53,20 @@ Parts grad_norm(const Context& at) {
   Parts parts{"sqrt(" + num(at.value * at.value) + ")", "the sum of the squares of all gradients"};
   const auto clip = at.setting(&OptimizerConfig::clip);
   if (!clip) return parts;
-  parts.note += at.value > *clip
-                    ? "; over optimizer.clip = " + num(*clip) + ", so the step uses " + num(*clip / at.value) + " of it"
-                    : "; under optimizer.clip = " + num(*clip) + ", so nothing is cut";
+  parts.note += at.value > *clip ? "; above optimizer.clip = " + num(*clip) + ", so the gradient is multiplied by " +
+                                       num(*clip / at.value)
+                                 : "; not above optimizer.clip = " + num(*clip) + ", so the gradient is not clipped";
   return parts;
 }
 
 Parts learning_rate(const Context& at) {
   const auto settings = at.history.settings_at(at.step);
-  if (!settings->config()) return plain(at, "of the run's schedule");
+  if (!settings->config()) return plain(at, "from the run's schedule");
   const OptimizerConfig& o = settings->config()->optimizer;
   const auto step = static_cast<double>(at.step), warmup = static_cast<double>(o.warmup_steps);
   if (step < warmup)
-    return {num(o.lr) + " * " + num(step + 1) + " / " + num(warmup), "warm-up: optimizer.lr times the steps so far"};
+    return {num(o.lr) + " * " + num(step + 1) + " / " + num(warmup),
+            "warm-up: optimizer.lr times the steps so far, over the steps of the warm-up"};
   if (o.schedule == Schedule::constant) return {num(o.lr), "constant after the warm-up"};
   const double share = std::min(1.0, (step - warmup) / std::max(1.0, o.total_steps - warmup));
   return {
@@ -120,8 +121,8 @@ Parts upper_layers(const Context& at, Metric metric) {
   if (below + 1 >= values.size()) return {num(values.back()), "the only layer"};
   return {num(values[below]) + " + " + num(place - std::floor(place)) + " * (" + num(values[below + 1]) + " - " +
               num(values[below]) + ")",
-          "between layers " + std::to_string(below + 1) + " and " + std::to_string(below + 2) + " of " +
-              std::to_string(values.size()) + " in order of the value"};
+          "between places " + std::to_string(below + 1) + " and " + std::to_string(below + 2) + " of " +
+              std::to_string(values.size()) + " layers in order of the value"};
 }
 
 Parts worst_layer(const Context& at, Metric metric) {
@@ -153,7 +154,7 @@ Parts max_vio_window(const Context& at) {
   if (mean.empty() || std::isnan(mean[0])) return parts;
   const auto most = std::ranges::max_element(mean) - mean.begin();
   parts.note = "expert " + std::to_string(most) + " has had " + num(at.value + 1) + " times its fair share over " +
-               steps_in_words(range.first, range.last) + ", the last W = " + std::to_string(window) + " at most";
+               steps_in_words(range.first, range.last) + ", at most the last W = " + std::to_string(window) + " steps";
   return parts;
 }
 
@@ -175,7 +176,7 @@ Parts dead_fraction(const Context& at) {
   const int experts = at.info().n_experts;
   if (experts < 1) return plain(at);
   return {num(std::round(at.value * experts)) + " / " + std::to_string(experts),
-          "experts without a token in the last " + std::to_string(at.info().window) + " steps, of all"};
+          "experts without a token in the last " + std::to_string(at.info().window) + " steps, of all experts"};
 }
 
 Parts score_entropy(const Context& at) {
@@ -195,7 +196,7 @@ Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std
 Parts balance_loss(const Context& at) {
   const bool sequences = at.setting(&RouterConfig::aux_mode) == AuxMode::sequence;
   return layer_loss(at, &RouterConfig::aux_coeff,
-                    sequences ? "the mean over sequences of E sum_e f_e P_e, which is 1 where each is even in itself"
+                    sequences ? "the mean over sequences of E sum_e f_e P_e, which is 1 if every sequence is even"
                               : "E sum_e f_e P_e, which is 1 at an even load");
 }
 
@@ -207,11 +208,11 @@ Parts dropped(const Context& at) {
   const auto factor = at.setting(&RouterConfig::capacity_factor);
   const auto& counts = at.router->tokens_per_expert;
   const auto slots = static_cast<double>(total(counts));
-  if (!factor || *factor <= 0) return plain(at, "slots beyond the capacity, of all");
+  if (!factor || *factor <= 0) return plain(at, "slots beyond the capacity, of all slots");
   const double capacity = std::ceil(*factor * slots / static_cast<double>(counts.size()));
   return {num(std::round(at.value * slots)) + " / " + num(slots), "slots beyond the capacity of " + num(capacity) +
                                                                       " an expert (router.capacity_factor " +
-                                                                      num(*factor) + "), of all"};
+                                                                      num(*factor) + "), of all slots"};
 }
 
 Parts share_of_tokens(const Context& at, const std::string& note) {
@@ -230,7 +231,7 @@ Parts changed_tokens(const Context& at) {
 Parts turned_experts(const Context& at) {
   const int experts = at.info().n_experts;
   return {num(std::round(at.value * experts)) + " / " + std::to_string(experts),
-          "experts whose bias moves in another direction, of all"};
+          "experts whose bias moves in another direction, of all experts"};
 }
 
 Parts mean_sqnr(const Context& at) {
@@ -325,7 +326,7 @@ Parts scalar_parts(const Context& at, Metric metric) {
     case Metric::max_vio_microbatch:
     case Metric::max_vio_sequence:
       return router_scalar(at, metric, [](const Context& c) {
-        return plain(c, "mean of the parts' max_e n_e / n - 1, of which only the mean is kept");
+        return plain(c, "mean of max_e n_e / n - 1 over the microbatches or sequences; only the mean is recorded");
       });
     case Metric::flip_rate:
       return router_scalar(at, metric, flips);
@@ -354,7 +355,7 @@ Parts scalar_parts(const Context& at, Metric metric) {
       return gradient_snr(at);
     case Metric::gradient_cosine:
     case Metric::pinned_gradient_cosine:
-      return angle(at, "between the gradient and FP32's");
+      return angle(at, "between the gradient and the FP32 gradient");
     default:
       return plain(at);
   }

@@ -252,10 +252,10 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   };
   const auto nvfp4 = one_step(Recipe::nvfp4);
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), " in nvfp4, step 0")) << text(nvfp4, "sqnr_db");
-  EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have some 20.4 dB in this format"));
+  EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have about 20.4 dB in this format"));
   EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 hold at most"))
       << text(nvfp4, "clipped");
-  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a single non-zero one sqrt(16) = 4"))
+  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a single non-zero value gives sqrt(16) = 4"))
       << text(nvfp4, "crest");
   EXPECT_FALSE(says(text(nvfp4, "e8m0_blocks"), "byte")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), " to under 2^")) << text(nvfp4, "e8m0_blocks");
@@ -271,7 +271,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   EXPECT_TRUE(says(text(floor, "e8m0_blocks"), " (byte 1")) << text(floor, "e8m0_blocks");
 
   const auto tensorwise = one_step(Recipe::fp8_tensorwise);
-  EXPECT_TRUE(says(text(tensorwise, "crest"), "a single non-zero one sqrt(n)")) << text(tensorwise, "crest");
+  EXPECT_TRUE(says(text(tensorwise, "crest"), "a single non-zero value gives sqrt(n)")) << text(tensorwise, "crest");
   EXPECT_FALSE(says(text(tensorwise, "clipped"), "blocks of")) << text(tensorwise, "clipped");
   EXPECT_FALSE(says(text(tensorwise, "e8m0_blocks"), "byte")) << text(tensorwise, "e8m0_blocks");
 }
