@@ -106,14 +106,14 @@ RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
 
 std::string to_text(const RoutingOverlap& routing) {
   if (routing.replayed)
-    return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
+    return "replays run A's routing, so that all experts are in common: arithmetic causes the rest of the gap";
   if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
   // Four digits show the differences of a few in a thousand that rounding causes.
   const std::string text =
       formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
       std::to_string(routing.step);
   if (routing.first_other_layer < 0) return text;
-  return text + ", other ones from layer " + std::to_string(routing.first_other_layer) + " on";
+  return text + ", different experts from layer " + std::to_string(routing.first_other_layer) + " on";
 }
 
 void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,

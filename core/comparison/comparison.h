@@ -56,7 +56,8 @@ struct RoutingOverlap {
   bool replayed = false;       // the run uses run A's choice (router.replay)
 };
 RoutingOverlap routing_overlap(const History& run, std::int64_t step);
-// Returns "97.2 % of experts in common with run A at step 100, other ones from layer 1 on"; empty if not compared.
+// Returns "97.2 % of experts in common with run A at step 100, different experts from layer 1 on"; empty if not
+// compared.
 std::string to_text(const RoutingOverlap& routing);
 
 // Gaps and conclusions of runs in training; an update computes only the new steps.

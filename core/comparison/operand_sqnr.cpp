@@ -57,7 +57,7 @@ OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& run
 
 const char* words_of(OperandChoice choice) {
   if (choice == OperandChoice::differing) return " in which the runs differ";
-  return choice == OperandChoice::scaled ? " in 8 bits and fewer" : "";
+  return choice == OperandChoice::scaled ? " in 8 bits or fewer" : "";
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ std::string to_text(const OperandSqnr& sqnr) {
   const auto db = [](float value) {
     return std::isfinite(value) ? decimal(static_cast<double>(value)) + " dB" : std::string("exact");
   };
-  return db(sqnr.worst_db) + " at worst (" + place_text(sqnr.worst) + "), " + db(sqnr.mean_db) + " in the mean of " +
+  return db(sqnr.worst_db) + " at worst (" + place_text(sqnr.worst) + "), " + db(sqnr.mean_db) + " on average over " +
          counted(sqnr.operands, "operand", "operands") + words_of(sqnr.choice);
 }
 

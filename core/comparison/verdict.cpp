@@ -117,11 +117,11 @@ std::string of_tokens(float share) {
 // Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
 std::string drift_text(const Conclusion& c) {
   if (c.drift_unknown)
-    return "; whether its noise twins have drifted from run A as far as this run is not known, no routing flips were "
-           "counted";
+    return "; routing flips were not counted, so that it is not known whether the noise twins have drifted from run A "
+           "as far as this run";
   if (c.twins == 0 || wider_by_drift(c) < kHardlyWider) return {};
-  return "; allowing for the noise twins' routing, which differs from run A's for " + of_tokens(c.drift_of_twins) +
-         " only, this run's for " + percent(c.drift);
+  return "; the interval allows for the smaller drift of the noise twins: their routing differs from run A's for " +
+         of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift);
 }
 
 std::string candidates_text(const Conclusion& c) {
@@ -135,15 +135,17 @@ std::string near_text(const Conclusion& c) {
                            of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
                            ", and an interval needs " + percent(kLeastDrift) + " for the twins; ";
   const std::string steps = std::to_string(c.lacking) + " more steps";
-  if (c.lacking == 0) return seen + "their drift does not grow any more, a twin of another seed would tell";
-  if (is_missing(c.growth)) return seen + steps + ", as many again, since there is no growth yet to estimate it from";
+  if (c.lacking == 0)
+    return seen + "their drift does not grow any more; a noise twin with another seed would give an interval";
+  if (is_missing(c.growth))
+    return seen + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
   return seen + "about " + steps + ", if it grows as it did over the judged steps";
 }
 
 std::string too_short_text(const Conclusion& c, std::int64_t taken) {
   if (taken < kLeastSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
   return std::string("too few values of the ") + loss_words(c.loss) +
-         " were measured to judge, each quarter of the last half of the steps needs one" +
+         " were measured for a verdict: each quarter of the last half of the steps needs one" +
          (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
 }
 

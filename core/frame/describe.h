@@ -51,24 +51,24 @@ concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;
 
 // `volume` is a table of its own in recordings, not a column.
 void describe(RowOf<RouterFrame> auto& router, auto& visit) {
-  visit.layer(router.layer, LayerColumn{"among all layers"});
+  visit.layer(router.layer, LayerColumn{"index among all layers"});
   visit.figures(router, kRouterFigures);
   visit.by_expert(router.tokens_per_expert,
-                  Column{"tokens_per_expert", "uint16 [E], or uint32 [E] where one does not fit"});
+                  Column{"tokens_per_expert", "uint16 [E], or uint32 [E] if a count does not fit"});
   visit.by_expert(router.expert_bias, Column{"expert_bias", "float32 [E], after the step's update"});
   visit.by_expert(router.score_mass, Column{"score_mass", "float32 [E], sums to 1"});
   visit.by_expert(router.gate_mass, Column{"gate_mass", "float32 [E], sums to 1"});
   visit.bins(router.score_chosen,
              Column{"score_chosen",
-                    "uint32 [40], or [48] where scores have no upper end: of chosen experts, bin b from "
+                    "uint32 [40], or [48] if scores have no upper limit: scores of chosen experts, bin b from "
                     "2^((b - 40) / 2), the first from 0"});
-  visit.bins(router.score_rejected, Column{"score_rejected", "the same of all others"});
+  visit.bins(router.score_rejected, Column{"score_rejected", "the same for scores of experts that were not chosen"});
   visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin"});
 }
 
 // Also calls visitor.gemm(quant.gemm), the class of the weight and its name, and visitor.scales(quant.e8m0_blocks).
 void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
-  visit.layer(quant.layer, LayerColumn{"-1: not of a layer", -1});
+  visit.layer(quant.layer, LayerColumn{"-1: not part of a layer", -1});
   visit.gemm(quant.gemm);
   visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
   visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
@@ -84,11 +84,11 @@ void describe(RowOf<FlipFrame> auto& flip, auto& visit) {
   visit.bins(
       flip.margin_tokens,
       Column{"margin_tokens", "uint32 [40]: tokens by its margin, bin b from 2^((b - 40) / 2), the first from 0"});
-  visit.bins(flip.margin_flipped, Column{"margin_flipped", "uint32 [40]: those of them that flipped"});
+  visit.bins(flip.margin_flipped, Column{"margin_flipped", "uint32 [40]: flipped tokens by margin"});
 }
 
 void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
-  visit.layer(gradient.layer, LayerColumn{"-1: not of a layer", -1});
+  visit.layer(gradient.layer, LayerColumn{"-1: not part of a layer", -1});
   visit.name(gradient.group,
              Column{"tensors", "'attention', 'router gate', 'routed experts', 'FFN', 'embedding', 'head', 'all'"},
              Names{gradient_group_name, kNumGradientGroups});
@@ -97,12 +97,14 @@ void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
 
 void describe(RowOf<RouterRoundingFrame> auto& rounding, auto& visit) {
   visit.layer(rounding.layer, LayerColumn{});
-  visit.name(rounding.rounding,
-             Column{"rounding", "alone in BF16: 'operands', 'gate output', 'bias', 'counts'; 'none': for comparison"},
-             Names{router_rounding_name, kNumRouterRoundings});
+  visit.name(
+      rounding.rounding,
+      Column{"rounding", "what alone is in BF16: 'operands', 'gate output', 'bias', 'counts'; 'none': for comparison"},
+      Names{router_rounding_name, kNumRouterRoundings});
   visit.figures(rounding, kRouterRoundingFigures);
   visit.bins(rounding.margin_tokens, Column{"margin_tokens", "uint32 [40]: tokens by margin without rounding"});
-  visit.bins(rounding.margin_flipped, Column{"margin_flipped", "uint32 [40]: those with other experts"});
+  visit.bins(rounding.margin_flipped,
+             Column{"margin_flipped", "uint32 [40]: tokens with other experts, by the same margin"});
 }
 
 // Range of an E8M0 histogram from the first to the last byte that occurs; count 0 if all counts are zero.

@@ -144,19 +144,19 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
       "Hundreds and rising: attention reads a single token, and with low precision a NaN follows. QK-clip scales down "
       "the heads above its limit after each step.",
       "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
-    {{Metric::fp32_kl, &TelemetryFrame::fp32_kl, "fp32_kl", "of the reference's predictions from the run's, nats"},
+    {{Metric::fp32_kl, &TelemetryFrame::fp32_kl, "fp32_kl",
+      "divergence of the reference's predictions from the run's, nats"},
      {"fp32_kl", "KL from the reference", "nats",
       "mean over tokens of sum_v q_v ln(q_v / p_v), p the run's probabilities of the next token and q those of the "
       "reference on the same batch: an FP32 pass with the same weights, or checkpoint A beside checkpoint B",
-      "Far below 0.001: the formats, or the changes of B, hardly change what the model says.",
-      "Grows during training: the same weights say something else in the other format. Between a trainer and an "
+      "Far below 0.001: the formats, or the changes of B, hardly change the predictions.",
+      "Grows during training: the same weights give other predictions in the other format. Between a trainer and an "
       "inference engine this mismatch makes reinforcement learning of MoE models unstable.",
       "KL(q || p); the mismatch of trainer and engine in arXiv:2510.11370"}},
     {{Metric::fp32_k1, &TelemetryFrame::fp32_k1, "fp32_k1", "mean of -d, d = ln p - ln q of the next token"},
      {"fp32_k1", "KL estimate k1", "nats",
       "mean over tokens of -d, d = ln p - ln q of the token that follows in the text; p: the run, q: the reference "
-      "(FP32 "
-      "pass or checkpoint A)",
+      "(FP32 pass or checkpoint A)",
       "Near 0: it is the difference of the two losses.",
       "Its sign may change from step to step. The next tokens come from the text and not from the model, so that k1 "
       "and k3 are no estimates of the KL divergence here; they are the numbers that trainers log.",
@@ -172,8 +172,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
       "share of the tokens with |d| > ln 2"},
      {"fp32_ratio_beyond_2", "Probability ratio beyond 2", "share",
       "#{tokens with |ln p - ln q| > ln 2} / T, of the token that follows in the text; p: the run, q: the reference "
-      "(FP32 "
-      "pass or checkpoint A)",
+      "(FP32 pass or checkpoint A)",
       "0: no token's probability changes by more than a factor of 2.",
       "Above 0: these tokens dominate weights by importance sampling. In MoE models most of them have other experts in "
       "at least one layer.",
@@ -215,7 +214,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "experts without a token in the last `window` steps"},
      {"dead_fraction", "Dead experts", "share", "#{e: no token in the last W steps} / E", "0.",
       "Above 0 for long: these experts get no token and no gradient. In the first W steps the window is not full, and "
-      "the share says nothing yet.",
+      "the share has no meaning yet.",
       "counted over the window W"}},
     {{Metric::score_entropy, &RouterFrame::score_entropy, "score_entropy", "mean over tokens, nats"},
      {"score_entropy", "Score entropy", "nats", "mean over tokens of -sum_e p_e ln p_e, p_e = s_e / sum s_e",
@@ -247,11 +246,11 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "High: with few tokens per expert a grouped GEMM mostly multiplies rows of zeros.",
       "torchao MXFP8 grouped GEMM, which pads groups to 32 rows; computed for every format"}},
     {{Metric::dropped_fraction, &RouterFrame::dropped_fraction, "dropped_fraction",
-      "copies beyond router.capacity_factor, dropped only where router.token_drop says so"},
+      "copies beyond router.capacity_factor, dropped only if router.token_drop is not none"},
      {"dropped_fraction", "Beyond capacity", "share",
       "sum_e max(0, n_e - ceil(c T K / E)) / (T K), c the capacity factor", "0.",
       "Above 0: token copies were dropped, in each microbatch those beyond its own capacity. With token_drop = none "
-      "nothing is dropped, and the share says what the capacity of the whole batch would drop.",
+      "nothing is dropped, and the share shows what the capacity of the whole batch would drop.",
       "arXiv:2101.03961"}},
     {{Metric::mutual_information, &RouterFrame::mutual_information, "mutual_information",
       "entropy of the mean scores minus score_entropy, nats"},
@@ -261,7 +260,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "Stays at 0: the router gives every token the same scores, however even the load is.",
       "between token and expert of the score distribution; as in Fast-LLM's routing metrics"}},
     {{Metric::predicted_share, &RouterFrame::predicted_share, "predicted_share",
-      "share of the choices that those of the MoE layer before predict"},
+      "share of the chosen experts that the choices in the previous MoE layer predict"},
      {"predicted_share", "Predicted by the previous layer", "share",
       "mean over tokens of |guessed and chosen experts| / K; guessed: the K experts j with the largest sum of N_ij / "
       "N_i over the token's experts i in the previous MoE layer, N_ij the number of tokens with both. Every second "
@@ -269,15 +268,15 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "High: an inference engine can fetch the experts of a layer before its router has chosen. A random guess is "
       "right in K / E of cases at any load; the K fullest experts are right more often where the load is uneven.",
       "Near K / E: the layers choose independently of each other.",
-      "only for logs with the experts of every token; the basis of fetching experts ahead, arXiv:2312.17238"}},
+      "only for logs with the experts of every token; the basis of prefetching experts, arXiv:2312.17238"}},
     {{Metric::max_vio_microbatch, &RouterFrame::max_vio_microbatch, "max_vio_microbatch",
       "mean of the microbatches' max_e u_e - 1"},
      {"max_vio_microbatch", "MaxVio (microbatch)", "",
       "mean over the microbatches of max_e n_e / n - 1, both of the microbatch alone",
       "Above MaxVio of the batch, by chance alone: fewer tokens are less even. With expert parallelism this is the one "
       "that costs time, because each microbatch is computed by itself.",
-      "Far above it while the batch is even: the microbatches take turns with the experts, and each of them waits for "
-      "its fullest one.",
+      "Far above MaxVio of an even batch: the microbatches use different experts, and each waits for its fullest "
+      "expert.",
       "the microbatch value of swiss-ai/Megatron-LM's load violations, beside that of the global batch"}},
     {{Metric::max_vio_sequence, &RouterFrame::max_vio_sequence, "max_vio_sequence",
       "mean of the sequences' max_e u_e - 1"},
@@ -367,7 +366,7 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 4> kGradientFigures = {{
     {{Metric::gradient_cosine, &GradientFrame::cosine, "cosine", ""},
      {"gradient_cosine", "Gradient cosine", "", "g.r / (||g|| ||r||), r the gradient of an FP32 pass",
       "Above 0.99: the step has the direction of an FP32 step.",
-      "Falls: the direction is lost, which no learning rate repairs. The cosine does not show a wrong length, and it "
+      "Falls: the direction is lost, which no learning rate repairs. The cosine does not show a wrong norm, and it "
       "shows the noise of one step only: stochastic rounding has a lower cosine than rounding to nearest and can still "
       "cost less loss, because its errors cancel over the steps (lesson 12).",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
@@ -387,19 +386,19 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 4> kGradientFigures = {{
 
 inline constexpr std::array<FrameFigure<RouterRoundingFrame>, 3> kRouterRoundingFigures = {{
     {{std::nullopt, &RouterRoundingFrame::changed, "changed",
-      "share of the tokens with other experts; of counts: of the experts"},
+      "share of the tokens with other experts; for counts: share of the experts"},
      {"changed_by_rounding", "Changed by one rounding", "share",
-      "#{tokens with another set of K experts if only this is in BF16} / T; of counts: #{experts whose bias moves in "
+      "#{tokens with another set of K experts if only this is in BF16} / T; for counts: #{experts whose bias moves in "
       "another direction} / E",
-      "0, or a share that only tokens at narrow margins make up.",
+      "0 or small: only tokens at narrow margins change.",
       "Large for the stored bias while it is small for the others: the biases have moved far from 0, where BF16 has "
       "few numbers. Centring the bias updates (router.bias_centring) prevents this.",
       "each rounding alone on the same inputs and weights: SGLang pull request 37133 (bias), TorchTitan issue "
       "4273 (operands, outputs), Megatron-LM pull request 7081 (counts)"}},
-    {{std::nullopt, &RouterRoundingFrame::max_vio, "max_vio", "of the choice with it"},
+    {{std::nullopt, &RouterRoundingFrame::max_vio, "max_vio", "of the choice with this rounding"},
      {"max_vio_with_rounding", "MaxVio with one rounding", "", "max_e u_e - 1 of the choice if only this is in BF16",
-      "As without it: the tokens that change are spread over the experts.",
-      "Above that without it: the rounding sends tokens to the same few experts.", "MaxVio: arXiv:2408.15664"}},
+      "As without the rounding: the tokens that change are spread over the experts.",
+      "Above the value without it: the rounding sends tokens to the same few experts.", "MaxVio: arXiv:2408.15664"}},
     {{std::nullopt, &RouterRoundingFrame::bias_values, "bias_values", "different values of expert_bias"},
      {"bias_values", "Different biases", "values", "number of different values of expert_bias, as stored",
       "As many as there are experts, or few by themselves: the sign rule moves all biases by the same step.",

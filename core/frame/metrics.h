@@ -80,7 +80,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
      {"rounding_flip_rate", "Routing flips by rounding", "share",
       "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
       "A few per cent in 8 bits, about ten in 4 bits: the formats decide choices that are nearly ties. The weights are "
-      "equal, so that no drift of the runs is contained.",
+      "equal, so that the drift of two runs does not count.",
       "High or growing with the layers: the errors of the formats reach the router. If the gate is quantized, compare "
       "with a gate in fp32.",
       "set of chosen experts compared token by token with the FP32 pass that gives the gradients"}},
@@ -105,9 +105,9 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "biases near 7, 98.5 % of the tokens.",
       "SGLang, pull request 37133"}},
     {Metric::changed_by_counts,
-     {"changed_by_counts", "Turned by BF16 counts", "share",
+     {"changed_by_counts", "Changed by BF16 counts", "share",
       "#{experts whose bias moves in another direction if the loads are added up in BF16} / E, mean over layers",
-      "0: BF16 holds counts up to 256 exactly.",
+      "0: BF16 represents counts up to 256 exactly.",
       "Above 0: at 40,000 tokens an expert BF16 numbers are 256 apart, and the sign of the update is a matter of "
       "rounding for experts near the mean.",
       "Megatron-LM, pull request 7081"}},
@@ -131,7 +131,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "2 is twice the fair share, 0 a dead expert. With expert parallelism all ranks wait for the fullest one.",
      "NeMo Automodel, expert utilization ratio"},
     {"expert_bias", "Expert bias", "",
-     "b_e += rate * sign(n - n_e), its mean taken off if centred; by quantiles: b_e = K/E quantile over tokens of the "
+     "b_e += rate * sign(n - n_e), its mean subtracted if centred; by quantiles: b_e = K/E quantile over tokens of the "
      "(K+1)-th best choice score minus s_e, centred; selection only",
      "Settles at values that differ by layer. The quantile rules find them in a few steps and then follow each batch.",
      "Grows without limit: the bias does not change the load any more. Alternates by whole steps: the rate is too "
@@ -186,7 +186,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "mean over tokens of f_i.f_j / (|f_i| |f_j|), f_i the output of expert i for a token, chosen or not",
      "Near 0: the experts compute different things.",
      "Near 1 for a pair: one of them can be merged into the other or removed at little cost. Most pairs positive: all "
-     "experts add a common part, which a shared expert could hold.",
+     "experts add a common part, which a shared expert could compute.",
      "per token as in arXiv:2406.18219; merging by outputs: HC-SMoE, arXiv:2410.08589"},
     {"byte_affinity", "Byte affinity", "x its share",
      "P(b | e) / P(b), P(b | e) = slots of expert e from tokens that are byte b / all its slots",

@@ -52,7 +52,7 @@ TEST(OperandSqnr, IsOfTheOperandsInWhichARunDiffersFromRunA) {
   for (const std::size_t same : {0u, 3u}) EXPECT_EQ(found[same].operands, 2) << "those in which any run differs";
   EXPECT_FLOAT_EQ(found[0].worst_db, 55.3f);
   EXPECT_TRUE(says(to_text(found[1]),
-                   "31.4 dB at worst (layer 1, experts w2, x forward), 31.5 dB in the mean of 2 "
+                   "31.4 dB at worst (layer 1, experts w2, x forward), 31.5 dB on average over 2 "
                    "operands in which the runs differ"))
       << to_text(found[1]);
 }
