@@ -166,7 +166,7 @@ void check_groups(const RunConfig& c, Rules& found) {
   if (c.model.n_experts % r.n_groups != 0 || c.model.n_experts / r.n_groups < 2) {
     found.push_back({{&RouterConfig::n_groups, &ModelConfig::n_experts},
                      "n_groups is " + given + ", but the " + experts +
-                         " experts must fall into equal groups of at least 2: choose a divisor of " + experts +
+                         " experts must be split into equal groups of at least 2: choose a divisor of " + experts +
                          " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
     return;
   }
@@ -193,7 +193,7 @@ void check_quantiles(const RunConfig& c, Rules& found) {
   const std::string rule = "balance_rule is " + to_string(field.get(c));
   if (r.balance_rule != BalanceRule::quantile_microbatch && r.score_func != ScoreFunc::sigmoid)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::score_func},
-                     rule + ", whose histogram is made for scores from 0 to 1 of experts that do not compete: choose "
+                     rule + ", whose histogram needs independent scores from 0 to 1: choose "
                             "score_func sigmoid, or another rule"});
   if (r.n_groups > 0 && r.n_limited_groups > 0)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::n_limited_groups},
@@ -201,10 +201,10 @@ void check_quantiles(const RunConfig& c, Rules& found) {
                             "experts: set n_limited_groups to 0, or choose sign"});
   if (r.force_balance)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::force_balance},
-                     rule + ", but experts take turns (force_balance), and there is no cutoff: choose sign"});
+                     rule + ", but force_balance chooses experts in turn, without a cutoff: choose sign"});
   if (r.gate_noise > 0)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::gate_noise},
-                     rule + ", which cuts scores without noise: set gate_noise to 0, or choose sign"});
+                     rule + ", which computes cutoffs from scores without noise: set gate_noise to 0, or choose sign"});
   if (r.top_k >= c.model.n_experts)
     found.push_back(
         {{&RouterConfig::balance_rule, &RouterConfig::top_k, &ModelConfig::n_experts},
@@ -241,10 +241,10 @@ void check_hash_layers(const RunConfig& c, Rules& found) {
                          " MoE layers: choose 0 to " + std::to_string(layers)});
   if (c.router.force_balance)
     found.push_back({{&RouterConfig::n_hash_layers, &RouterConfig::force_balance},
-                     "n_hash_layers gives experts by a table, force_balance in turns: choose one of them"});
+                     "n_hash_layers chooses experts by a table, force_balance in turn: set only one of them"});
   if (!c.router.killed_experts.empty())
     found.push_back({{&RouterConfig::killed_experts, &RouterConfig::n_hash_layers},
-                     "the table of n_hash_layers knows no killed experts: choose one of the two"});
+                     "the table of n_hash_layers does not leave out killed experts: set only one of them"});
 }
 
 void check_replay(const RunConfig& c, Rules& found) {
@@ -252,11 +252,11 @@ void check_replay(const RunConfig& c, Rules& found) {
   if (c.router.force_balance)
     found.push_back(
         {{&RouterConfig::replay, &RouterConfig::force_balance},
-         "replay gives the experts that run A chose, force_balance gives them in turns: choose one of them"});
+         "replay uses the experts that run A chose, force_balance chooses them in turn: set only one of them"});
   if (!c.router.killed_experts.empty())
     found.push_back(
         {{&RouterConfig::killed_experts, &RouterConfig::replay},
-         "replay gives the experts that run A chose, killed or not: choose one of the two, or kill them in run A"});
+         "replay uses the experts that run A chose, killed or not: set only one of them, or kill them in run A"});
 }
 
 void check_router(const RunConfig& c, Rules& found) {
@@ -314,16 +314,17 @@ void check_batch(const RunConfig& c, Rules& found) {
   if (d.documents > std::min(d.batch, d.seq))
     found.push_back({{&DataConfig::documents, &DataConfig::batch, &DataConfig::seq},
                      "documents is " + std::to_string(d.documents) +
-                         ", but a packed sequence has a document of each of " + "as many sequences: choose 1 to " +
+                         ", but the documents of a packed sequence come from different sequences and have at least "
+                         "one token: choose 1 to " +
                          std::to_string(std::min(d.batch, d.seq))});
   if (d.batch % d.microbatches != 0)
     found.push_back({{&DataConfig::microbatches, &DataConfig::batch},
                      "microbatches is " + std::to_string(d.microbatches) + ", but the batch of " +
-                         std::to_string(d.batch) + " sequences must fall into equal parts: choose a divisor of " +
+                         std::to_string(d.batch) + " sequences must be split into equal parts: choose a divisor of " +
                          std::to_string(d.batch)});
   if (d.padding > 0 && by_quantiles(c.router.balance_rule))
     found.push_back({{&DataConfig::padding, &RouterConfig::balance_rule},
-                     "padding is not known to the quantile rules: choose 0, or balance_rule sign"});
+                     "the quantile rules do not support padding: choose 0, or balance_rule sign"});
 }
 
 // Returns the number of values that share a scale along the contracted dimension of feed-forward GEMMs; 0 for a recipe
@@ -386,8 +387,8 @@ void check_operand_recipes(const RunConfig& c, Rules& found) {
         if (contradict(operands[before], operands[i]))
           found.push_back({{&PrecisionConfig::operands},
                            "\"" + operand_recipes_text({operands[i]}) +
-                               "\": the other operand of this GEMM says the "
-                               "opposite, and a rotation of one alone does not cancel: say the same of both"});
+                               "\": the other operand of this GEMM has the "
+                               "opposite rotation, and a rotation of one alone does not cancel: set both alike"});
     }
   } catch (const std::invalid_argument& error) {
     found.push_back({{&PrecisionConfig::operands}, error.what()});

@@ -111,7 +111,7 @@ struct Reader {
     RunConfig& twin = reader.parsed.config;
     if (!table.contains("name")) twin.name = twin_name(parsed.config, twin);
     if (reader.parsed.problems.empty() && difference(parsed.config, twin).empty())
-      reader.problem(line, kCompareKey, "differs in nothing from the run that it is compared with");
+      reader.problem(line, kCompareKey, "has the same settings as the run that it is compared with");
     add_rule_problems(twin, reader.bad, reader.lines, file, reader.parsed.problems);
     for (ConfigProblem& found : reader.parsed.problems) parsed.problems.push_back(std::move(found));
     parsed.twins.push_back(std::move(twin));

@@ -16,8 +16,8 @@ std::vector<ConfigField> data_fields() {
                                    "names. A file: its text. A folder: every file or sub-folder in it is one domain."),
           field<&DataConfig::tokenizer>(
               "tokenizer", "Tokenizer",
-              "A tokenizer.json of Hugging Face: the model reads and writes its tokens, of which model.vocab must have "
-              "as many. Empty: tokens are bytes."),
+              "A tokenizer.json of Hugging Face: the model reads and writes the tokens of this tokenizer; model.vocab "
+              "must be their number. Empty: tokens are bytes."),
           field<&DataConfig::generator>(
               "generator", "Built-in text",
               "Text that the program generates where no file is given. passages: ten domains, from prose, code and "
@@ -40,9 +40,9 @@ std::vector<ConfigField> data_fields() {
               "sequences per step."),
           field<&DataConfig::documents>(
               "documents", "Documents per sequence", "documents", {1, 64},
-              "Packed sequences: each consists of so many documents of uneven length, which are usually of different "
+              "Packed sequences: each consists of this many documents of uneven length, which are usually of different "
               "domains. The texts of the batch are cut at random places, the same in all sequences, and their pieces "
-              "exchanged, so that a packed batch holds the same bytes. Attention is not reset between documents; the "
+              "are exchanged, so that a packed batch has the same bytes. Attention is not reset between documents; the "
               "last byte of a document predicts its own next byte. At most the sequences per step. 1: not packed."),
           field<&DataConfig::padding>(
               "padding", "Padding", "share", {0, 0.5},

@@ -80,7 +80,7 @@ OperandRecipe parse_entry(std::string_view entry) {
   const auto gemm_class = named(kClasses, gemm_class_name, trimmed(whole.substr(0, dot)));
   if (!gemm_class) refuse(entry, "classes are " + joined(kClasses, ", ", gemm_class_name));
   out.gemm_class = *gemm_class;
-  if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is of no layer");
+  if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is not part of a layer");
   const std::string_view of_class = whole.substr(dot + 1, equals - dot - 1);
   const auto second = of_class.find('.');
   const auto operand = named(kOperands, operand_name, trimmed(of_class.substr(0, second)));

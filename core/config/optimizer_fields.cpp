@@ -60,7 +60,7 @@ std::vector<ConfigField> optimizer_fields() {
           field<&OptimizerConfig::clip>(
               "clip", "Gradient clipping", "", {1e-6, 1e9},
               "Largest norm of the gradient over all weights; a larger gradient is scaled down to it. DeepSeek-V3: "
-              "1.0. If the norm is above the limit at every step, every step has the same norm."),
+              "1.0. If the norm is above the limit at every step, the clipped gradient always has the same norm."),
           live(field<&OptimizerConfig::router_lr_factor>(
               "router_lr_factor", "Gate rate factor", "", {0, 1000},
               "Factor of the learning rate and weight decay of the gates. Above 1 routing becomes fixed early and may "
@@ -101,7 +101,7 @@ std::vector<ConfigField> optimizer_fields() {
                     "is lost. Low learning rates lose more updates: in an experiment of marin (issue 6486) the loss "
                     "ended 0.0075 higher with experts and attention in BF16, and 0.0011 higher if the last tenth of "
                     "the steps was in FP32; nothing was lost where the learning rate ended at 5e-4 or more. In a "
-                    "perturbed twin every weight starts one BF16 unit away. fp32: as in DeepSeek-V3."),
+                    "perturbed twin every initial weight differs by one BF16 unit. fp32: as in DeepSeek-V3."),
                 field<&OptimizerConfig::update_stochastic>(
                     "update_stochastic", "Stochastic update",
                     "Only with master weights in BF16: rounds the new weights up or down with a probability given by "
@@ -122,10 +122,10 @@ std::vector<ConfigField> optimizer_fields() {
                 field<&OptimizerConfig::fault_missing_experts>(
                     "fault_missing_experts", "Experts not in the optimizer",
                     "Experts whose weights the optimizer does not update, as LAYER:EXPERT: 2:7, or *:3 for every MoE "
-                    "layer. They get tokens and gradients but never change. This happens when the experts are left "
-                    "out of what is trained (unsloth, issue 4193 and pull request 6936). In KellerJordan/Muon (issue "
-                    "65) experts had their initial weights after 1B tokens for another reason: the kernels had no "
-                    "backward pass, so that no gradient arrived. Empty: none."),
+                    "layer. They get tokens and gradients but never change. This happens when the experts are left out "
+                    "of the trained parameters (unsloth, issue 4193 and pull request 6936). In KellerJordan/Muon "
+                    "(issue 65) experts had their initial weights after 1B tokens for another reason: the kernels had "
+                    "no backward pass, so that no gradient arrived. Empty: none."),
                 live(field<&OptimizerConfig::fault_expert_gradient>(
                     "fault_expert_gradient", "Expert gradient factor", "", {0, 1000},
                     "Factor of the gradients of routed experts. A factor equal to the number of expert-parallel ranks "

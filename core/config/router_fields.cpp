@@ -53,7 +53,7 @@ std::vector<ConfigField> router_fields() {
           live(field<&RouterConfig::route_scale>(
               "route_scale", "Gate scale", "", {0.01, 100},
               "Factor of all mixing weights (route_scale). DeepSeek-V3: 2.5. The mean of 8 unrelated outputs has "
-              "1/sqrt(8) of the length of one; times 2.5 this is 0.9. A change during training disturbs the loss for "
+              "1/sqrt(8) of the norm of one; times 2.5 this is 0.9. A change during training disturbs the loss for "
               "some steps.")),
       });
   add_group(
@@ -65,24 +65,24 @@ std::vector<ConfigField> router_fields() {
               "and up for underloaded experts (DeepSeek-V3, arXiv:2408.15664). proportional: by that rate times the "
               "expert's distance from the mean load, as a share of the mean (the same paper, section 4.3, found more "
               "even loads and no better loss). smebu: by that rate times tanh of a multiple of this distance, averaged "
-              "over the last steps (Trinity Large, arXiv:2602.17004). quantile_batch: to the value at which "
-              "each expert would have got its share of this batch, computed from a histogram of 1000 bins (Kimi K3, "
+              "over the last steps (Trinity Large, arXiv:2602.17004). quantile_batch: to the value at which each "
+              "expert would have got its share of this batch, computed from a histogram of 1000 bins (Kimi K3, "
               "TorchTitan's QuantileBalancer); needs sigmoid scores. quantile_microbatch: the exact quantile of each "
               "sequence on the router's outputs in place of the scores, averaged over the batch (Megatron-LM's qb_beta "
               "with the opposite sign; one sequence is one microbatch); biases, margins and cutoffs are then in units "
-              "of router outputs. quantile_sequence: each token first loses a part of the score at which each expert "
-              "would get its share of the tokens before it in its sequence, then quantile_batch balances what is left "
-              "(moving quantile balancing, Su Jianlin, kexue.fm/archives/11760); needs sigmoid scores. The quantile "
-              "rules do not work with expert groups, forced balance or gate noise.")),
+              "of router outputs. quantile_sequence: from the scores of each token a part of the score at which each "
+              "expert would get its share of the earlier tokens of the sequence is subtracted, then quantile_batch "
+              "balances the result (moving quantile balancing, Su Jianlin, kexue.fm/archives/11760); needs sigmoid "
+              "scores. The quantile rules do not work with expert groups, forced balance or gate noise.")),
           live(field<&RouterConfig::bias_soft_clamp>(
               "bias_soft_clamp", "Soft clamp", "", {0.01, 1000},
               "Only with smebu: factor of an expert's distance from the mean load, as a share of the mean, inside tanh "
-              "(kappa). Small: the update is proportional to the distance. Large: it is the sign rule's. Trinity "
-              "Large: 2, so that an expert with half the mean load gets 76 % of the full step.")),
+              "(kappa). Small: the update is proportional to the distance. Large: the update is that of the sign rule. "
+              "Trinity Large: 2, so that an expert with half the mean load gets 76 % of the full step.")),
           live(field<&RouterConfig::bias_momentum>(
               "bias_momentum", "Bias momentum", "", {0, 0.999},
-              "Only with smebu: share of the last step's update that stays in this one (beta); the new update has the "
-              "other share. Trinity Large: 0.5. 0: no momentum.")),
+              "Only with smebu: share of the last step's update in the update of this step (beta); the rest is the new "
+              "update. Trinity Large: 0.5. 0: no momentum.")),
           live(field<&RouterConfig::sequence_strength>(
               "sequence_strength", "Sequence strength", "", {0, 1},
               "Only with quantile_sequence: the part of the moving quantile that is subtracted from the scores that "

@@ -177,8 +177,8 @@ TEST(Rules, QuantilesAskForWhatTheyCut) {
     return all_text(validate(changed));
   };
   EXPECT_EQ(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }),
-            "router.balance_rule: balance_rule is quantile_batch, whose histogram is made for scores from 0 to 1 of "
-            "experts that do not compete: choose score_func sigmoid, or another rule\n");
+            "router.balance_rule: balance_rule is quantile_batch, whose histogram needs independent scores from 0 "
+            "to 1: choose score_func sigmoid, or another rule\n");
   config.router.balance_rule = BalanceRule::quantile_sequence;
   EXPECT_FALSE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
   for (const BalanceRule rule :

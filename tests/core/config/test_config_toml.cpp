@@ -132,7 +132,7 @@ TEST(ParseConfig, TwinsAreTheRunWithTheirDifferences) {
 TEST(ParseConfig, TwinsThatCannotBe) {
   const auto problems = [](const char* text) { return all_text(parse_config(text, "f").problems); };
   EXPECT_EQ(problems("[[compare]]\nname = \"x\"\n"),
-            "f:1: compare: differs in nothing from the run that it is compared with\n");
+            "f:1: compare: has the same settings as the run that it is compared with\n");
   EXPECT_EQ(problems("[[compare]]\ndata.batch = 2\n"),
             "f:2: data.batch: runs that are compared read the same batches\n");
   EXPECT_EQ(problems("[[compare]]\nrouter.top_k = 17\n"),
