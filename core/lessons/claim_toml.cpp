@@ -32,7 +32,7 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   comparison.published = section.required_text("published");
   comparison.run = read_run_of(section, "run", 1, claim.runs.size());
   comparison.against = read_run_of(section, "against", 0, claim.runs.size());
-  if (comparison.run == comparison.against) section.problem("run", "must be another run than against");
+  if (comparison.run == comparison.against) section.problem("run", "must differ from against");
   const std::string figure = section.required_text("figure");
   if (const auto metric = find_scalar(figure))
     comparison.metric = *metric;
@@ -52,7 +52,7 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   if (comparison.expect == ClaimExpect::equal && !section.has("within"))
     section.problem("within", "is missing: the largest difference that counts as none");
   if (comparison.expect != ClaimExpect::equal && section.has("within"))
-    section.problem("within", "goes with expect = \"equal\"");
+    section.problem("within", "is allowed only with expect = \"equal\"");
   comparison.within = section.number("within", 0, 0, 1e9);
   return comparison;
 }

@@ -49,7 +49,7 @@ MatrixFormat read_format(TomlSection& section) {
   if (block && block->is_string() && **block->as_string() == "tensor") {
     chosen.format = fp8_format(ScaleGranularity::tensor, element);
     if (element != ElementFormat::e4m3 && element != ElementFormat::e5m2)
-      section.problem("block", "one scale for the tensor goes with e4m3 or e5m2");
+      section.problem("block", "one scale for the tensor needs format e4m3 or e5m2");
   } else {
     chosen.format = mx_format(element, rule, static_cast<int>(section.integer("block", 32, 1, 4096)));
   }
@@ -71,7 +71,7 @@ class LessonParser {
       root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });
       runs_open_ = lesson_.runs.size();
       if (lesson_.runs.empty() && lesson_.tensors.empty())
-        problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to look at");
+        problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to show");
       root.each("step", [this](TomlSection& step) { read_step(step); });
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
     }
@@ -148,7 +148,7 @@ class LessonParser {
     figure.last = section.integer("last", 1, 1, kMaxSteps);
     figure.from = section.optional_integer("from", 0, kMaxSteps);
     figure.to = section.optional_integer("to", figure.from.value_or(0), kMaxSteps);
-    if (figure.to && !figure.from) section.problem("to", "goes with from");
+    if (figure.to && !figure.from) section.problem("to", "is allowed only with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
     if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
@@ -230,7 +230,7 @@ class LessonParser {
     read_task_kind(section, task);
     if (task.text.empty()) task.text = default_text(task);
     if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
-      section.problem("there is no run to do this with: add [runs]");
+      section.problem("this task needs a run: add [runs]");
     if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.size();
     if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
       section.problem("twin", "at most 4 runs can be compared");
@@ -258,7 +258,8 @@ class LessonParser {
           task.tensor = show.required_text("tensor");
           check_tensor(show, task.tensor);
           task.format = read_format(show);
-          if (has_tensor_scale(task.format.format)) show.problem("block", "the screen shows blocks: give a number");
+          if (has_tensor_scale(task.format.format))
+            show.problem("block", "the screen shows blocks only: give their length, a number");
           task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
           task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
         });
@@ -338,13 +339,13 @@ class LessonParser {
     for (std::size_t at = step.reveal.find('{'); at != std::string::npos; at = step.reveal.find('{', at + 1)) {
       const std::string name = step.reveal.substr(at + 1, step.reveal.find('}', at) - at - 1);
       if (std::none_of(step.values.begin(), step.values.end(), [&](const auto& value) { return value.first == name; }))
-        section.problem("reveal", "speaks of {" + name + "}, which [step.values] does not have");
+        section.problem("reveal", "contains {" + name + "}, which [step.values] does not define");
     }
     if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
     if (step.view.after_prediction && lesson_.steps.empty())
-      section.problem("arrange", "cannot be in the first step, which has no earlier arrangement to keep");
+      section.problem("arrange", "is not allowed in the first step, because no earlier arrangement of panels exists");
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
-      section.problem("predict", "a prediction among choices needs checks that show which one is right");
+      section.problem("predict", "a prediction with choices needs checks that show which choice is right");
     lesson_.steps.push_back(std::move(step));
   }
 

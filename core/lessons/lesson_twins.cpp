@@ -82,7 +82,7 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)
       add(step + ", \"" + check.text + "\": " + letter(a) + " and " + letter(b) + " differ in " +
-              std::to_string(things.size()) + " things: " + joined(things, ", "),
+              std::to_string(things.size()) + " settings: " + joined(things, ", "),
           unclear);
   }
 }
@@ -111,7 +111,7 @@ std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
       for (std::size_t twin = 1; twin < configs.size(); ++twin)
         if (const auto things = too_far(configs, twin); !things.empty())
           add(where + ": " + letter(twin) +
-                  " differs from every run before it in more than one thing: " + joined(things, ", "),
+                  " differs from every earlier run in more than one setting: " + joined(things, ", "),
               unclear);
     }
     for (const LessonCheck& check : step.checks) judge_comparison(check, configs, where, unclear);

@@ -119,7 +119,7 @@ std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const fl
   const std::string where = "element " + std::to_string(block.amax_at);
   if (!std::isfinite(block.amax)) {
     const bool nan = std::isnan(values[block.amax_at]);
-    return {where + (nan ? " is NaN" : " is infinite") + ": there is no scale for it", byte_sentence(255)};
+    return {where + (nan ? " is NaN" : " is infinite") + ": the block has no scale", byte_sentence(255)};
   }
   std::vector<std::string> lines = {"amax = |" + where + "| = " + number(block.amax) + " = " + scientific(block.amax)};
   // The rules use the exponent field, which is 0 for subnormals.
@@ -138,7 +138,7 @@ std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const fl
       describe_rceil(f, block.amax, block.scale.code, lines);
       break;
   }
-  lines.push_back((block.scale.code == 0 ? "the smallest scale there is: " : "") + byte_sentence(block.scale.code));
+  lines.push_back((block.scale.code == 0 ? "the smallest E8M0 scale: " : "") + byte_sentence(block.scale.code));
   if (block.scale.code == 255) return lines;
   const float top = block.amax * decode_e8m0(static_cast<std::uint8_t>(254 - block.scale.code));
   const bool clips = top > f.max;
@@ -213,7 +213,7 @@ std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_am
   const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
   char hex[8];
   std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
-  lines.back() += std::string(floored && wanted < 0x1p-6f ? ", below the least block scale 2^-6"
+  lines.back() += std::string(floored && wanted < 0x1p-6f ? ", below the smallest block scale 2^-6"
                               : wanted > 448              ? ", above 448"
                                                           : "") +
                   ": block scale E4M3 " + hex + " = " + s.formula.substr(2);
@@ -264,12 +264,12 @@ std::vector<std::string> derive_scale(const BlockAnatomy& block, std::span<const
     case QuantScheme::nvfp4:
       if (block.is_nan())
         return {std::string(has_tensor_scale(block.format) ? "the tensor" : "the block") +
-                " holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
+                " contains a NaN or an infinity: it has no scale, and all its values decode to NaN"};
       return derive_nvfp4(block, amax);
     case QuantScheme::fp8:
       if (block.is_nan())
         return {std::string(sharer(block.format.granularity)) +
-                " holds a NaN or an infinity: all that shares its scale is NaN"};
+                " contains a NaN or an infinity: all values with this scale become NaN"};
       return derive_fp8(block, amax);
     default:
       return derive_mx(block, values);

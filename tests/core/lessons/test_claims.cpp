@@ -66,8 +66,9 @@ TEST(ClaimFile, NeedsTwoRunsAndAComparison) {
   EXPECT_NE(found.find("my.toml:7: runs.set.router.topk: no such setting"), std::string::npos) << found;
   EXPECT_NE(found.find("runs: a claim needs [runs] with a [[runs.run]]"), std::string::npos) << found;
   EXPECT_NE(found.find("compare: a claim needs at least one [[compare]]"), std::string::npos) << found;
-  EXPECT_NE(claim_problems(kClaimHead + kCompare + "expect = \"lower\"\nwithin = 1\n").find("goes with expect"),
-            std::string::npos);
+  EXPECT_NE(
+      claim_problems(kClaimHead + kCompare + "expect = \"lower\"\nwithin = 1\n").find("is allowed only with expect"),
+      std::string::npos);
   EXPECT_NE(find_claim("no-such").problems.front().message.find("allowed are frozen-router"), std::string::npos);
   EXPECT_EQ(find_claim("no-such.toml").problems.front().message, "no such file");
 }

@@ -172,7 +172,7 @@ TEST(LessonTwins, DifferInOneSetting) {
   EXPECT_TRUE(unclear(kHead + twin("seed = 2") + kTrain).empty());
   EXPECT_TRUE(unclear(kHead + "[[runs.run]]\nname = \"same\"\n" + kTrain).empty());
   EXPECT_EQ(unclear(kHead + twin("router.top_k = 1, router.score_func = \"softmax\"") + kTrain),
-            std::vector<std::string>{"\"s\": B differs from every run before it in more than one thing: router.top_k, "
+            std::vector<std::string>{"\"s\": B differs from every earlier run in more than one setting: router.top_k, "
                                      "router.score_func"});
 }
 
@@ -184,7 +184,7 @@ TEST(LessonTwins, MayFollowFromAnotherTwin) {
   EXPECT_TRUE(unclear(runs + comparison_with("A") + comparison_with("D")).empty());
   const auto found = unclear(runs + comparison_with("C"));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0], "\"s\", \"c\": B and C differ in 2 things: router.top_k, router.score_func");
+  EXPECT_EQ(found[0], "\"s\", \"c\": B and C differ in 2 settings: router.top_k, router.score_func");
 }
 
 // An auxiliary loss in place of the bias rule is one change, although it sets several keys. An auxiliary loss beside
