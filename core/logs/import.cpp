@@ -120,7 +120,7 @@ std::string not_shown_text(const std::set<std::string>& names) {
 std::string no_known_names(const std::set<std::string>& names) {
   if (names.empty()) return "its steps have no values";
   return "none of its names is known: " + first_names(names) +
-         ". A mapping file, --tags FILE.toml, says what names mean";
+         ". A mapping file, --tags FILE.toml, defines what names mean";
 }
 
 void append_marker(History& history, const ImportOptions& options, const Marker& marker) {

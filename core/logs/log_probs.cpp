@@ -58,7 +58,8 @@ void check_values(const LogProbs& found) {
                          std::to_string(sequence.mask.size()));
       for (std::size_t t = 0; t < sequence.values.size(); ++t)
         if ((sequence.mask.empty() || sequence.mask[t]) && sequence.values[t] > kRounding)
-          throw Unreadable("a log-probability of " + std::to_string(sequence.values[t]) + ": they are at most 0");
+          throw Unreadable("a log-probability of " + std::to_string(sequence.values[t]) +
+                           "; log-probabilities are at most 0");
     }
 }
 
@@ -284,8 +285,8 @@ LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
   const std::vector<LogProbSequence>& of_p = side_of(trainer, &LogProbs::trainer, "a trainer");
   const std::vector<LogProbSequence>& of_q = side_of(engine, &LogProbs::engine, "an engine");
   if (of_p.size() != of_q.size())
-    throw std::runtime_error(std::to_string(of_p.size()) + " sequences of the trainer, " + std::to_string(of_q.size()) +
-                             " of the engine");
+    throw std::runtime_error("the trainer has " + std::to_string(of_p.size()) + " sequences, the engine has " +
+                             std::to_string(of_q.size()));
   LogRatios ratios;
   for (std::size_t s = 0; s < of_p.size(); ++s) {
     const bool aligned = of_p[s].values.size() == of_q[s].values.size();

@@ -8,8 +8,8 @@ namespace moescope {
 
 std::string restart_text(const Restart& restart) {
   const std::string first = std::to_string(restart.step), last = std::to_string(restart.last);
-  const std::string steps = restart.step == restart.last ? "step " + first : "the steps " + first + " to " + last;
-  return "goes on from step " + first + ": dropped what an earlier attempt logged of " + steps;
+  const std::string steps = restart.step == restart.last ? "step " + first : "steps " + first + " to " + last;
+  return "continues from step " + first + ": dropped " + steps + " of an earlier attempt";
 }
 
 bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
@@ -17,8 +17,8 @@ bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t l
 }
 
 std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
-  return "its lines are in no order of steps: " + std::to_string(to_new_steps) +
-         " times a smaller step follows that was not there before, so that " + std::to_string(dropped) + " of " +
+  return "its lines are not in the order of their steps: " + std::to_string(to_new_steps) +
+         " times a smaller step follows that was not logged before, so that " + std::to_string(dropped) + " of " +
          std::to_string(logged) + " steps would be dropped. Sort the lines by their step";
 }
 

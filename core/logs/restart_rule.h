@@ -26,7 +26,7 @@ struct Restart {
   std::int64_t step = 0, last = 0;
   bool operator==(const Restart&) const = default;
 };
-// Returns "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150".
+// Returns "continues from step 101: dropped steps 101 to 150 of an earlier attempt".
 std::string restart_text(const Restart& restart);
 
 // True if a log must be refused: most of its steps would be dropped, and at least two restarts go back to a step that

@@ -286,7 +286,7 @@ void RunFeed::State::answer_greeting(Client& client) {
     return;
   }
   if (!is_same(line.substr(kHello.size()), token)) {
-    client.own = "refused: the token is not that of this training\n";
+    client.own = "refused: wrong token for this training\n";
     client.closing = true;
     return;
   }
@@ -430,7 +430,7 @@ Descriptor connect_to(const FeedAddress& address) {
     getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &why, &size);
     if (why == 0) return socket_;
   }
-  throw std::runtime_error(address.text() + ": nobody answers: " + std::strerror(why));
+  throw std::runtime_error(address.text() + ": no program answers: " + std::strerror(why));
 }
 
 }  // namespace

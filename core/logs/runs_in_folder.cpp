@@ -120,7 +120,7 @@ std::string no_runs_in(const std::string& path, FileKind kind) {
   std::string list;
   for (std::size_t i = 0; i < std::min(runs.size(), kNamedRuns); ++i) list += (i ? ", " : "") + runs[i].path;
   return path + ": is a folder of " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") +
-         ", of which one is opened by its name: " + list + (runs.size() > kNamedRuns ? ", ..." : "");
+         "; open one of them by its name: " + list + (runs.size() > kNamedRuns ? ", ..." : "");
 }
 
 }  // namespace moescope

@@ -103,10 +103,9 @@ TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
   for (int step = 0; step < 1000; ++step) file << step << ",0,0,5\n" << step << ",0,1,5\n";
   file << "0,0,0,5\n" << std::flush;
   ASSERT_EQ(import(path("log.csv") + " -o " + path("r.moescope")), 0) << read("err");
-  EXPECT_NE(
-      read("err").find("log.csv: goes on from step 0: dropped what an earlier attempt logged of the steps 0 to 999 "
-                       "(1000 logged steps)"),
-      std::string::npos)
+  EXPECT_NE(read("err").find("log.csv: continues from step 0: dropped steps 0 to 999 of an earlier attempt "
+                             "(1000 logged steps)"),
+            std::string::npos)
       << read("err");
 }
 

@@ -338,7 +338,7 @@ class ParallelTest : public QObject {
     feed.reset();
     open.window.files()->attach(address, kToken);
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
-    QVERIFY2(failed[1][0].toString().contains("nobody answers"), qPrintable(failed[1][0].toString()));
+    QVERIFY2(failed[1][0].toString().contains("no program answers"), qPrintable(failed[1][0].toString()));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);  // the steps seen so far stay open
   }
 

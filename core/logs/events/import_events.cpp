@@ -215,7 +215,7 @@ Run::Values Run::of_histogram(const pb::Histogram& histogram, const TagMatch& ma
 
 Run::Values Run::of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match) {
   if (std::ranges::find(kPluginsWithoutNumbers, plugin) != kPluginsWithoutNumbers.end())
-    throw Unreadable("of TensorBoard's plugin " + plugin + ", which holds no values by step");
+    throw Unreadable("data of TensorBoard's plugin " + plugin + ", which have no values by step");
   std::vector<std::size_t> shape = shape_of(tensor);
   std::size_t elements = 1;
   for (const std::size_t extent : shape) elements *= extent;

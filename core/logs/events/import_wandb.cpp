@@ -239,10 +239,10 @@ class WandbRows {
   WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
       : tagged_(tags, source), run_id_(head.run_id), axis_(head.main_axis()) {
     if (head.uneven_axes.contains(axis_))
-      tagged_.note("Steps are counted by calls of log(): " + std::exchange(axis_, {}) +
-                   ", which the run defines, is not a whole number everywhere");
+      tagged_.note("Steps are calls of log(): " + std::exchange(axis_, {}) +
+                   ", the step metric of the run, is not a whole number everywhere");
     else if (!axis_.empty())
-      tagged_.note("Steps are those of " + axis_ + ", as the run defines");
+      tagged_.note("Steps are the values of " + axis_ + ", the step metric of the run");
   }
   // Reads all values that can be read before it throws Unreadable for another one.
   void take(const wandb::Record& record) {

@@ -45,10 +45,10 @@ void check_load(const TagMatch& match, const std::vector<double>& values) {
   for (const double value : values) {
     const bool whole = !tokens || match.rule->scale != 1 || value == std::floor(value);
     if (value >= 0 && value <= kMostTokens && whole) continue;
-    throw Unreadable(std::to_string(value) + (tokens
-                                                  ? " is no number of tokens; of shares a mapping file (--tags) says "
-                                                    "means = \"utilization\", of others their scale"
-                                                  : " is no share of the fair load"));
+    throw Unreadable(std::to_string(value) +
+                     (tokens ? " is not a number of tokens; for shares, a mapping file (--tags) needs "
+                               "means = \"utilization\", for other values a scale"
+                             : " is not a share of the fair load"));
   }
 }
 
@@ -92,7 +92,7 @@ bool TaggedRun::choose(KnownTag& tag) {
   const bool better = tag.match.rule->place < other.match.rule->place;
   (better ? other : tag).shown = false;
   note(in_quotes((better ? other : tag).name) + " is not shown: " + in_quotes((better ? tag : other).name) +
-       " means the same");
+       " has the same meaning");
   if (!better) return false;
   forget(other.match);
   place->second = &tag;
@@ -221,10 +221,11 @@ namespace {
 
 // Throws Unreadable if the values do not fit the rule of the tag.
 void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, std::size_t values) {
-  if (is_figure(match) && values != 1) throw Unreadable("a figure, but has " + std::to_string(values) + " values");
+  if (is_figure(match) && values != 1)
+    throw Unreadable("is a single figure, but has " + std::to_string(values) + " values");
   if (is_figure(match)) return;
   if (match.expert >= 0 && values != 1)
-    throw Unreadable("of one expert, but has " + std::to_string(values) + " values");
+    throw Unreadable("belongs to one expert, but has " + std::to_string(values) + " values");
   if (shape.size() > 2 || (match.layer >= 0 && shape.size() > 1))
     throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
   if (shape.size() == 2 && shape[0] > kMaxImportedLayers) throw Unreadable("too many layers");
@@ -239,7 +240,7 @@ void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vec
   const TagMatch& match = tag.match;
   if (is_list(match) && values.size() == 1) {  // another quantity of this name, such as a machine's load
     if (std::exchange(tag.shown, false))
-      note(in_quotes(tag.name) + " is not shown: one number is no load of all experts");
+      note(in_quotes(tag.name) + " is not shown: a single number is not the load of each expert");
     return;
   }
   const auto leading = std::ranges::find_if(shape, [](std::size_t extent) { return extent != 1; });
@@ -275,17 +276,19 @@ std::map<int, int> TaggedRun::layers_of_model() {
   const bool fits = first >= 0 && first + std::ssize(layers) <= static_cast<std::ptrdiff_t>(kMaxImportedLayers);
   if (!all || layers_as_numbers_ || !fits) {
     note(
-        "Layers are the places of their names in the order of texts, as the program that logged them counts; which "
-        "layers of the model these are is not known");
+        "The log numbers its layers in the alphabetical order of their names; to which layers of the model they belong "
+        "is not known");
     return layers;
   }
   std::vector<std::string> names;
   for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
   std::ranges::sort(names);
   for (auto& [place, layer] : layers) layer = std::stoi(names[static_cast<std::size_t>(place)]);
-  note("The log counts layers by the order of their names as texts (0, 1, 10, 11, 2); they are shown as the layers " +
-       std::to_string(first) + " to " + std::to_string(first + std::ssize(layers) - 1) +
-       " of the model. If MoE layers begin elsewhere, layer_offset in a mapping file (--tags) says where");
+  note(
+      "The log numbers its layers in the alphabetical order of their names (0, 1, 10, 11, 2); they are shown as "
+      "layers " +
+      std::to_string(first) + " to " + std::to_string(first + std::ssize(layers) - 1) +
+      " of the model. If the first MoE layer is another one, set layer_offset in a mapping file (--tags)");
   return layers;
 }
 
@@ -305,7 +308,7 @@ TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start,
       router.tokens_per_expert = counts_of_load(of.utilization, kFairShare);
     else if (some && parts_++ == 0)
       first_part_ = "step " + std::to_string(number) + ", layer " + std::to_string(router.layer) +
-                    ": loads that are not of all " + std::to_string(experts) + " experts are not shown";
+                    ": loads without values for all " + std::to_string(experts) + " experts are not shown";
     if (is_whole(of.bias, experts)) router.expert_bias.assign(of.bias.begin(), of.bias.end());
     frame.routers.push_back(std::move(router));
   }

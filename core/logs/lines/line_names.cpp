@@ -173,7 +173,7 @@ JsonValue LineNames::step_of(std::vector<Named> steps) {
     note_unknown(field.key);
   }
   if (const auto differs = other_steps_.find(rule->place); differs != other_steps_.end())
-    throw Unreadable("no " + differs->second + ", and " + std::string(best.key) + " counts otherwise in other lines");
+    throw Unreadable("no " + differs->second + ", and " + std::string(best.key) + " differs from it in other lines");
   return best.value;
 }
 

@@ -186,7 +186,7 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
     return;
   }
   if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
-  if (run.settings) throw Unreadable("no step, and the settings came before");
+  if (run.settings) throw Unreadable("no step, and the settings of the run were read before");
   run.stated = run_info_from_json(json);
   if (run.stated.name.empty()) run.stated.name = run.name;
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
@@ -370,7 +370,7 @@ void LogReader::State::add_part(Run& run) {
   if (run.joins) {
     const std::int64_t step = frame.step;
     if (!run.imported->join(std::move(frame)))
-      bad.add(run.part_line, "step " + std::to_string(step) + ": too many steps came before these values of it");
+      bad.add(run.part_line, "step " + std::to_string(step) + ": these values come after too many later steps");
     return;
   }
   sum_up(frame);
@@ -601,7 +601,8 @@ std::string LogReader::refusal() const {
     if (is_in_no_order(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
     if (run.begins_anew)
       return "its steps begin at " + std::to_string(run.first_step) +
-             " again in every epoch, so that the step of the run is not known: log a step that goes on, as global_step";
+             " again in every epoch, so that the step of the run is not known: log a step that never restarts, such as "
+             "global_step";
   }
   const bool has_runs =
       std::ranges::any_of(state_->runs, [](const State::Run& run) { return run.imported != nullptr; });

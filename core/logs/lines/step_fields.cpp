@@ -119,7 +119,8 @@ class LayerValues {
     const bool some = list.empty() && !values.single.empty();
     if (!some)
       for (const auto& [expert, value] : values.single) list[static_cast<std::size_t>(expert)] = value;
-    if (some || std::ranges::any_of(list, is_missing)) throw Unreadable(std::string(name) + ": not of all experts");
+    if (some || std::ranges::any_of(list, is_missing))
+      throw Unreadable(std::string(name) + ": does not have a value for each expert");
     return list;
   }
   static std::vector<std::uint32_t> whole_counts(const std::vector<float>& list) {

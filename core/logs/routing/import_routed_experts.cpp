@@ -39,7 +39,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   for (const std::int64_t id : tensor.integers()) {
     const bool filling = id == std::numeric_limits<int>::max();  // may fill empty slots (routed_shape.h)
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
-      throw Unreadable("an expert of number " + std::to_string(id));
+      throw Unreadable("the number of an expert is " + std::to_string(id) + ", which is out of range");
     ids.push_back(static_cast<int>(id));
   }
   return ids;
@@ -235,7 +235,7 @@ std::string dense_text(const std::vector<bool>& dense) {
   std::string layers;
   for (std::size_t i = 0; i < dense.size(); ++i)
     if (dense[i]) layers += (layers.empty() ? "" : ", ") + std::to_string(i);
-  return "Layers where every token has expert 0 are left out, as dense layers are zeros: " + layers;
+  return "Layers where every token has expert 0 are left out, because dense layers are stored as zeros: " + layers;
 }
 
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
@@ -263,7 +263,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   }
   if (tokens.empty())
     throw std::runtime_error(info.source +
-                             ": no token has an expert, or all experts of each are the same one: no routing");
+                             ": contains no routing: no token has an expert, or all experts of a token are the same");
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();

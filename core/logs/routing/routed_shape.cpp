@@ -85,7 +85,7 @@ RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape s
   for (const RoutedSequence& sequence : sequences) {
     if (sequence.ids_of_token > 0 && sequence.ids_of_token != shape.ids())
       throw std::runtime_error(source + ": has " + std::to_string(sequence.ids_of_token) +
-                               " numbers a token, not those of " + std::to_string(shape.layers) + " layers of " +
+                               " numbers a token, which do not fit " + std::to_string(shape.layers) + " layers of " +
                                std::to_string(shape.top_k) + " experts (--layers, --top-k)");
     const std::string what = source + ": " + std::to_string(sequence.ids.size()) + " numbers of a response";
     if (sequence.ids.size() % shape.ids() != 0)
@@ -133,7 +133,7 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
   if (first.layers == 0) return shape_of_flat_rows(sequences, stated, source);
   const auto contradicts = [&](int number, std::size_t in_file, const char* what, const char* option) {
     if (number > 0 && static_cast<std::size_t>(number) != in_file)
-      throw std::runtime_error(source + ": has " + std::to_string(in_file) + what + ", " + option + " says " +
+      throw std::runtime_error(source + ": has " + std::to_string(in_file) + what + ", but " + option + " is " +
                                std::to_string(number));
   };
   contradicts(stated.layers, first.layers, " layers", "--layers");
@@ -162,16 +162,17 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     const bool always = with == rows && rows > 0 && shape.top_k > 1;
     const bool far_above = with > 0 && highest < filling / 2;  // an expert of this number would have others near it
     if (!twice && (always || far_above) && experts == 0)
-      throw AmbiguousRouting(source + ": " + (always ? "every token has " : "some tokens have ") +
-                             std::to_string(filling) + (always ? " in every layer" : ", and no other number is near") +
-                             ", an expert or a slot without one: state the number of experts (--experts) when it is "
-                             "imported");
+      throw AmbiguousRouting(
+          source + ": " + (always ? "every token has " : "some tokens have ") + std::to_string(filling) +
+          (always ? " in every layer" : ", and no other number is near") +
+          ", which may be an expert or an empty slot: state the number of experts (--experts) when it is "
+          "imported");
   }
   if (limit_ == 0) return;
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {
     for (const int id : row)
       if (id >= limit_ && std::ranges::find(kFillings, id) == std::end(kFillings))
-        throw std::runtime_error(source + ": has expert " + std::to_string(id) + ", --experts says " +
+        throw std::runtime_error(source + ": has expert " + std::to_string(id) + ", but --experts is " +
                                  std::to_string(limit_));
   });
 }

@@ -57,7 +57,7 @@ void EmptySlotCount::mark(History& history, const ImportOptions& options) const 
   append_marker(
       history, options,
       {history.info().run, 0, "event",
-       std::to_string(empty_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere"});
+       std::to_string(empty_) + " of " + std::to_string(slots_) + " slots have no expert and are sent nowhere"});
 }
 
 void RoutedTokens::expect_top_k(std::size_t top_k) {

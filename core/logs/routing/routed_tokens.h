@@ -33,7 +33,7 @@ struct RoutedRows {
 class EmptySlotCount {
  public:
   void add(std::size_t slots, std::size_t empty) { slots_ += slots, empty_ += empty; }
-  // Appends "12 of 400 slots hold no expert and are sent nowhere" if there are any.
+  // Appends "12 of 400 slots have no expert and are sent nowhere" if there are any.
   void mark(History& history, const ImportOptions& options) const;
 
  private:

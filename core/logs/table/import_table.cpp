@@ -192,11 +192,12 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   const bool is_named_by_file = form_.value >= 0 && form_.name < 0;
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
     throw std::runtime_error(path_ + ": " + refusal +
-                             (is_named_by_file ? ". The name of the file says what Value is, as TensorBoard gives it: "
-                                                 "run-RUN-tag-train_loss.csv"
-                                               : ""));
+                             (is_named_by_file
+                                  ? ". The name of the file must name the column Value, as TensorBoard does: "
+                                    "run-RUN-tag-train_loss.csv"
+                                  : ""));
   if (!imported.runs.empty()) return;
-  throw std::runtime_error(path_ + ": none of its columns is a figure that is known" + imported.bad.first_reason());
+  throw std::runtime_error(path_ + ": none of its columns is a known figure" + imported.bad.first_reason());
 }
 
 using TableRows = std::variant<TableLoads, TableFigures>;
@@ -244,7 +245,7 @@ class TableReader {
     if (!run_) run_ = row.cells[column];
     if (*run_ == row.cells[column]) return;
     throw std::runtime_error(path_ + ": line " + std::to_string(row.line) + ": the column " + form_.names[column] +
-                             " tells of another run than the rows before: give each run a table of its own");
+                             " names another run than the rows before: write each run to its own table");
   }
 
   TableRows rows_;

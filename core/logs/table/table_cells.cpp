@@ -70,7 +70,7 @@ std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* 
   const bool exact = error == std::errc() && end == cell.data() + cell.size();
   if (!exact) {
     const std::optional<double> value = plain_number(cell);
-    if (!value && is_grouped(cell)) refuse(": digits that are grouped may mean two things; expected a plain number");
+    if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
     if (!value || !std::isfinite(*value)) refuse(range);
     if (*value != std::floor(*value)) refuse(" is not whole");
     if (*value < 0 || *value > static_cast<double>(most)) refuse(range);

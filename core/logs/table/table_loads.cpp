@@ -96,7 +96,7 @@ TableOrder::Kind TableOrder::kind() const {
 std::string TableOrder::going_back() const {
   return "line " + std::to_string(first_fall_.line) + ": goes back to step " + std::to_string(first_fall_.step) +
          " of the same layer and expert, but the rows are not in the order in which they were written, so that it is "
-         "not known which rows were dropped then: remove those, or give the rows as they were written";
+         "not known which rows the restart dropped: remove these rows, or restore the order in which they were written";
 }
 
 std::string TableOrder::repeated() const {
@@ -278,8 +278,8 @@ void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& 
   if (order_.repeats() && !adds_up()) {
     if (kind == TableOrder::Kind::by_step)
       throw std::runtime_error(path_ + ": " + order_.repeated() +
-                               ", and the rows are not in the order in which they were written: which one counts?");
-    remarks.push_back(order_.repeated() + ": the later one counts");
+                               ", and the rows are not in the order in which they were written: remove one of them");
+    remarks.push_back(order_.repeated() + ": the later row counts");
   }
   if (kind == TableOrder::Kind::newest_first) {
     std::ranges::reverse(stretches_);
@@ -350,7 +350,7 @@ void TableLoads::check_counts() const {
   }
   if (!names.empty())
     throw std::runtime_error(path_ + ": has one row of each expert, but no column of counts that is known (" + names +
-                             "): name the column with the number of tokens count");
+                             "): name the column of the token counts \"count\"");
 }
 
 // Throws std::runtime_error if the run would be too large. A single wrong number must not make a small file take the

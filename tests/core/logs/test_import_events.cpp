@@ -181,7 +181,7 @@ TEST_F(EventFiles, ASessionThatStartsDropsTheStepsOfTheAttemptBefore) {
   EXPECT_EQ(run->steps(), (StepRange{0, 120}));
   EXPECT_EQ(loss(*run, 100), 9.0f);
   EXPECT_EQ(loss(*run, 110), 4.0f);
-  EXPECT_TRUE(notes_say(*run, "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150"));
+  EXPECT_TRUE(notes_say(*run, "continues from step 101: dropped steps 101 to 150 of an earlier attempt"));
   put("events.out.tfevents.3", tb_session_start(50, 3));  // an attempt that logged nothing
   EXPECT_EQ(only()->steps(), (StepRange{0, 40}));
 }
@@ -204,7 +204,7 @@ TEST_F(EventFiles, MeansOfTheWholeTrainingBelongToNoStep) {
   const auto run = only();
   EXPECT_EQ(run->steps(), (StepRange{10, 20}));
   EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {20, 20})[0], 2.5f);
-  EXPECT_TRUE(notes_say(*run, "\"train_loss\" is not shown: \"loss\" means the same"));
+  EXPECT_TRUE(notes_say(*run, "\"train_loss\" is not shown: \"loss\" has the same meaning"));
 }
 
 TEST_F(EventFiles, TheBetterOfTwoNamesReplacesWhatTheOtherSaid) {
@@ -230,7 +230,7 @@ TEST_F(EventFiles, ALoadOfSomeExpertsIsToldWithItsStep) {
     for (int expert = 0; expert < 4 - step; ++expert)
       bytes += tb_summary(step, 1, tb_scalar("moe/layer_2/expert_" + std::to_string(expert) + "/load", 5));
   put("events.out.tfevents.1", bytes);
-  EXPECT_EQ(read().remarks, std::vector<std::string>{"step 1, layer 2: loads that are not of all 4 experts are not "
+  EXPECT_EQ(read().remarks, std::vector<std::string>{"step 1, layer 2: loads without values for all 4 experts are not "
                                                      "shown (and 1 more such places)"});
 }
 

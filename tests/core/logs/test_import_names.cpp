@@ -97,7 +97,8 @@ TEST(ImportNames, OneNumberIsNoLoadOfAllExperts) {
   write_bytes(path, bytes);
   const Imported events = import_events(path.string());
   EXPECT_TRUE(events.runs.at(0)->info().moe_layers.empty());
-  EXPECT_EQ(events.remarks, std::vector<std::string>{"\"load\" is not shown: one number is no load of all experts"});
+  EXPECT_EQ(events.remarks,
+            std::vector<std::string>{"\"load\" is not shown: a single number is not the load of each expert"});
 }
 
 TEST(ImportNames, AQuotedNumberIsOne) {
@@ -126,7 +127,7 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
   EXPECT_EQ(value(reader, Metric::max_vio, 6, 1), 0.75f);
   EXPECT_EQ(reader.history()->frame_at(5)->routers[1].expert_bias, (std::vector<float>{0.5f, -0.5f}));
   ASSERT_EQ(reader.bad().count(), 2);
-  EXPECT_EQ(reader.bad().first()[0].why, "tokens_per_expert: not of all experts");
+  EXPECT_EQ(reader.bad().first()[0].why, "tokens_per_expert: does not have a value for each expert");
   EXPECT_NE(reader.bad().first()[1].why.find("layer 9"), std::string::npos);
 }
 
@@ -185,7 +186,7 @@ TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 9.0f);
   ASSERT_EQ(reader.remarks().size(), 1u);
   EXPECT_EQ(reader.remarks()[0],
-            "goes on from step 20: dropped what an earlier attempt logged of the steps 20 to 30 (2 logged steps)");
+            "continues from step 20: dropped steps 20 to 30 of an earlier attempt (2 logged steps)");
   ASSERT_EQ(reader.history()->markers().size(), 1u);
   EXPECT_EQ(reader.history()->markers()[0].step, 20);
   EXPECT_EQ(reader.history()->markers()[0].text, reader.remarks()[0]);
@@ -327,7 +328,7 @@ TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 101), 3.0f);
   EXPECT_EQ(value(reader, Metric::val_loss, 102), 2.5f);
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_EQ(reader.bad().first()[0].why, "no global_step, and step counts otherwise in other lines");
+  EXPECT_EQ(reader.bad().first()[0].why, "no global_step, and step differs from it in other lines");
   const LogReader of_wandb = log_of(
       {R"({"_step":0,"train/global_step":10,"train/loss":4})", R"({"_step":1,"train/global_step":10,"eval/loss":3})"});
   EXPECT_EQ(value(of_wandb, Metric::val_loss, 10), 3.0f);
@@ -378,7 +379,7 @@ TEST(ImportNames, LinesInNoOrderOfStepsAreRefused) {
     shuffled.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
   for (LogReader* reader : {&falling, &shuffled}) {
     reader->finish_step();
-    EXPECT_NE(reader->refusal().find("in no order of steps"), std::string::npos) << reader->refusal();
+    EXPECT_NE(reader->refusal().find("not in the order of their steps"), std::string::npos) << reader->refusal();
   }
   LogReader crashes("here.jsonl");  // three attempts, each from a checkpoint
   for (const int step : {0, 10, 20, 30, 10, 20, 30, 40, 0, 10, 20})

@@ -206,8 +206,8 @@ TEST_F(RoutedExperts, SlotsFilledWith255HoldNoExpert) {
   const std::string path = write("one_routed_experts.npy", npy("<i4", "(40, 4, 3)", bytes_of<std::int32_t>(one)));
   EXPECT_NE(refusal<AmbiguousRouting>(path).find("--experts"), std::string::npos);
   expect_loads(path, {ids}, {.experts = kExperts});
-  EXPECT_NE(refusal(path, {.experts = 4}).find("--experts says 4"), std::string::npos);
-  EXPECT_NE(refusal(path, {.top_k = 2}).find("has 3 experts a token, --top-k says 2"), std::string::npos);
+  EXPECT_NE(refusal(path, {.experts = 4}).find("--experts is 4"), std::string::npos);
+  EXPECT_NE(refusal(path, {.top_k = 2}).find("has 3 experts a token, but --top-k is 2"), std::string::npos);
 }
 
 TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
@@ -219,7 +219,7 @@ TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
   EXPECT_EQ(imported.runs[0]->info().top_k, 2);
   bool said = false;
   for (const Marker& marker : imported.runs[0]->markers())
-    said |= marker.text.find("4 of 12 slots hold no expert") != std::string::npos;
+    said |= marker.text.find("4 of 12 slots have no expert") != std::string::npos;
   EXPECT_TRUE(said);
 }
 
@@ -231,7 +231,7 @@ TEST_F(RoutedExperts, NegativeSlotsOfARouterTraceAreSentNowhere) {
   EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
   EXPECT_EQ(imported.runs.at(0)->frame_at(3)->routers.at(0).tokens_per_expert,
             (std::vector<std::uint32_t>{1, 2, 1, 1}));
-  EXPECT_EQ(imported.runs[0]->markers().at(0).text, "3 of 8 slots hold no expert and are sent nowhere");
+  EXPECT_EQ(imported.runs[0]->markers().at(0).text, "3 of 8 slots have no expert and are sent nowhere");
   ASSERT_TRUE(imported.routes);
   EXPECT_EQ(imported.routes->top_k, 2u);
 }
@@ -357,7 +357,8 @@ TEST_F(RoutedExperts, DenseLayersOfATop1ModelAreNoCollapse) {
   EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 3}));
   EXPECT_EQ(history.frame_at(0)->routers.at(0).tokens_per_expert, std::vector<std::uint32_t>(8, 3));
   EXPECT_TRUE(std::ranges::any_of(history.markers(), [](const Marker& marker) {
-    return marker.text == "Layers where every token has expert 0 are left out, as dense layers are zeros: 0, 2";
+    return marker.text ==
+           "Layers where every token has expert 0 are left out, because dense layers are stored as zeros: 0, 2";
   }));
 }
 

@@ -139,7 +139,7 @@ TEST(ImportTable, ARestartDropsWhatCameAfterAndSaysSo) {
   EXPECT_EQ(loads(table, 10), std::vector<std::uint32_t>{2});
   EXPECT_EQ(loads(table, 15, 1), std::vector<std::uint32_t>{2});
   ASSERT_EQ(table.remarks.size(), 1u);
-  EXPECT_NE(table.remarks[0].find("goes on from step 10"), std::string::npos) << table.remarks[0];
+  EXPECT_NE(table.remarks[0].find("continues from step 10"), std::string::npos) << table.remarks[0];
   EXPECT_NE(table.remarks[0].find("(11 logged steps)"), std::string::npos) << table.remarks[0];
   write(0, 0, 3);
   const Imported again = read(text);
@@ -208,7 +208,7 @@ TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{3, 9}));
   ASSERT_EQ(table.bad.count(), 10);
   const auto& bad = table.bad.first();
-  EXPECT_EQ(bad[0].why, "count: \"1,234\": digits that are grouped may mean two things; expected a plain number");
+  EXPECT_EQ(bad[0].why, "count: \"1,234\": grouped digits are ambiguous; expected a plain number");
   EXPECT_EQ(bad[1].why, "count: \"4294967296\", expected a whole number from 0 to 4294967295");
   EXPECT_EQ(bad[2].why, "count: \"2.5\" is not whole");
   EXPECT_EQ(bad[6].why, "expert: -1 stands for no expert");
@@ -381,7 +381,7 @@ TEST(ImportTable, RowsInNoOrderAreRefused) {
     read(text);
     FAIL() << "most of the steps would be dropped";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("in no order of steps"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("not in the order of their steps"), std::string::npos) << error.what();
   }
 }
 
@@ -412,7 +412,7 @@ TEST(ImportTable, RunsOfOneTableAreToldApartOrRefused) {
       read(text);
       ADD_FAILURE() << text;
     } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find("tells of another run than the rows before"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("names another run than the rows before"), std::string::npos);
     }
   }
   EXPECT_EQ(read("seed,step,loss\n7,0,4\n7,1,3\n").runs.at(0)->steps(), (StepRange{0, 1}));

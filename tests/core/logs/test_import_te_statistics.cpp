@@ -56,7 +56,7 @@ TEST_F(TeStatistics, AResumedTrainingReplacesTheAbandonedSteps) {
   ASSERT_EQ(frame->quants.size(), 1u);
   EXPECT_FLOAT_EQ(frame->quants[0].underflow, 0.06f);  // the mean of 8 % and 4 %
   ASSERT_EQ(imported.remarks.size(), 1u);
-  EXPECT_NE(imported.remarks[0].find("goes on from step 2"), std::string::npos) << imported.remarks[0];
+  EXPECT_NE(imported.remarks[0].find("continues from step 2"), std::string::npos) << imported.remarks[0];
 }
 
 TEST_F(TeStatistics, EachStatisticIsOfAnOperandOfAGemm) {

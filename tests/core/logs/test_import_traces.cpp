@@ -169,8 +169,8 @@ TEST(ImportTrace, WhatARankWritesAgainCountsOnce) {
   EXPECT_EQ(loads(7), (std::vector<std::uint32_t>{0, 2, 2, 4}));
   EXPECT_EQ(loads(9), (std::vector<std::uint32_t>{0, 2, 0, 2}));
   EXPECT_EQ(trace.runs[0]->steps(), (StepRange{5, 9}));
-  EXPECT_EQ(trace.remarks, std::vector<std::string>{
-                               "goes on from step 6: dropped what an earlier attempt logged of the steps 6 to 8"});
+  EXPECT_EQ(trace.remarks,
+            std::vector<std::string>{"continues from step 6: dropped steps 6 to 8 of an earlier attempt"});
   std::filesystem::remove_all(folder);
 }
 

@@ -81,7 +81,7 @@ TEST_F(WandbFiles, AnAxisThatIsNotWholeIsNoAxis) {
                          wandb_row(0, {{"train/loss", "3"}, {"train/epoch", "0.1"}}),
                          wandb_row(1, {{"train/loss", "2"}, {"train/epoch", "0.2"}})});
   EXPECT_EQ(run->steps(), (StepRange{0, 1}));
-  EXPECT_TRUE(notes_say(*run, "train/epoch, which the run defines, is not a whole number"));
+  EXPECT_TRUE(notes_say(*run, "train/epoch, the step metric of the run, is not a whole number"));
 }
 
 TEST_F(WandbFiles, RowsBeforeTheFirstValueOfTheAxisHaveNoStep) {
@@ -148,7 +148,7 @@ TEST_F(WandbFiles, AResumedRunContinuesWhereItWasRewoundTo) {
   EXPECT_EQ(run->steps(), (StepRange{0, 24}));
   EXPECT_EQ(loss(*run, 19), 5.0f);
   EXPECT_EQ(loss(*run, 20), 4.0f);
-  EXPECT_TRUE(notes_say(*run, "goes on from step 20"));
+  EXPECT_TRUE(notes_say(*run, "continues from step 20"));
 }
 
 TEST_F(WandbFiles, PartsOfARunAreOneRun) {

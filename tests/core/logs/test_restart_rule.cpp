@@ -54,8 +54,7 @@ TEST(RestartRule, TheLogMaySayIt) {
   EXPECT_EQ(rule.go_back_to(101), (Restart{101, 150}));
   EXPECT_FALSE(rule.go_back_to(101));
   EXPECT_FALSE(rule.take("loss", 120));
-  EXPECT_EQ(restart_text({101, 150}),
-            "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150");
+  EXPECT_EQ(restart_text({101, 150}), "continues from step 101: dropped steps 101 to 150 of an earlier attempt");
 }
 
 TEST(RestartRule, ManyRestartsAndManyKeysTakeLittleTime) {

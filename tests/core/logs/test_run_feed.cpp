@@ -315,7 +315,7 @@ TEST(RunFeed, AddressesAreHostAndPort) {
   expect_said(thrown([&] { RunFeed(feed.address(), kToken); }), "cannot listen there");
   expect_said(thrown([&] { RunFeed({"no such host.invalid", 5000}, kToken); }), "no such host");
   const int free_port = [] { return RunFeed({"127.0.0.1", 0}, kToken).address().port; }();
-  expect_said(thrown([&] { AttachedRuns({"127.0.0.1", free_port}, kToken); }), "nobody answers");
+  expect_said(thrown([&] { AttachedRuns({"127.0.0.1", free_port}, kToken); }), "no program answers");
   EXPECT_EQ(new_feed_token().size(), 32u);
   EXPECT_NE(new_feed_token(), new_feed_token());
 }

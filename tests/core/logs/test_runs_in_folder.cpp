@@ -78,7 +78,7 @@ TEST_F(RunsInFolder, AFolderThatIsNoRunSaysWhichOnesItHolds) {
   put("0/abc/metrics/train_loss", "1 3 0\n");
   put("run.jsonl", step_);
   const std::string said = no_runs_in(folder_.string(), FileKind::text);
-  EXPECT_NE(said.find("is a folder of 2 runs, of which one is opened by its name: "), std::string::npos) << said;
+  EXPECT_NE(said.find("is a folder of 2 runs; open one of them by its name: "), std::string::npos) << said;
   EXPECT_NE(said.find((folder_ / "0/abc").string()), std::string::npos) << said;
   EXPECT_NE(said.find((folder_ / "run.jsonl").string()), std::string::npos) << said;
 }

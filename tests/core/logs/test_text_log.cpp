@@ -164,7 +164,7 @@ TEST(TextLog, ADictOfASmallerEpochGoesBack) {
     text += std::string("{'loss': ") + epoch + ", 'epoch': " + epoch + "}\n";
   const LogReader reader = read_text(text);
   EXPECT_EQ(reader.history()->steps(), (StepRange{1, 5}));
-  EXPECT_TRUE(has_remark(reader.remarks(), "goes on from step 3"));
+  EXPECT_TRUE(has_remark(reader.remarks(), "continues from step 3"));
 }
 
 TEST(TextLog, OtherPrograms) {
