@@ -65,7 +65,8 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) 
   RopeSettings rope;
   const std::string kind = keys.choice({"rope_type", "type"}, {"default", "linear", "yarn", "llama3"}, "default");
   rope.theta = keys.number({"rope_theta"}, 1, 1e12, theta);
-  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1) keys.fail("partial_rotary_factor", "is known as 1 only");
+  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1)
+    keys.fail("partial_rotary_factor", "is not 1; allowed: 1");
   if (kind == "default") {
     keys.pass_over({"factor", "original_max_position_embeddings"});
     return rope;
@@ -106,7 +107,8 @@ RopeSettings rope_in(const Json& object, const ConfigKeys& keys, const std::stri
 void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain) {
   const double theta = keys.number({"rope_theta"}, 1, 1e12, plain.theta);
   const double positions = keys.number({"max_position_embeddings"}, 1, kMostPositions, 4096.0);
-  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1) keys.fail("partial_rotary_factor", "is known as 1 only");
+  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1)
+    keys.fail("partial_rotary_factor", "is not 1; allowed: 1");
   const Json* given = keys.find({"rope_parameters", "rope_scaling"});
   if (!given) {
     c.rope = {plain, plain};

@@ -109,7 +109,7 @@ void ConfigKeys::pass_over(std::initializer_list<const char*> keys) {
 void ConfigKeys::require_all_read() const {
   for (const auto& [key, value] : json_.items())
     if (!read_.contains(key) && !key.starts_with('_') && !asks_for_nothing(value))
-      fail(key, "is " + shown(value) + ", and what it asks for is not known");
+      fail(key, "is " + shown(value) + ", and the meaning of this key is not known");
 }
 
 }  // namespace moescope

@@ -223,7 +223,7 @@ void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
     for (const float bias : file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats())
       if (bias != 0)
         throw std::runtime_error(file.path() +
-                                 ": no class of transformers holds it: expert_bias of a softmax router is not 0");
+                                 ": no class of transformers supports it: expert_bias of a softmax router is not 0");
 }
 
 }  // namespace
@@ -232,7 +232,7 @@ std::string why_not_in_transformers(const RunConfig& config) {
   const ModelConfig& m = config.model;
   const RouterConfig& r = config.router;
   const bool groups = r.n_groups > 0 && r.n_limited_groups > 0;
-  if (m.latent_dim > 0) return "model.latent_dim: experts of latent rows";
+  if (m.latent_dim > 0) return "model.latent_dim: experts with latent rows";
   if (m.shared_expert_gate) return "model.shared_expert_gate: a gate of shared experts beside latent attention";
   if (r.score_func == ScoreFunc::sqrtsoftplus) return "router.score_func: scores by sqrtsoftplus";
   if (r.score_func == ScoreFunc::softmax && r.route_norm)
@@ -240,10 +240,10 @@ std::string why_not_in_transformers(const RunConfig& config) {
   if (r.score_func == ScoreFunc::softmax && groups) return "router.n_groups: groups of a softmax by two scores";
   if (r.balance_rule == BalanceRule::quantile_microbatch) return "router.balance_rule: choice by logits and a bias";
   if (r.balance_rule == BalanceRule::quantile_sequence)
-    return "router.balance_rule: scores less moving quantiles of the sequence";
-  if (r.n_hash_layers > 0) return "router.n_hash_layers: experts by a table";
-  if (r.force_balance) return "router.force_balance: experts in turn";
-  if (r.token_drop != TokenDrop::none) return "router.token_drop: experts that refuse tokens";
+    return "router.balance_rule: scores minus moving quantiles of the sequence";
+  if (r.n_hash_layers > 0) return "router.n_hash_layers: experts chosen by a table";
+  if (r.force_balance) return "router.force_balance: experts chosen in turn";
+  if (r.token_drop != TokenDrop::none) return "router.token_drop: experts that drop tokens";
   if (!r.killed_experts.empty()) return "router.killed_experts: experts that cannot be chosen";
   return {};
 }
@@ -252,7 +252,7 @@ int export_for_transformers(const std::string& checkpoint, const std::string& fo
   const SafetensorsFile file(checkpoint);
   const RunConfig config = config_of(file);
   if (const std::string why = why_not_in_transformers(config); !why.empty())
-    throw std::runtime_error(checkpoint + ": no class of transformers holds it: " + why);
+    throw std::runtime_error(checkpoint + ": no class of transformers supports it: " + why);
   require_no_bias(file, config);
   const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();

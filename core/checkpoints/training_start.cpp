@@ -202,7 +202,7 @@ std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config
     const ConfigValue is = setting.field().get(config), asked = setting.field().get(config_);
     if (is != asked)
       problems.push_back({"", 0, setting.key(),
-                          "is " + to_string(is) + ", but '" + key + "' of " + path_ + " asks for " + to_string(asked)});
+                          "is " + to_string(is) + ", but '" + key + "' of " + path_ + " requires " + to_string(asked)});
   }
   return problems;
 }

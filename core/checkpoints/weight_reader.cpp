@@ -18,7 +18,7 @@ const TensorView& WeightReader::find(const std::string& name, const std::vector<
   const TensorView& tensor = file_.at(name);
   const std::vector<std::size_t> asked(shape.begin(), shape.end());
   if (tensor.shape != asked)
-    fail(tensor, "is " + shape_text(tensor.shape) + "; config.json asks for " + shape_text(asked));
+    fail(tensor, "is " + shape_text(tensor.shape) + "; config.json requires " + shape_text(asked));
   if (tensor.holds != TensorView::Holds::values) fail(tensor, tensor.note);
   if (!tensor.floating()) fail(tensor, "holds " + tensor.type_text() + "; allowed: floating-point numbers");
   parameters_ += tensor.elements();
@@ -56,7 +56,8 @@ StoredLinear WeightReader::linear(const std::string& name, Index outputs, Index 
                                   const char* key) {
   StoredLinear linear(matrix(name + ".weight", outputs, inputs), arithmetic_, rounding_);
   const TensorView* stored = file_.find(name + ".bias");
-  if (stored && bias == false) fail(*stored, std::string("is there, but '") + key + "' of config.json says none is");
+  if (stored && bias == false)
+    fail(*stored, std::string("exists, but '") + key + "' of config.json says that there is none");
   if (bias.value_or(stored != nullptr)) linear.bias = vector(name + ".bias", outputs);
   return linear;
 }

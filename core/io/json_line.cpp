@@ -133,7 +133,7 @@ JsonFields JsonLines::parse(std::string_view line) {
   if (error == simdjson::NUMBER_ERROR) error = parse_as_it_is(outside_of_strings(text, widen_large_numbers), value);
   if (error) throw Unreadable(why_not_json(line, error));
   if (value.is_string() && non_numbers)
-    throw Unreadable("holds " + std::string(value.get_string().value_unsafe()) + " and nothing else, so no step");
+    throw Unreadable("contains only " + std::string(value.get_string().value_unsafe()) + ", and no step");
   simdjson::dom::object object;
   if (value.get(object)) throw Unreadable("not an object");
   return JsonFields(object);

@@ -96,7 +96,7 @@ CREATE TABLE run (
   dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
   window          INTEGER,       -- steps of max_vio_window and dead_fraction
   domains         TEXT,          -- JSON array of the names of the data's domains
-  kernels         TEXT           -- that computed the run; they, config, seed and data decide its bits:
+  kernels         TEXT           -- kernels that computed the run; they, config, seed and data decide its bits:
                                  -- 'OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx'; empty: not known
 );
 
@@ -104,7 +104,7 @@ CREATE TABLE run (
 
 constexpr const char* kVolume = R"sql(
 CREATE TABLE volume (            -- token copies between ranks in one layer's dispatch; combine is the transpose
-  id              INTEGER PRIMARY KEY,  -- that of the router row
+  id              INTEGER PRIMARY KEY,  -- id of the router row
   run             INTEGER,
   step            INTEGER,
   layer           INTEGER,

@@ -140,8 +140,8 @@ class Joiner {
     if (!make_weight(place, beside)) {
       const TensorView& scale = file_.tensors[(beside.scales.empty() ? beside.seconds : beside.scales).front()];
       codes.holds = Holds::codes;
-      codes.note = "holds codes without their scales: '" + scale.name + "', " + dtype_name(scale.dtype) + ' ' +
-                   shape_text(scale.shape) + ", belongs to it in a layout that is not read here";
+      codes.note = "holds codes without their scales: the layout of '" + scale.name + "', " + dtype_name(scale.dtype) +
+                   ' ' + shape_text(scale.shape) + ", is not supported";
       file_.keep(codes.note.size());
     }
   }

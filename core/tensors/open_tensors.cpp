@@ -111,7 +111,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
   all->path = path;
   for (const std::string& name : names) {
     if (!fs::exists(folder / name)) {
-      all->skip(name, "is a file of the checkpoint that is not there");
+      all->skip(name, "is a missing file of the checkpoint");
       continue;
     }
     const auto shard = read_file_of_tensors((folder / name).string(), bytes_are);
@@ -121,7 +121,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
     shard->by_name.clear();
     all->shards.push_back(shard);
   }
-  if (all->shards.empty()) all->fail("none of the files of this checkpoint is there");
+  if (all->shards.empty()) all->fail("all files of this checkpoint are missing");
   all->index_names();
   return all;
 }

@@ -91,13 +91,14 @@ class Machine {
     stack_.push_back(value);
   }
   PicklePtr pop() {
-    if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back())) fail("takes a value that is not there");
+    if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back()))
+      fail("takes a value that does not exist");
     PicklePtr value = stack_.back();
     stack_.pop_back();
     return value;
   }
   PickleValue& top() {
-    if (stack_.empty()) fail("changes a value that is not there");
+    if (stack_.empty()) fail("changes a value that does not exist");
     return *stack_.back();
   }
   std::vector<PicklePtr> pop_to_mark() {
@@ -120,12 +121,12 @@ class Machine {
     push(make_list(Kind::list, std::move(items)));
   }
   void remember(std::uint64_t place) {
-    if (stack_.empty()) fail("remembers a value that is not there");
+    if (stack_.empty()) fail("stores a value that does not exist");
     if (memo_.insert_or_assign(place, stack_.back()).second) keep(kMemoBytes);
   }
   void recall(std::uint64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) fail("recalls a value that it has not kept");
+    if (found == memo_.end()) fail("recalls a value that it has not stored");
     push(found->second);
   }
   void mark() {

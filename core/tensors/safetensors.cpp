@@ -101,7 +101,7 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
   const std::size_t found = range.end - range.begin;
   tensor.bytes = data.subspan(range.begin, found);
   if (!dtype) {
-    tensor.note = "dtype is " + shown(type) + ", which is not read here; read are " + types_that_are_read();
+    tensor.note = "dtype is " + shown(type) + ", which is not supported; supported are " + types_that_are_read();
     return tensor;
   }
   const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);

@@ -308,7 +308,7 @@ void MappedTensors::keep(std::size_t more) {
   kept_ += more;
   if (kept_ > kMostKeptBytes)
     fail("names and shapes of its tensors take more than " + std::to_string(kMostKeptBytes >> 20) +
-         " MiB of memory, which those of no checkpoint do");
+         " MiB of memory, more than those of any checkpoint");
 }
 
 void MappedTensors::add(TensorView tensor) {

@@ -46,7 +46,8 @@ class LegacyReader {
   void read() {
     if (const Pickle magic = next(); magic.root->kind != Kind::large || magic.root->text != kMagic)
       file_.fail(
-          "is a pickle, but not one of torch.save; torch.save(model.state_dict(), path) writes what is read here");
+          "is a pickle, but not one of torch.save; torch.save(model.state_dict(), path) writes a file that can be "
+          "read");
     next();  // the version is always 1001
     const bool little = is_little(next());
     const Pickle object = next(), keys = next();

@@ -197,7 +197,7 @@ class Collector {
     if (object.state) collect_same_place(*object.state);
     --objects_;
     if (objects_ == 0 && file_.tensors.size() == before)
-      skip("is the Python object " + shown_global(*object.items[0]) + ", and nothing in a file is run here");
+      skip("is the Python object " + shown_global(*object.items[0]) + ", and code in a file is not run");
   }
 
   // Returns false if the function makes something other than a tensor.

@@ -62,7 +62,7 @@ std::size_t JsonPlace::one_of(std::initializer_list<const char*> names) const {
     if (name == allowed) return i;
     known += (i++ ? ", " : "") + std::string(allowed);
   }
-  fail("is " + in_quotes(name) + "; read are " + known);
+  fail("is " + in_quotes(name) + "; supported are " + known);
 }
 
 }  // namespace moescope

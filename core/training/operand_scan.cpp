@@ -97,8 +97,8 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
   const PrecisionConfig& p = config.precision;
   if (!recipe && (p.override_x || p.override_w || p.override_dy))
     throw std::invalid_argument(
-        "precision.override_x, override_w and override_dy put formats in place of recipes: say the same by "
-        "precision.operands, or give one recipe for all operands");
+        "precision.override_x, override_w and override_dy replace formats of recipes: set "
+        "precision.operands instead, or give one recipe for all operands");
   const std::vector<OperandRecipe> entries = parse_operand_recipes(p.operands);
   std::vector<OperandRecipe> found;
   const auto add = [&](int layer, ClassRecipe of_class) {

@@ -151,7 +151,7 @@ void Trainer::State::require_replayed() const {
   const RunConfig& config = learner.config;
   if (!config.router.replay || learner.replayed) return;
   throw std::runtime_error("run " + config.name +
-                           " replays run A's routing (router.replay), which is not at hand: train it beside run A");
+                           " replays run A's routing (router.replay), which is not available: train it beside run A");
 }
 
 // Call after a step is counted; plans placements for the next steps.

@@ -275,7 +275,7 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
 
   const Result other = run(train(five_twins({"--out", path("many.moescope"), "--continue", "--seed", "7"})));
   EXPECT_EQ(other.status, 2);
-  EXPECT_NE(other.err.find("of another comparison: in n seed is 1, not 7"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("to another comparison: in n seed is 1, not 7"), std::string::npos) << other.err;
   for (const char* option : {"--jsonl", "--checkpoint"}) {
     const Result refused = run(train(five_twins({option, path("x")})));
     EXPECT_EQ(refused.status, 2);

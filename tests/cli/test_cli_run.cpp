@@ -82,7 +82,7 @@ TEST_F(CliRun, TrainingGoesOnFromACheckpoint) {
   const Result refused = with({path("data.toml"), "--set", "model.dim=64"});
   EXPECT_EQ(refused.status, 2);
   const std::string file = path("start") + "/config.json";
-  EXPECT_NE(refused.err.find("model.dim: is 64, but 'hidden_size' of " + file + " asks for 32"), std::string::npos)
+  EXPECT_NE(refused.err.find("model.dim: is 64, but 'hidden_size' of " + file + " requires 32"), std::string::npos)
       << refused.err;
   EXPECT_NE(run({"train", "--from", path("start"), "--preset", "nano"}).status, 0);
 }
@@ -177,7 +177,7 @@ TEST_F(CliRun, WrongInputIsNamed) {
   const Result unknown = run(run_model({"--text", path("prose.txt")}));
   EXPECT_EQ(unknown.status, 2);
   EXPECT_EQ(unknown.err, "moescope-cli: error: " + path("model/config.json") +
-                             ": 'attn_logit_softcapping' is 30, and what it asks for is not known\n");
+                             ": 'attn_logit_softcapping' is 30, and the meaning of this key is not known\n");
 }
 
 TEST_F(CliRun, NoCheckpointIsReplacedUnasked) {

@@ -59,7 +59,7 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   // --continue refuses runs with other settings under the same name.
   const Result mixed = run(sweep({"--continue", "--set", "optimizer.lr=0.001"}));
   EXPECT_EQ(mixed.status, 2);
-  EXPECT_NE(mixed.err.find("is of another comparison"), std::string::npos) << mixed.err;
+  EXPECT_NE(mixed.err.find("belongs to another comparison"), std::string::npos) << mixed.err;
 }
 
 TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {

@@ -305,7 +305,7 @@ class CandidatesTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(w.complaint(), kWaitMs);
     const QString why = w.complaint()->text();
     QVERIFY2(why.contains("cannot be opened"), qPrintable(why));
-    QVERIFY2(why.contains("other-groups-1.moescope is of another comparison"), qPrintable(why));
+    QVERIFY2(why.contains("other-groups-1.moescope belongs to another comparison"), qPrintable(why));
     QVERIFY2(why.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(why));
     QVERIFY(!w.window.findChild<OutcomesDock*>()->training());
     w.complaint()->close();

@@ -27,7 +27,7 @@ std::vector<Trainer> checked(std::vector<Trainer> trainers) {
       throw std::runtime_error(problem);
     if (trainer.steps_taken() != first.steps_taken())
       throw std::runtime_error("run " + trainer.config().name + " and run " + first.config().name +
-                               " are at different steps: runs in lock-step take each together");
+                               " are at different steps: runs in lock-step take each step together");
   }
   return trainers;
 }
@@ -175,7 +175,7 @@ std::int64_t Engine::next_step() const {
 void Engine::add(int number, Trainer trainer) {
   assert(!find(number));
   if (trainer.config().router.replay && trainer.steps_taken() != first().trainer.steps_taken())
-    throw std::runtime_error("it replays run A's routing, which is not kept of steps behind it: start both together");
+    throw std::runtime_error("it replays run A's routing, which is not kept for earlier steps: start both together");
   runs_.push_back({number, std::move(trainer)});
 }
 

@@ -64,9 +64,10 @@ RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
 
 void require_routing_to_come(const LiveState& live, const RunConfig& config, std::int64_t first_step) {
   if (config.router.replay && live.status.step > first_step)
-    throw std::invalid_argument(
-        "run " + config.name + " replays run A's routing (router.replay), which is not kept of the " +
-        std::to_string(live.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
+    throw std::invalid_argument("run " + config.name +
+                                " replays run A's routing (router.replay), which is not kept for the " +
+                                std::to_string(live.status.step - first_step) +
+                                " steps already taken: start run A again together with this twin");
 }
 
 // Refuses a change after which a run could not replay run A's routing, because their routings differ in shape.

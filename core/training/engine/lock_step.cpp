@@ -8,7 +8,7 @@ namespace moescope {
 std::string replay_problem(const RunConfig& first, const RunConfig& other) {
   if (first.router.replay)
     return "run " + first.name +
-           " is the first, which has no other to replay: router.replay is for a twin, beside a run A that chooses";
+           " is the first run, and no other run exists whose routing it can replay: set router.replay for a twin only";
   if (!other.router.replay) return {};
   for (const Setting setting : {Setting(&ModelConfig::n_layers), Setting(&ModelConfig::n_dense_layers),
                                 Setting(&ModelConfig::n_experts), Setting(&RouterConfig::top_k)}) {

@@ -17,8 +17,8 @@ namespace {
 // Returns the error message for a loss that differs from the recorded one, with possible causes.
 std::string otherwise(const RecomputePlan& plan, float loss) {
   const KernelCheck kernels = check_kernels(plan.kernels);
-  return formatted("step %lld gave another loss: loss %.9g against %.9g then. ", static_cast<long long>(plan.step),
-                   loss, plan.loss) +
+  return formatted("step %lld gave another loss: %.9g in place of the recorded %.9g. ",
+                   static_cast<long long>(plan.step), loss, plan.loss) +
          (kernels.outcome == KernelCheck::Outcome::same
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);

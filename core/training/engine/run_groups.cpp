@@ -22,7 +22,7 @@ constexpr std::size_t kLongestNumbered = 60;  // a name has at most 64 character
 
 void require_same_runs(const std::string& path, const std::vector<RunInfo>& recorded, std::span<const RunConfig> runs) {
   const auto fail = [&](const std::string& why) {
-    throw std::runtime_error(path + " is of another comparison: " + why);
+    throw std::runtime_error(path + " belongs to another comparison: " + why);
   };
   if (recorded.size() != runs.size())
     fail("it holds " + std::to_string(recorded.size()) + " runs, not " + std::to_string(runs.size()));

@@ -151,8 +151,9 @@ void RunQueue::require_success(std::size_t place, Engine& engine) const {
   if (const std::string problem = engine.sink().error(); single && !problem.empty()) throw std::runtime_error(problem);
   const std::optional<Trouble>& trouble = engine.trouble();
   if (!trouble || (single && !trouble->within_step)) return;
-  throw std::runtime_error(
-      trouble->within_step ? trouble->why : trouble->text() + ", and with it what the candidates are compared with");
+  throw std::runtime_error(trouble->within_step
+                               ? trouble->why
+                               : trouble->text() + ", so that nothing is left to compare the candidates with");
 }
 
 // Ends the training of a group. Discards the histories of an unfinished group, because its losses must not be compared

@@ -50,12 +50,12 @@ TEST(CheckpointConfig, what_is_not_known_names_its_key) {
   EXPECT_EQ(problem(mixtral(), "hidden_act", "gelu"),
             "config.json: 'hidden_act' is 'gelu', which is not known; allowed: silu, swish");
   EXPECT_EQ(problem(mixtral(), "attn_logit_softcapping", 30.0),
-            "config.json: 'attn_logit_softcapping' is 30.0, and what it asks for is not known");
+            "config.json: 'attn_logit_softcapping' is 30.0, and the meaning of this key is not known");
   EXPECT_EQ(problem(mixtral(), "rope_scaling", {{"type", "longrope"}}),
             "config.json: 'rope_parameters.rope_type' is 'longrope', which is not known; allowed: default, linear, "
             "yarn, llama3");
   EXPECT_EQ(problem(mixtral(), "rope_parameters", {{"rope_type", "default"}, {"mrope_section", {1, 2}}}),
-            "config.json: 'rope_parameters.mrope_section' is [1,2], and what it asks for is not known");
+            "config.json: 'rope_parameters.mrope_section' is [1,2], and the meaning of this key is not known");
   EXPECT_EQ(problem(mixtral(), "quantization_config", {{"quant_method", "gptq"}}),
             "config.json: 'quantization_config.quant_method' is 'gptq', which is not known; allowed: fp8, mxfp4, "
             "compressed-tensors, modelopt");

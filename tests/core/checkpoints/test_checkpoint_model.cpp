@@ -30,20 +30,20 @@ TEST(CheckpointModel, files_that_do_not_fit_name_file_and_tensor) {
   EXPECT_EQ(problem(), "");
   folder.write_tensors([](auto& tensors) { tensors["model.layers.1.block_sparse_moe.gate.weight"] = {5, 16}; });
   EXPECT_EQ(problem(), folder.file("model.safetensors") +
-                           ": tensor 'model.layers.1.block_sparse_moe.gate.weight' is [5, 16]; config.json asks for "
+                           ": tensor 'model.layers.1.block_sparse_moe.gate.weight' is [5, 16]; config.json requires "
                            "[4, 16]");
   folder.write_tensors([](auto& tensors) { tensors.erase("model.layers.0.block_sparse_moe.experts.3.w2.weight"); });
   EXPECT_EQ(problem().substr(0, problem().find(';')),
             folder.path() + ": has no tensor 'model.layers.0.block_sparse_moe.experts.3.w2.weight'");
   folder.write_tensors([](auto& tensors) { tensors["model.layers.0.self_attn.q_proj.bias"] = {16}; });
   EXPECT_EQ(problem(), folder.file("model.safetensors") +
-                           ": tensor 'model.layers.0.self_attn.q_proj.bias' is there, but 'attention_bias' of "
-                           "config.json says none is");
+                           ": tensor 'model.layers.0.self_attn.q_proj.bias' exists, but 'attention_bias' of "
+                           "config.json says that there is none");
   folder.write_tensors();
   std::ofstream(folder.file("model.safetensors.index.json"))
       << R"({"weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", "x": "model.safetensors"}})";
   EXPECT_EQ(problem(), folder.file("model.safetensors.index.json") +
-                           ": 'model-00002-of-00002.safetensors' is a file of the checkpoint that is not there");
+                           ": 'model-00002-of-00002.safetensors' is a missing file of the checkpoint");
 }
 
 TEST(CheckpointModel, hostile_sizes_are_refused_before_memory_is_asked_for) {

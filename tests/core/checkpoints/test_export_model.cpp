@@ -84,7 +84,7 @@ TEST(ExportModel, what_no_class_holds_says_why) {
   Trainer(config).save(folder / "run.safetensors");
   EXPECT_EQ(problem_of([&] { export_for_transformers(folder / "run.safetensors", folder / "exported"); }),
             (folder / "run.safetensors") +
-                ": no class of transformers holds it: router.route_norm: weights normalised over the top-k of a "
+                ": no class of transformers supports it: router.route_norm: weights normalised over the top-k of a "
                 "softmax, beside latent attention");
 }
 

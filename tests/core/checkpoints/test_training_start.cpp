@@ -94,9 +94,9 @@ TEST(TrainingStart, settings_that_contradict_config_json_name_both) {
   const std::vector<ConfigProblem> problems = TrainingStart(folder / "model").contradictions(other);
   ASSERT_EQ(problems.size(), 2u);
   EXPECT_EQ(problems[0].text(),
-            "model.dim: is 48, but 'hidden_size' of " + (folder / "model/config.json") + " asks for 32");
+            "model.dim: is 48, but 'hidden_size' of " + (folder / "model/config.json") + " requires 32");
   EXPECT_EQ(problems[1].text(),
-            "router.top_k: is 3, but 'num_experts_per_tok' of " + (folder / "model/config.json") + " asks for 2");
+            "router.top_k: is 3, but 'num_experts_per_tok' of " + (folder / "model/config.json") + " requires 2");
   EXPECT_EQ(problem_of([&] { Trainer trainer(other); }), problems[0].text());
   other.model.dim = 32;
   EXPECT_EQ(problem_of([&] { Trainer trainer(other); }), "");  // a twin may choose more experts

@@ -180,8 +180,8 @@ TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {
 
 TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
   const auto why = [](const std::string& line) { return thrown([&] { JsonLines().parse(line); }); };
-  EXPECT_EQ(why("NaN"), "holds NaN and nothing else, so no step");
-  EXPECT_EQ(why("-Infinity"), "holds -Infinity and nothing else, so no step");
+  EXPECT_EQ(why("NaN"), "contains only NaN, and no step");
+  EXPECT_EQ(why("-Infinity"), "contains only -Infinity, and no step");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": nan}"),
             "not JSON: nan is not a JSON value; NaN, Infinity, null, true and false are allowed");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": -inf}"),

@@ -167,7 +167,8 @@ TEST(TokenizerFile, SaysWhichKeyIsWrong) {
   const std::vector<BadFile> files = {
       {"no JSON", "{", "not JSON, or cut off"},
       {"no model", "{}", "model: is missing"},
-      {"another model", file_with(R"({"type": "WordPiece"})"), "model.type: is 'WordPiece'; read are BPE, Unigram"},
+      {"another model", file_with(R"({"type": "WordPiece"})"),
+       "model.type: is 'WordPiece'; supported are BPE, Unigram"},
       {"no vocabulary", file_with(R"({"type": "BPE", "merges": []})"), "model.vocab: is missing"},
       {"an id twice", file_with(bpe(R"("a": 1, "b": 1)", "")), "model.vocab['b']: has id 1, as 'a' has"},
       {"a token twice", file_with(bpe(R"("a": 1, "a": 2)", "")), "model.vocab['a']: is there twice"},
@@ -186,7 +187,8 @@ TEST(TokenizerFile, SaysWhichKeyIsWrong) {
        "model.vocab[0]: is not a token and its score"},
       {"a normalizer",
        file_with(kAbc, R"(, "normalizer": {"type": "Sequence", "normalizers": [{"type": "BertNormalizer"}]})"),
-       "normalizer.normalizers[0].type: is 'BertNormalizer'; read are NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
+       "normalizer.normalizers[0].type: is 'BertNormalizer'; supported are NFC, NFD, NFKC, NFKD, Lowercase, "
+       "StripAccents, "
        "Strip, "
        "Replace, Prepend, ByteLevel, Precompiled, Sequence"},
       {"an expression", with_regex("(a"), "pre_tokenizer.pattern.Regex: U_REGEX_MISMATCHED_PAREN near character 3"},

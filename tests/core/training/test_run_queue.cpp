@@ -175,7 +175,7 @@ TEST_F(QueueFiles, OfOtherSettingsOrDamagedIsRefused) {
   QueueState other = state;
   other.runs[4].router.top_k = 1;
   save_queue(path("sweep.queue"), other);
-  EXPECT_NE(refusal().find("sweep-2.moescope is of another comparison: in lr4 router.top_k is 2, not 1"),
+  EXPECT_NE(refusal().find("sweep-2.moescope belongs to another comparison: in lr4 router.top_k is 2, not 1"),
             std::string::npos)
       << refusal();
   other = state;
