@@ -142,7 +142,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       return {"less than what matters"};
     case Verdict::unclear: {
       const std::string half = formatted("%.2g", static_cast<double>(c.half));
-      return {"chance hides gaps below " + half, "hidden below " + half};
+      return {"gaps below " + half + " may be chance", "chance below " + half};
     }
     case Verdict::worse:
     case Verdict::better:

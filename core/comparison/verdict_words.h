@@ -15,8 +15,8 @@ enum class VerdictWord { good_enough, worse, better, not_told_apart, too_early }
 VerdictWord verdict_word(const Conclusion& c);
 const char* to_text(VerdictWord word);  // "Good enough"
 
-// Returns the reason in one or several lengths, the longest first: "nine times what matters", "chance hides gaps below
-// 0.0031".
+// Returns the reason in one or several lengths, the longest first: "nine times what matters", "gaps below 0.0031 may be
+// chance".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
 // What would settle the open verdicts: another noise twin, or more steps.

@@ -77,7 +77,8 @@ void guard_outputs(const std::vector<std::string>& inputs, const std::vector<Out
       if (other.path.empty()) continue;
       if (same_file(other.path, output.path)) refuse("is also the file of " + other.option);
       if (is_beside(output.path, other.path) || is_beside(other.path, output.path))
-        refuse("SQLite uses such a name beside that of " + other.option + "; choose another one");
+        refuse("conflicts with the file of " + other.option +
+               ": SQLite uses one of these names beside the other; choose another one");
     }
     if (const std::string owner = owner_of(output.path); !owner.empty() && !output.folder)
       refuse("is a name that SQLite uses beside " + owner + "; choose another one");

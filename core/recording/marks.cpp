@@ -53,8 +53,8 @@ std::string change_title(Setting setting, const std::string& before, const std::
   const bool on = after == "true";
   std::string title;
   if (setting == &RouterConfig::killed_experts) title = list_title(before, after, "kill", "revive");
-  if (setting == &RouterConfig::pinned_bias) title = list_title(before, after, "pin", "let go");
-  if (setting == &RouterConfig::frozen) title = on ? "freeze the router" : "let the router learn";
+  if (setting == &RouterConfig::pinned_bias) title = list_title(before, after, "pin", "unpin");
+  if (setting == &RouterConfig::frozen) title = on ? "freeze the router" : "unfreeze the router";
   if (setting == &RouterConfig::force_balance) title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;
   const std::string value = after.empty() ? "none" : after;

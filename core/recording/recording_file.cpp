@@ -227,8 +227,7 @@ std::string RecordingFile::missing() const {
   if (state == kClosed || state == kLogTakenIn) return {};
   if (opened_.log_bytes >= 0)
     return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
-  return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
-         ", is not here. " + ends;
+  return path_ + ": its program was killed or is still writing to it, and its log, " + log + ", is not here. " + ends;
 }
 
 }  // namespace moescope

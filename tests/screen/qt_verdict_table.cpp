@@ -32,7 +32,7 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
 std::vector<VerdictRow> fiveRows() {
   return {verdictRow("A", "bf16", {}, "baseline of the other runs", 0, kNoValue),
           verdictRow("B", "mxfp8_rceil", VerdictWord::good_enough, "less than what matters", 0.0004f, 0.0012f),
-          verdictRow("C", "nvfp4", VerdictWord::not_told_apart, "chance hides gaps below 0.0031", 0.0023f, 0.0031f),
+          verdictRow("C", "nvfp4", VerdictWord::not_told_apart, "gaps below 0.0031 may be chance", 0.0023f, 0.0031f),
           verdictRow("D", "mxfp4", VerdictWord::worse, "nine times what matters", 0.0172f, 0.0042f),
           verdictRow("N", "seed 2", {}, "effect of chance alone", -0.0003f, 0.0011f)};
 }

@@ -57,7 +57,7 @@ TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
   EXPECT_EQ(worse(0.0760f), "40 times what matters");
   EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "three times what matters");
   EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0012f)), "less than what matters");
-  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0023f, 0.0031f)), "chance hides gaps below 0.0031");
+  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0023f, 0.0031f)), "gaps below 0.0031 may be chance");
 }
 
 TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {

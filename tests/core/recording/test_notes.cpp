@@ -147,7 +147,7 @@ TEST(Marks, SayWhatWasDone) {
   history.append(Marker{0, 90, kNoteKind, "look here"});
   history.append(Marker{0, 0, kSettingsMarker, "{}"});
   EXPECT_EQ(titles(history), (std::vector<std::string>{
-                                 "kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1", "let go 2:2, 2:3",
+                                 "kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1", "unpin 2:2, 2:3",
                                  "bias_update_rate = 0.01", "freeze the router", "kill 4 experts", "look here"}));
   EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
