@@ -121,7 +121,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
     shard->by_name.clear();
     all->shards.push_back(shard);
   }
-  if (all->shards.empty()) all->fail("all files of this checkpoint are missing");
+  if (all->shards.empty()) all->fail("none of the files of this checkpoint exists");
   all->index_names();
   return all;
 }

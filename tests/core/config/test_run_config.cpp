@@ -324,7 +324,7 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   EXPECT_NE(refused("experts.x.sideways=bf16").find("forward (or fprop), dgrad, wgrad"), std::string::npos);
   EXPECT_NE(refused("3-2:experts.x=bf16").find("ends before it begins"), std::string::npos);
   EXPECT_NE(refused("two:experts.x=bf16").find("such as 2 or 2-5"), std::string::npos);
-  EXPECT_NE(refused("1:head.x=bf16").find("of no layer"), std::string::npos);
+  EXPECT_NE(refused("1:head.x=bf16").find("not part of a layer"), std::string::npos);
   EXPECT_NE(refused("2-9:experts.x=bf16").find("layers 0 to 3"), std::string::npos);
   const std::string own =
       "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4+nearest, head.W=nvfp4+unrotated";

@@ -253,7 +253,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   const auto nvfp4 = one_step(Recipe::nvfp4);
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), " in nvfp4, step 0")) << text(nvfp4, "sqnr_db");
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have about 20.4 dB in this format"));
-  EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 hold at most"))
+  EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 contain at most"))
       << text(nvfp4, "clipped");
   EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a single non-zero value gives sqrt(16) = 4"))
       << text(nvfp4, "crest");
@@ -265,7 +265,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
 
   const auto floor = one_step(Recipe::mxfp8_floor);
   EXPECT_TRUE(says(text(floor, "sqnr_db"), "30.6 dB in this format")) << text(floor, "sqnr_db");
-  EXPECT_TRUE(says(text(floor, "clipped"), "of the 32,768 that 1,024 blocks of 32 hold at most"))
+  EXPECT_TRUE(says(text(floor, "clipped"), "of the 32,768 that 1,024 blocks of 32 contain at most"))
       << text(floor, "clipped");
   EXPECT_TRUE(says(text(floor, "crest"), "sqrt(32) = 5.66")) << text(floor, "crest");
   EXPECT_TRUE(says(text(floor, "e8m0_blocks"), " (byte 1")) << text(floor, "e8m0_blocks");

@@ -198,7 +198,7 @@ TEST(Findings, RanksOfTooFewExpertsAreNotSaidToBeChecked) {
     History history(info);
     for (int step = 0; step < 450; ++step) history.append(run.history()->frame_at(step));
     const Checks checks = checks_of(history, {});
-    EXPECT_EQ(has(checks.passed, "neighbouring experts that share a rank"), ranks != 8);
+    EXPECT_EQ(has(checks.passed, "neighbouring experts on one rank"), ranks != 8);
     EXPECT_EQ(has(checks.not_checked, "uneven ranks: needs at least 4 experts on each"), ranks == 8);
   }
 }

@@ -63,7 +63,7 @@ TEST_F(WandbFiles, StepsAreThoseOfTheAxisThatTheRunDefines) {
   EXPECT_EQ(run->steps(), (StepRange{10, 30}));
   EXPECT_EQ(loss(*run, 30), 3.0f);
   EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {20, 20})[0], 2.5f);
-  EXPECT_TRUE(notes_say(*run, "Steps are those of train/global_step"));
+  EXPECT_TRUE(notes_say(*run, "Steps are the values of train/global_step"));
 }
 
 TEST_F(WandbFiles, TheAxisOfTheLossCountsAndOthersAreShownAtItsStep) {

@@ -312,8 +312,8 @@ TEST(LiveRuns, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
     }
     return {};
   };
-  EXPECT_NE(problem({replayed}).find("router.replay is for a twin"), std::string::npos);
-  EXPECT_NE(problem({replayed, a}).find("router.replay is for a twin"), std::string::npos);
+  EXPECT_NE(problem({replayed}).find("set router.replay for a twin only"), std::string::npos);
+  EXPECT_NE(problem({replayed, a}).find("set router.replay for a twin only"), std::string::npos);
   RunConfig other = replayed;
   other.router.top_k = 1;
   EXPECT_NE(problem({a, other}).find("router.top_k is 1 against 2"), std::string::npos);
