@@ -93,7 +93,7 @@ std::string against_what_matters(const Conclusion& c) {
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
   if (size + c.half < c.matters) return ", less than " + matters;
   if (size - c.half > c.matters) return ", more than " + matters;
-  return ", " + matters + " not excluded";
+  return "; the gap may be less or more than " + matters;
 }
 
 // Returns the factor by which chance moves the run more than its twins, which have drifted less.
