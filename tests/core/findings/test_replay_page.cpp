@@ -430,7 +430,7 @@ TEST_F(ReplayInBrowser, PlaysAndPauses) {
 TEST_F(ReplayInBrowser, SaysWhatIsUnderThePointerOfBothRuns) {
   show(1280, 800);
   const std::string loss = said_at("loss A", 21.5 / 40, 0.5);
-  EXPECT_EQ(loss, "A: step 21\nloss 0.25 nats per byte\n\nB: step 21\nloss 0.25 nats per byte");
+  EXPECT_EQ(loss, "A: step 21\nloss 0.25 nats/token\n\nB: step 21\nloss 0.25 nats/token");
   EXPECT_EQ(value("[state.hover.over, stepOfShare(state.hover.x)]"), (PageJson{"steps", 21}));
   const std::string load = said_at("load over steps B", 10.5 / 40, 3.5 / kPageExperts);
   EXPECT_NE(load.find("B: step 10, layer 1, expert 3\nload 0 fair shares"), std::string::npos) << load;
