@@ -1,6 +1,6 @@
-"""Logs what the routers of a PyTorch mixture-of-experts model do, for MoEScope to show.
+"""Logs the routers of a PyTorch mixture-of-experts model for MoEScope.
 
-One file, no dependency but PyTorch (1.13 or later): copy it beside your training script.
+One file without dependencies except PyTorch (1.13 or later): copy it beside your training script.
 
     from moescope_log import MoeLog
 
@@ -12,39 +12,42 @@ One file, no dependency but PyTorch (1.13 or later): copy it beside your trainin
 
 While it runs: moescope --follow run.jsonl. Afterwards: moescope run.jsonl, or
 moescope-cli import run.jsonl -o run.moescope.
-For Hugging Face's Trainer and for Lightning there are callbacks: trainer_callback() and lightning_callback() below.
+trainer_callback() and lightning_callback() below are callbacks for Hugging Face's Trainer and for Lightning.
 
-What is hooked, per MoE layer:
-  * a module with a buffer `tokens_per_expert` or `tokens_per_expert_E` (TorchTitan): what its forward pass adds to it;
-  * else a module whose name matches `routers`, by what its forward pass returns: expert numbers (an integer tensor
-    [..., K]), a map (a boolean or one-hot tensor [..., E]), mixing weights [..., E] that are zero where an expert was not
-    chosen, or scores or logits [..., E]. Of these, those experts count that route_tokens_to_experts() of the block
-    chooses, else the `top_k` largest.
-A router inside another is one router. K and E come from attributes or from the model's config; where they are not to be
-found, or where it is not clear what a router returned, there is one warning and no row for that layer.
-Slots whose expert number is negative or beyond the experts are sent nowhere: they are `nowhere` of the row, not a load.
+Hooks of an MoE layer:
+  * a module with a buffer `tokens_per_expert` or `tokens_per_expert_E` (TorchTitan): the hook logs the increase of the
+    buffer in the forward pass;
+  * otherwise a module whose name matches `routers`: the hook reads the return value of the forward pass, which is
+    expert numbers (an integer tensor [..., K]), a map (a boolean or one-hot tensor [..., E]), mixing weights [..., E]
+    that are zero for experts that were not chosen, or scores or logits [..., E]. From scores and logits,
+    route_tokens_to_experts() of the block chooses the experts; without it the `top_k` largest count.
+A router inside another router is not logged separately. K and E come from attributes or from the model's config. If
+they are not found, or if the return value is unclear, there is one warning and no row for the layer.
+Slots whose expert number is negative or beyond the experts are sent nowhere: `nowhere` of the row counts them, the load
+does not.
 
-Which passes count: those that record gradients, whether the model is in train() or eval(). Passes under no_grad(), as in
-generate(), do not, and a pass that activation checkpointing repeats counts once.
-Padding is left out where the model is called with an `attention_mask` [batch, tokens] (0: padding), or was told one by
-mask(). The log says at its first step whether padding was left out.
+Only passes that record gradients count, in train() and in eval(). Passes under no_grad(), as in generate(), do not
+count, and a pass that activation checkpointing repeats counts once.
+Padding is left out if the model is called with an `attention_mask` [batch, tokens] (0: padding) or if mask() was
+called. A note at the first step of the log says whether padding was left out.
 
-Every `scores_every` steps also the scores' entropy, the margin between the K-th and the next biased score, and the
-shares of the scores and of the mixing weights that each expert got (`score_mass`, `gate_mass`) are logged, as far as the router returns them; every
-`bias_every` the expert bias. With `expert_norms_every` every so many steps also, for each expert, the length of the
-gradient of its weights, as the optimizer gets it, and of their change in the step: experts that get tokens and do not
-change are not in the optimizer. That takes a copy of the experts' weights during the step. The weights are found where
-they are whole on the rank that writes: parameters [E, ...] of the layer's block, or a list of E modules. Of several
-optimizers the first of a step counts.
+Every `scores_every` steps the log also has the entropy of the scores, the margin between the K-th and the next biased
+score, and each expert's shares of the scores and of the mixing weights (`score_mass`, `gate_mass`), if the router
+returns them; every `bias_every` steps it has the expert bias. Every `expert_norms_every` steps it also has, for each
+expert, the norm of the gradient of its weights, as the optimizer gets it, and the norm of their update: experts that
+get tokens and do not change are not in the optimizer. This needs a copy of the experts' weights during the step. The
+weights are found if they are whole on the rank that writes, as parameters [E, ...] of the layer's block or as a list of
+E modules. If there are several optimizers, the first one that steps counts.
 
-Counts stay on the device until step(), which writes one line. Nothing here stops a training: whatever fails is one
-warning, and no row.
+Counts stay on the device until step(), which writes one line. No error stops the training: a failure causes one warning
+and a missing row.
 
-With torch.distributed, step() adds up the ranks of `group` and is the only place that communicates: make the log and
-call step() on every rank of it, once a step, also on a rank that had no batch. Rank 0 writes. Layers are known by their
-names: pipeline stages stand side by side. Ranks that saw the same tokens, as under tensor parallelism, count once.
+With torch.distributed, step() adds up the counts of the ranks of `group`; nothing else communicates. Make the log and
+call step() on every rank of the group, once per step, also on a rank that had no batch. Rank 0 writes. Layers are
+identified by their names, so the layers of pipeline stages are separate rows. Ranks that saw the same tokens, as under
+tensor parallelism, count once.
 torch.compile: make the log before the first compiled step. From PyTorch 2.4 on the hooks stay in the graph
-(fullgraph=True works); before, they break it.
+(fullgraph=True works); in earlier versions they break it.
 """
 
 import contextlib
@@ -70,7 +73,7 @@ _BIAS_NAMES = ("expert_bias", "expert_bias_E", "e_score_correction_bias", "balan
 _EXPERT_NAMES = ("num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
                  "num_moe_experts")
 _TOP_K_NAMES = ("top_k", "topk", "num_experts_per_tok", "k")
-# Of a config, where plain top_k may be that of sampling a text.
+# Names in a config, in which `top_k` alone may be the top_k of sampling.
 _CONFIG_TOP_K_NAMES = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts",
                        "moe_router_topk", "num_selected_experts", "num_activated_experts", "moe_k")
 _CONFIG_SCORE_NAMES = ("scoring_func", "score_func", "score_function", "moe_router_score_function",
@@ -84,36 +87,37 @@ _SCORE_KINDS = {
     "given": lambda scores: scores.clamp_min(0),
 }
 _KEYS = itertools.count(1)
-_COMPILED = weakref.WeakValueDictionary()  # layers by their keys
-_MOST_KEPT_SLOTS = 1 << 22  # of all layers on one device, 32 MB, before they are counted within a step
-_SETTLING_STEPS = 3  # for how many steps ranks are compared before it is taken as known which see the same tokens
+_COMPILED = weakref.WeakValueDictionary()  # layers by key
+_MOST_KEPT_SLOTS = 1 << 22  # kept slots of all layers on one device (32 MB) before they are counted
+_SETTLING_STEPS = 3  # number of steps in which the tokens of the ranks are compared
 
 
 class MoeLog:
     """See the module's description.
 
-    path          file to write, one JSON object a line; an earlier file of that name is replaced unless append=True
+    path          file to write, one JSON object per line; an earlier file is replaced unless append=True
     model         any torch.nn.Module
-    routers       regular expression over module names; the first group that is digits, or else the number in the name
-                  that tells the layers apart, is the layer's index
-    top_k         experts a token is sent to; needed only where routers return scores and no config says it
-    scores        what the returned scores are: "softmax", "sigmoid" or "sqrtsoftplus" of logits, or "given" (already
-                  positive). None: whichever agrees with the returned weights, else what the config says, else given
-                  where they sum to 1, sigmoid where there is an expert bias, softmax
-    settings      dict of anything that says what this run is: precision, seed, tokens_per_step, domains, ...
-    group         the process group whose ranks are added up, None: all. Rank 0 of all writes, and has to be in it.
-                  "alone": this rank's counts, without communication, into a file of its own
-    first_layer   added to the layers' indices: for a pipeline stage that numbers its own layers from 0
-    count_padding True: padding counts, whatever the attention mask
-    expert_norms_every  steps from one set of gradient and update norms of the experts to the next; 0: never
-    Raises ValueError: no router was found; OSError: the file cannot be written.
+    routers       regular expression over module names; the index of the layer is the first group that consists of
+                  digits, or else the number in the name in which the layers differ
+    top_k         experts per token; needed only if routers return scores and no config has it
+    scores        function that makes scores of the returned values: "softmax", "sigmoid" or "sqrtsoftplus" of logits,
+                  or "given" (scores already). None: "given" if no value is negative and they sum to 1, else the
+                  function that agrees with the returned weights, else the config's, else "sigmoid" with an expert
+                  bias and "softmax" without
+    settings      dict that describes the run: precision, seed, tokens_per_step, domains, ...
+    group         process group whose ranks are added up; None: all ranks. Rank 0 of all ranks writes and has to be in
+                  the group. "alone": writes this rank's counts into its own file, without communication
+    first_layer   added to the indices of the layers, for a pipeline stage that numbers its layers from 0
+    count_padding True: padding counts, with any attention mask
+    expert_norms_every  steps between two logs of gradient and update norms of the experts; 0: never
+    Raises ValueError if no router is found, and OSError if the file cannot be written.
     """
 
     def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores=None,
                  scores_every=10, bias_every=10, settings=None, append=False, group=None, first_layer=0,
                  count_padding=False, expert_norms_every=0):
         if scores is not None and scores not in _SCORE_KINDS:
-            raise ValueError("scores=%r: one of %s is meant" % (scores, ", ".join(_SCORE_KINDS)))
+            raise ValueError("scores=%r: allowed are %s" % (scores, ", ".join(_SCORE_KINDS)))
         self._start = time.time()
         self._scores_every, self._bias_every = scores_every, bias_every
         self._given_settings, self._top_k, self._routers = settings, top_k, routers
@@ -124,7 +128,7 @@ class MoeLog:
         self._said, self._notes = set(), []
         self._mask, self._masks, self._given_mask = None, {}, None
         self._trainable = None
-        self._rows = None  # of all ranks, once they are known
+        self._rows = None  # rows of all ranks, from the first step on
         self._handles, self._file, self._closed = [], None, False
         self._slots = _Slots()
         self._layers = _find_layers(self, model, routers, top_k)
@@ -143,8 +147,8 @@ class MoeLog:
             self._handles += self._norms.hook()
 
     def step(self, step, loss=None, grad_norm=None, lr=None, **more):
-        """Writes a line for this training step. `more` goes into the line as it is (numbers, lists, strings); of
-        `aux_loss` and `z_loss` also lists with a value for each logged layer, in the layers' order."""
+        """Writes a line for this training step. The values of `more` are written unchanged (numbers, lists, strings).
+        `aux_loss` and `z_loss` may be lists with a value for each logged layer, in the order of the layers."""
         if self._closed:
             return
         try:
@@ -153,8 +157,8 @@ class MoeLog:
             self.warn("step", "step %s is not logged: %s" % (step, _words(error)))
 
     def mask(self, attention_mask):
-        """Says what is padding in the passes that follow: [batch, tokens], 0 is padding. None: nothing. Needed only
-        where the model is not called with an `attention_mask`, which comes first."""
+        """Sets the padding of the following passes: [batch, tokens], 0 is padding; None: no padding. Needed only if the
+        model is not called with an `attention_mask`, which takes precedence."""
         self._given_mask = attention_mask
 
     def close(self):
@@ -165,7 +169,7 @@ class MoeLog:
         self._handles = []
         if self._rows is None and self._ranks.alone():
             self._write(self._settings())
-        self._norms = None  # and its copies of weights
+        self._norms = None  # frees its copies of weights
         if self._file:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -178,10 +182,10 @@ class MoeLog:
     def __exit__(self, *_):
         self.close()
 
-    # What hooks ask.
+    # Called by hooks.
 
     def padding_mask(self, device=None):
-        """Of the pass that runs; where DataParallel runs several at once, of the one on that device."""
+        """Returns the mask of the running pass; with DataParallel, of the pass on that device."""
         if self._count_padding:
             return None
         mask = self._masks.get(device) if len(self._masks) > 1 else self._mask
@@ -197,7 +201,7 @@ class MoeLog:
             self._masks[mask.device] = mask
 
     def trainable(self):
-        """Whether the model has a parameter to train; asked once a step, since it may be many parameters."""
+        """True if the model has a trainable parameter. Computed once per step: a model may have many parameters."""
         if self._trainable is None:
             model = self._model()
             self._trainable = model is None or any(p.requires_grad for p in model.parameters())
@@ -207,11 +211,11 @@ class MoeLog:
         self._slots.keep(layer, places)
 
     def comparing(self):
-        """Whether it is not yet known which ranks see the same tokens."""
+        """True until it is known which ranks see the same tokens."""
         return self._ranks.comparing()
 
     def warn(self, key, text):
-        """Once for each key, on this rank's stderr and in the log."""
+        """Prints the text on this rank's stderr and adds it to the log, once per key."""
         if key in self._said:
             return
         self._said.add(key)
@@ -235,7 +239,7 @@ class MoeLog:
         line = {"step": step, "wall_s": round(time.time() - self._start, 6)}
         line.update((key, _plain(value)) for key, value in values.items() if value is not None)
         if totals is None:
-            self.warn("ranks", "the ranks called step() with different steps: no load is known")
+            self.warn("ranks", "the ranks called step() with different steps, so that no load is logged")
         else:
             self._add_routers(line, totals, first)
         self._share_out(line)
@@ -255,7 +259,7 @@ class MoeLog:
                 for layer in self._layers]
 
     def _own_totals(self, step):
-        """By the layers' names: a _Total's values, or None; all in one copy from each device."""
+        """Returns the values of a _Total, or None, by key of the layer. Copies once from each device."""
         with_bias = step % max(1, self._bias_every) == 0
         taken = [layer.take(with_bias) for layer in self._layers]
         counted = self._slots.take()
@@ -277,7 +281,7 @@ class MoeLog:
         usual = max(set(sizes), key=sizes.count) if sizes else 0
         others = ", ".join(row.name for row, total in rows if total.experts != usual)
         if others:
-            self.warn("sizes", "only routers of %d experts are logged, not %s" % (usual, others))
+            self.warn("sizes", "only routers with %d experts are logged, not %s" % (usual, others))
         routers = [total.row(row.index) for row, total in rows if total.experts == usual]
         if routers:
             line["routers"] = sorted(routers, key=lambda router: router["layer"])
@@ -288,7 +292,7 @@ class MoeLog:
             self._say_what_was_seen(totals)
 
     def _share_out(self, line):
-        """Losses by layer go to the layers' rows, and their sum into the line."""
+        """Writes losses by layer into the rows of the layers, and their sum into the line."""
         for name in ("aux_loss", "z_loss"):
             values, rows = line.get(name), line.get("routers", [])
             if not isinstance(values, (list, tuple)):
@@ -296,7 +300,7 @@ class MoeLog:
             del line[name]
             values = [_plain(value) for value in values]
             if len(values) != len(rows):
-                self.warn(name, "%s has %d values, and %d layers are logged: it is left out" % (
+                self.warn(name, "%s has %d values, but %d layers are logged: it is left out" % (
                     name, len(values), len(rows)))
                 continue
             line[name] = _plain(float(sum(values)))
@@ -319,9 +323,9 @@ class MoeLog:
     def _say_what_was_seen(self, totals):
         unseen = [row.name for row, total in zip(self._rows, totals) if total.is_empty()]
         if unseen and all(total.is_empty() for total in totals):
-            self.warn("unseen", "no router was seen in the first step, though these were found: %s. Only passes that "
-                      "record gradients count; a model that was compiled, itself or another of its class, and ran before "
-                      "the log was made is not seen: then torch._dynamo.config.skip_nnmodule_hook_guards = False helps"
+            self.warn("unseen", "no router was seen in the first step, but these were found: %s. Only passes that "
+                      "record gradients count. If the model or another model of its class was compiled and ran before "
+                      "the log was made, set torch._dynamo.config.skip_nnmodule_hook_guards = False"
                       % ", ".join(unseen)[:500])
         elif unseen:
             self._notes.append("Not called in the first step: " + ", ".join(unseen)[:500])
@@ -334,9 +338,9 @@ class MoeLog:
             self._notes.append("Padding is left out: %.3g %% of the first step's tokens" % (100 * left_out / tokens))
         elif unmasked == tokens:
             self._notes.append("Padding, if there is any, is counted: " + (
-                "as count_padding says" if self._count_padding else "no attention mask [batch, tokens] was seen"))
+                "count_padding is set" if self._count_padding else "no attention mask [batch, tokens] was seen"))
         else:
-            self._notes.append("Padding is left out where an attention mask fits: of %.3g %% of the first step's tokens"
+            self._notes.append("Padding is left out if an attention mask fits: for %.3g %% of the first step's tokens"
                                % (100 - 100 * unmasked / tokens))
 
     def _settings(self):
@@ -373,7 +377,7 @@ class MoeLog:
 
 
 def _find_layers(log, model, routers, top_k):
-    """The hooked layers, in the order of the model's modules."""
+    """Returns the hooked layers, in the order of the model's modules."""
     modules = dict(model.named_modules())
     layers, covered = [], []
 
@@ -389,7 +393,7 @@ def _find_layers(log, model, routers, top_k):
         if not re.search(routers, name) or is_inside(name) or _holds_only(module):
             continue
         if any(inner.startswith(name + ".") for inner in covered):
-            continue  # a block of that name around a layer that counts by itself
+            continue  # a block of that name around a layer that counts its own tokens
         found.append(_RouterLayer(log, name, module, _above(modules, name), top_k))
         covered.append(name)
     layers += [layer for layer in found if layer.may_be_a_router()]
@@ -403,7 +407,7 @@ def _holds_only(module):
 
 
 def _above(modules, name):
-    """The modules around that one, nearest first, without lists."""
+    """Returns the modules that contain the module, nearest first, without module lists."""
     above = []
     while name:
         name = name.rpartition(".")[0]
@@ -420,7 +424,7 @@ def _count_buffer(module):
 
 
 def _whole(owner, names):
-    """The first of these attributes that is a number."""
+    """Returns the first of these attributes that is a positive integer."""
     for name in names:
         value = getattr(owner, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -429,7 +433,7 @@ def _whole(owner, names):
 
 
 def _configs(owners):
-    """Of the nearest owner first; of a model for texts and pictures the part for texts first."""
+    """Yields the configs of the owners, nearest first; for a model of texts and images the text config first."""
     for owner in owners:
         config = getattr(owner, "config", None)
         for name in ("text_config", "ffn_config"):
@@ -440,13 +444,13 @@ def _configs(owners):
 
 
 def _number(rows, pattern):
-    """Gives each row its layer's index. Rows whose names differ in numbers alone are one kind of layer, as those of an
-    encoder; the next kind, as those of a decoder, is numbered behind it."""
+    """Sets the layer index of each row. Rows whose names differ only in numbers are one kind of layer, for example the
+    layers of an encoder; the numbers of the next kind, for example of a decoder, follow those of the first kind."""
     kinds = {}
     for row in rows:
         kinds.setdefault(re.sub(r"\d+", "#", row.name), []).append(row)
     taken = set()
-    # Experts of an attention come last.
+    # Experts of an attention layer come last.
     for kind in sorted(kinds.values(), key=lambda kind: re.search("att(n|ention)", kind[0].name) is not None):
         indices = {}
         for first in sorted({row.first_layer for row in kind}):
@@ -462,7 +466,7 @@ def _number(rows, pattern):
 
 
 def _indices_of(rows, pattern):
-    """Distinct indices of layers of one kind."""
+    """Returns distinct indices for the layers of one kind."""
     choices = [[row.number for row in rows]]
     matches = [re.search(pattern, row.name) for row in rows]
     choices.append([next((int(g) for g in (m.groups() if m else ()) if g and g.isdigit()), None) for m in matches])
@@ -475,12 +479,12 @@ def _indices_of(rows, pattern):
     return list(range(len(rows)))
 
 
-# What stands at a layer.
+# Layers.
 
 
 class _Row:
-    """A layer as all ranks know it. Stages of a pipeline may number their own layers from 0: then `number` or
-    `first_layer` tells them apart."""
+    """Identity of a layer on all ranks. Pipeline stages may number their own layers from 0; `number` or `first_layer`
+    then distinguishes them."""
 
     def __init__(self, name, number, first_layer, experts, top_k):
         self.name, self.number, self.first_layer, self.index = name, number, first_layer, None
@@ -495,10 +499,10 @@ class _Row:
 
 
 class _Total:
-    """What a layer's routers did in a step: its sums, over ranks where there are several."""
+    """Sums of a layer in a step, over all ranks."""
 
-    HEAD = 12      # values before those by expert
-    BY_EXPERT = 4  # of each expert
+    HEAD = 12      # values of the layer, before the values by expert
+    BY_EXPERT = 4  # values of each expert
 
     def __init__(self, experts, values):
         self.experts = experts
@@ -529,7 +533,7 @@ class _Total:
         if self._scored:
             row["score_entropy"] = _plain(self._entropy / self._scored)
             row["score_mass"] = [_plain(mass / self._scored) for mass in self._mass]
-        # The margin of routers that do not take the best of all, as those with groups, would say nothing.
+        # The margin has no meaning for routers that do not choose the largest scores, for example routers with groups.
         if self._judged and self._otherwise < 0.01 * self._judged:
             row["margin"] = _plain(self._margin / self._judged)
         weights = sum(self._gates)
@@ -541,23 +545,23 @@ class _Total:
 
 
 class _Slots:
-    """The experts that tokens were sent to since the last step. A call for a device takes the host as long for a few
-    numbers as for many, so the slots of all layers are counted together, once a step or when they get many."""
+    """The chosen experts of all tokens since the last step. A device call takes the host equal time for any number of
+    values, so the slots of all layers are counted together, once per step or when there are too many."""
 
     def __init__(self):
         self._kept, self._size, self._counted, self._lock = {}, {}, [], threading.Lock()
 
     def keep(self, layer, places):
-        """Places are -1 to E + 1: none, an expert, none again, padding."""
+        """Keeps slots: 0 to E - 1 is an expert, -1 and E are no expert, E + 1 is padding."""
         where = places.device, places.numel()
-        with self._lock:  # DataParallel's threads
+        with self._lock:  # DataParallel has several threads
             self._kept.setdefault(where, []).append((layer, places))
             self._size[places.device] = self._size.get(places.device, 0) + places.numel()
             if self._size[places.device] > _MOST_KEPT_SLOTS:
                 self._count()
 
     def take(self):
-        """[(layers, their counts of -1 to E and more, one after the other)]"""
+        """Returns [(layers, counts of the values from -1 on, layer after layer)]."""
         with self._lock:
             self._count()
             counted, self._counted = self._counted, []
@@ -565,7 +569,7 @@ class _Slots:
 
     @staticmethod
     def by_layer(counted, lists):
-        """{layer: its counts, added up}"""
+        """Returns {layer: sum of its counts}."""
         found = {}
         for layers, counts in zip((layers for layers, _ in counted), lists):
             width = len(counts) // len(layers)
@@ -585,8 +589,8 @@ class _Slots:
 
 
 class _Layer:
-    """One hooked module, and what was summed since the last step on its device: slots that are not kept to be counted
-    with those of other layers, as _Slots has them; padding; sums over scores; weights by expert."""
+    """One hooked module and its sums since the last step, on its device: slots that _Slots does not keep, padding, sums
+    over scores, weights by expert."""
 
     def __init__(self, log, name, module, above, top_k):
         self.log, self.module, self.above = log, module, above
@@ -594,13 +598,13 @@ class _Layer:
         self.experts, self.top_k = None, None
         self.number = next((n - 1 for n in (_whole(o, ("layer_number",)) for o in [module] + above[:3]) if n), None)
         self.want_scores, self.needs_inputs = True, False
-        # What the operator in a compiled graph is given and says it changes. A tensor, since graphs are made anew for
-        # other numbers.
+        # Argument of the operator in a compiled graph, which declares that it changes it. It is a tensor, because a
+        # graph is compiled again for another number.
         self.token = torch.tensor([next(_KEYS)])
         _COMPILED[int(self.token)] = self
         self.fingerprint = None
-        self._sums = {}         # by device; they only grow, which takes fewer calls than to zero them
-        self._before_step = {}  # their values at the last step, on this side
+        self._sums = {}         # by device; not set to zero at each step, which saves calls
+        self._before_step = {}  # values of _sums at the last step, on the host
         self._went_forward, self._repeats_count = False, None
         self._forgot()
 
@@ -623,7 +627,7 @@ class _Layer:
         return None
 
     def see(self, when, values, inputs, mask, recording):
-        """After (or, with when == "before", before) a forward pass."""
+        """Called after a forward pass, or before it with when == "before"."""
         try:
             if _is_only_traced(values):
                 return
@@ -639,7 +643,7 @@ class _Layer:
         if not recording or not self.log.trainable():
             return False
         if _is_repeated():
-            # The first pass counted, unless it recorded nothing, as in reentrant checkpointing: then the second does.
+            # The first pass counts. In reentrant checkpointing it records no gradients, and the second pass counts.
             if self._repeats_count is None:
                 self._repeats_count = not self._went_forward
             self._repeats += when == "after"
@@ -656,7 +660,7 @@ class _Layer:
         return self._sums[device]
 
     def mask_of(self, tokens, mask, device):
-        """[tokens] which are no padding, None: no mask of that size."""
+        """Returns [tokens], True for tokens that are not padding; None if there is no mask of that size."""
         self.tokens += tokens
         if mask is None or mask.numel() != tokens:
             self.unmasked += tokens
@@ -666,7 +670,7 @@ class _Layer:
         return kept
 
     def take(self, with_bias):
-        """Of what there was since the last time: values known here, and tensors on their devices; None: nothing."""
+        """Returns what was summed since the last call: values on the host (None if there is nothing), and tensors."""
         self._follow_change_of_checkpointing()
         host = [self.passes, self.failures, self.tokens, self.unmasked]
         self._forgot()
@@ -676,7 +680,7 @@ class _Layer:
         return host, list(self._sums.values()) + ([] if bias is None else [bias])
 
     def _follow_change_of_checkpointing(self):
-        """To or from the reentrant kind, within a run: the step in which that shows has no row."""
+        """Detects a change to or from reentrant checkpointing during a run; the step of the change gets no row."""
         if not self._repeats:
             return
         if not self._forwards and not self._repeats_count:
@@ -686,7 +690,7 @@ class _Layer:
             self.failures += 1
 
     def total(self, host, lists, slots):
-        """A _Total's values, from take() with its tensors as lists, and the counts of slots that were kept."""
+        """Returns the values of a _Total from those of take(), with tensors as lists, and the counts of kept slots."""
         experts = self.experts or 0
         if not self._sums and not slots:
             return host + [0.0] * (_Total.size(experts) - len(host))
@@ -707,7 +711,7 @@ class _Layer:
             if math.isfinite(sum(now)):
                 self._before_step[device] = now
             else:
-                self._sums[device].zero_()  # not a number once would be so for ever
+                self._sums[device].zero_()  # NaN would stay in the sum
         return sums
 
     def take_fingerprint(self):
@@ -715,7 +719,7 @@ class _Layer:
         return 0.0 if value is None else float(value)
 
     def _remember(self, values):
-        """What tells this rank's tokens from another's."""
+        """Adds to the fingerprint of this rank's tokens, by which ranks are compared."""
         tensor = next((v for v in values if v.is_floating_point()), values[0] if values else None)
         if tensor is not None:
             total = tensor.double().sum() if tensor.device.type != "mps" else tensor.float().sum()
@@ -723,7 +727,7 @@ class _Layer:
 
 
 class _BufferLayer(_Layer):
-    """A module that counts by itself, in a buffer that somebody else zeroes."""
+    """A module that counts its tokens in a buffer that other code sets to zero."""
 
     def __init__(self, log, name, module, above, top_k):
         super().__init__(log, name, module, above, top_k)
@@ -756,15 +760,15 @@ class _BufferLayer(_Layer):
 
 
 class _Reading:
-    """How what a router returns is read: places in the list of its tensors."""
+    """Meaning of a router's return value: indices into the list of its tensors."""
 
     def __init__(self):
         self.indices = self.map = self.gates = self.scores = self.weights = None
-        self.skips = False  # weight 0 means that a further class, "no expert", was chosen
+        self.skips = False  # weight 0 means that the additional class "no expert" was chosen
 
 
 class _RouterLayer(_Layer):
-    """A router, judged by what it returns."""
+    """A router that is logged from its return value."""
 
     def __init__(self, log, name, module, above, top_k):
         super().__init__(log, name, module, above, top_k)
@@ -773,7 +777,7 @@ class _RouterLayer(_Layer):
         self.experts = next((n for n in (_whole(o, _EXPERT_NAMES) for o in self.owners()) if n), None)
         out = _whole(module, ("out_features",))
         if _whole(module, _EXPERT_NAMES) is None and out:
-            self.experts = out  # a plain Linear; its parent may know its own share of the experts only
+            self.experts = out  # a plain Linear; its parent may have only this rank's number of experts
         if self.experts is None:
             self.experts = self._experts_of_config
         if self.experts is None and isinstance(getattr(module, "weight", None), torch.Tensor):
@@ -787,7 +791,7 @@ class _RouterLayer(_Layer):
         self.needs_inputs = self._route is not None
 
     def may_be_a_router(self):
-        """A gate of another purpose, as in a gated attention, has another width than there are experts."""
+        """False for gates of other purposes, as in gated attention, whose width is not the number of experts."""
         out = _whole(self.module, ("out_features",))
         known = self._experts_of_config
         return not out or not known or _whole(self.module, _EXPERT_NAMES) is not None or out in (known, known + 1)
@@ -810,13 +814,13 @@ class _RouterLayer(_Layer):
     def _see(self, _when, values, inputs, mask):
         values = [_local(v) for v in values]
         if any(v is None for v in values):
-            raise ValueError("what it returns is spread over ranks")
+            raise ValueError("its return value is not whole on this rank")
         if not any(v.numel() for v in values if v.dim() > 1):
             return  # a pass without tokens
         form = tuple((v.dtype, v.dim(), v.shape[-1] if v.dim() else 0) for v in values)
         if form not in self._readings:
             if _is_captured(values):
-                return  # deciding waits for the device, which a CUDA graph cannot
+                return  # the decision waits for the device, which is not possible in a CUDA graph
             try:
                 self._readings[form] = self._read(values, inputs)
             except ValueError as error:
@@ -835,8 +839,8 @@ class _RouterLayer(_Layer):
             try:
                 self._look_at_scores(scores, indices, weights, gates, tokens, places)
             except Exception as error:
-                self._judges = False  # the counts are right all the same
-                self.log.warn(("scores", type(error)), "scores of %s are not judged: %s" % (self.name, _words(error)))
+                self._judges = False  # the counts are still right
+                self.log.warn(("scores", type(error)), "scores of %s are not logged: %s" % (self.name, _words(error)))
 
     def _look_at_scores(self, scores, indices, weights, gates, tokens, places):
         if indices is not None:
@@ -854,7 +858,7 @@ class _RouterLayer(_Layer):
         if self.experts is None:
             self.experts = next((values[i].shape[-1] for i in floats if values[i].shape[-1] != self.top_k), None)
         if self.experts is None:
-            raise ValueError("how many experts it has is not known")
+            raise ValueError("its number of experts is not known")
         full = [i for i in floats if values[i].shape[-1] == self.experts]
         sparse = [i for i in full if self._is_sparse(values[i])]
         reading.gates = sparse[0] if sparse else None
@@ -866,7 +870,7 @@ class _RouterLayer(_Layer):
         if reading.map is None and reading.indices is None and reading.gates is None:
             reading.map = next((i for i in integers if self._is_map(values[i])), None)
         if reading.map is None and reading.indices is None and reading.gates is None and reading.scores is None:
-            raise ValueError("what it returns is not understood: " + ", ".join(
+            raise ValueError("its return value is not understood: " + ", ".join(
                 "%s%s" % (str(v.dtype)[6:], list(v.shape)) for v in values))
         if reading.indices is not None:
             shape = values[reading.indices].shape
@@ -882,13 +886,13 @@ class _RouterLayer(_Layer):
         return reading
 
     def _by_token(self, chosen):
-        """[T, E] whether a map or weights name the expert."""
+        """Returns [T, E], True if a map or weights choose the expert."""
         if chosen.dim() == 3 and chosen.shape[-1] != self.experts:
             chosen = chosen.any(-1)
         return chosen.reshape(-1, self.experts) != 0
 
     def _is_sparse(self, values):
-        """Whether these [..., E] are weights that are zero where an expert was not chosen."""
+        """True if the values [..., E] are weights that are zero for experts that were not chosen."""
         if self.top_k == self.experts:
             return False
         most = int((values.reshape(-1, self.experts) != 0).sum(-1).max()) if values.numel() else self.experts
@@ -902,25 +906,25 @@ class _RouterLayer(_Layer):
         return values.dtype == torch.bool or bool(((values == 0) | (values == 1)).all())
 
     def _are_numbers(self, values, inputs):
-        """Whether these integers [..., K] are experts' numbers, not a map of ones and zeros."""
+        """True if the integers [..., K] are expert numbers, not a map of ones and zeros."""
         width = values.shape[-1]
         if width == 0:
             return False
-        # Tokens that came in: rows of hidden states, or numbers of a text.
+        # Number of tokens of the input: rows of hidden states, or token ids.
         tokens = {n for x in inputs if isinstance(x, torch.Tensor) and x.numel()
                   for n in (x.numel(), x.numel() // max(1, x.shape[-1] if x.dim() else 1))}
         if tokens and values.numel() // width not in tokens:
             return False
         beyond = float((values >= self.experts).float().mean())
         if beyond > 0.75 or not bool(((values >= 0) & (values < self.experts)).any()):
-            return False  # numbers of tokens, for instance, where experts choose tokens
+            return False  # for example token numbers, if experts choose tokens
         if width < self.experts:
             return True
         return width == self.experts == self.top_k and bool((values > 1).any() | (values.sum(-1) != width).any())
 
     def _refuse_local_numbers(self, values, reading):
-        """Under expert parallelism some routers return this rank's experts only, counted from 0, and one number behind
-        them for all others."""
+        """Raises ValueError for routers that, under expert parallelism, number only this rank's experts from 0 and give
+        all other experts the next number."""
         if reading.weights is None or reading.skips:
             return
         numbers, elsewhere = values[reading.indices], values[reading.weights] == 0
@@ -932,7 +936,7 @@ class _RouterLayer(_Layer):
             raise ValueError("it returns the numbers of this rank's experts only (expert parallelism)")
 
     def _chosen(self, reading, values, inputs):
-        """Expert numbers [..., K] and their weights, as far as they are there."""
+        """Returns expert numbers [..., K] and their weights, each None if the router does not give them."""
         if reading.indices is not None:
             return values[reading.indices], None if reading.weights is None else values[reading.weights]
         if reading.map is not None or reading.gates is not None:
@@ -945,12 +949,12 @@ class _RouterLayer(_Layer):
             indices = next(c for c in chosen if not c.is_floating_point())
             return indices, next((c for c in chosen if c.is_floating_point() and c.shape == indices.shape), None)
         if not self.top_k:
-            raise ValueError("it returns scores, and how many experts a token is sent to is not known: give top_k=")
+            raise ValueError("it returns scores, and the number of experts per token is not known: give top_k=")
         return scores.topk(min(self.top_k, self.experts), dim=-1).indices, None
 
     def _add_counts(self, reading, values, indices, weights, mask):
-        """Returns [T] which tokens count, None: all; and [T, K] the slots' experts, -1 and E for none, E + 1 for
-        padding."""
+        """Returns [T], True for tokens that count (None: all), and [T, K], the experts of the slots: -1 and E for no
+        expert, E + 1 for padding."""
         experts = self.experts
         if indices is None:
             chosen = self._by_token(values[reading.map if reading.map is not None else reading.gates])
@@ -964,7 +968,7 @@ class _RouterLayer(_Layer):
         tokens = self.mask_of(places.shape[0], mask, places.device)
         if tokens is not None:
             places = places.masked_fill(~tokens.unsqueeze(-1), experts + 1)
-        if _is_captured([places]):  # a replay of the graph runs what is captured, and nothing of this here
+        if _is_captured([places]):  # a replay of the graph runs only captured operations, not this function
             counts = _histograms(places.reshape(1, -1), experts + 3)[0]
             self.sums(places.device)[: experts + 2] += counts[: experts + 2]
         else:
@@ -972,7 +976,7 @@ class _RouterLayer(_Layer):
         return tokens, places
 
     def _judge(self, scores, indices, weights, tokens):
-        """Entropy and margin of scores [T, E]."""
+        """Adds up entropy and margin of scores [T, E]."""
         if self._found is None:
             if _is_captured([scores]):
                 return
@@ -995,7 +999,7 @@ class _RouterLayer(_Layer):
         sums[2 * self.experts + 8:] += kept.sum(0, dtype=sums.dtype)
 
     def _margins(self, scores, indices):
-        """[T] K-th minus next biased score, and whether a token took others than the best."""
+        """Returns [T], K-th minus next biased score, and [T], True if the chosen scores are not the largest."""
         if not self.top_k or self.top_k >= self.experts:
             return None, None
         bias = self.bias()
@@ -1008,7 +1012,7 @@ class _RouterLayer(_Layer):
         return best[:, -2] - best[:, -1], otherwise
 
     def _kind_of(self, scores, indices, weights):
-        """What makes scores out of these [T, E], told once, because it waits for the device."""
+        """Returns the function that makes scores of `scores` [T, E]. Called once, because it waits for the device."""
         if bool((scores >= 0).all()) and bool(((scores.sum(-1) - 1).abs() < 1e-2).all()):
             return "given"
         if indices is not None and weights is not None:
@@ -1024,7 +1028,7 @@ class _RouterLayer(_Layer):
         return "softmax" if self.bias() is None else "sigmoid"
 
     def _weigh(self, weights, places):
-        """Adds up the weights [T, K] with which experts' outputs are mixed."""
+        """Adds up the mixing weights [T, K] by expert."""
         gates = weights.new_zeros(places.shape[0], self.experts + 3).scatter_add_(1, places + 1, weights)
         self._add_gates(gates[:, 1: self.experts + 1], None)
 
@@ -1035,15 +1039,15 @@ class _RouterLayer(_Layer):
 
 
 class _ExpertNorms:
-    """Lengths of the gradient of each expert's weights, and of their change, in the steps that ask for it. An optimizer
-    of PyTorch 2 tells when it has the gradients; where none does, they are looked at in step(), if they are still
-    there, and the weights before are those after the step before."""
+    """Norms of the gradient and of the update of each expert's weights, every `every` steps. Optimizers of PyTorch 2
+    call a hook before their step. Without such a call step() reads the gradients, if they still exist, and the earlier
+    weights are those at the end of the previous step."""
 
     def __init__(self, log, model, layers, every):
         self._log, self._layers, self._every = weakref.ref(log), layers, every
         self._model = weakref.ref(model)
         self._columns = {}  # by layer
-        self._told = True   # by an optimizer
+        self._told = True   # optimizers call before_step()
         self._wanted, self._gradients, self._before = True, None, None
 
     def hook(self):
@@ -1084,11 +1088,11 @@ class _ExpertNorms:
                 log.warn("norms", "the norms of experts are not logged: " + _words(error))
 
     def rows(self, index_of):
-        """Of the step that ends: [{"layer", "gradient_norm", "update_norm"}]."""
+        """Returns [{"layer", "gradient_norm", "update_norm"}] for the step that ends."""
         if not self._wanted:
             return []
         if self._gradients is None:
-            self._told = False  # this optimizer does not tell
+            self._told = False  # this optimizer does not call before_step()
         if self._before is None:
             return []
         with torch.no_grad():
@@ -1110,14 +1114,14 @@ class _ExpertNorms:
         return any(id(p) in own for group in optimizer.param_groups for p in group["params"])
 
     def _all(self):
-        """Columns of all layers; finds them, once the numbers of experts are known."""
+        """Returns the columns of all layers, and finds them if the number of experts is known."""
         for layer in self._layers:
             if layer not in self._columns and layer.experts:
                 self._columns[layer] = _expert_weights(layer, self._layers)
         log = self._log()
         missing = [layer.name for layer, columns in self._columns.items() if not columns]
         if missing and log is not None:
-            log.warn("no weights", "the whole weights of the experts are not found, and their norms not logged: "
+            log.warn("no weights", "whole weights of the experts are not found, so that their norms are not logged: "
                      + ", ".join(missing)[:500])
         return [column for columns in self._columns.values() for column in columns]
 
@@ -1133,8 +1137,8 @@ class _ExpertNorms:
 
 
 def _expert_weights(layer, layers):
-    """Columns of the weights of a layer's experts: each a parameter [E, ...], or a list of E parameters. The nearest
-    block around the router that has any, and no other router."""
+    """Returns the columns of the weights of a layer's experts: each is a parameter [E, ...], or a list of E parameters.
+    They come from the nearest block around the router that has expert weights and contains no other router."""
     others = {other.module for other in layers if other is not layer}
     for owner in [layer.module] + layer.above[:2]:
         inside = set(owner.modules())
@@ -1160,7 +1164,7 @@ def _columns_of(owner, layer):
                 taken.update(module.modules())
                 continue
         own = [p for p in module.parameters(recurse=False) if p.dim() > 1 and p.shape[0] == layer.experts]
-        if any(p.dim() > 2 for p in own):  # and their biases [E, n]
+        if any(p.dim() > 2 for p in own):  # includes biases [E, n]
             columns += own
     whole = [c for c in columns if all(p.is_floating_point() and _is_whole(p) for p in _parts(c))]
     return whole if len(whole) == len(columns) else []
@@ -1194,7 +1198,7 @@ def _difference(now, before):
 
 
 def _norms_of(columns):
-    """[E] of all columns together."""
+    """Returns the norm of each expert over all columns, [E]."""
     squares = 0
     for column in columns:
         exact = torch.float32 if _parts(column)[0].device.type == "mps" else torch.float64
@@ -1207,7 +1211,7 @@ def _norms_of(columns):
 
 
 def _histograms(rows, size):
-    """[rows, size]: how often each of -1 to size - 2 is in a row, without waiting for the device."""
+    """Returns [rows, size]: how often each number from -1 to size - 2 is in a row. Does not wait for the device."""
     if rows.device.type != "cpu" and (not rows.is_cuda or torch.are_deterministic_algorithms_enabled()):
         numbers = torch.arange(-1, size - 1, device=rows.device)
         return torch.stack([(row.unsqueeze(-1) == numbers).sum(0) for row in rows])
@@ -1219,7 +1223,7 @@ def _histograms(rows, size):
 
 
 def _call_route(choose, scores, inputs):
-    """Some take the scores alone, some the block's input, too."""
+    """Calls route_tokens_to_experts(), which takes the scores, and in some models also the input of the block."""
     names = list(inspect.signature(choose).parameters)
     if len(names) == 1:
         return choose(scores)
@@ -1227,17 +1231,18 @@ def _call_route(choose, scores, inputs):
 
 
 def _agreeing_kind(scores, indices, weights):
-    """Which function of the scores [T, E] gives the mixing weights [T, K] but for a factor a token; None: unclear."""
+    """Returns the function of `scores` [T, E] that gives the mixing weights [T, K] up to a factor per token; None if
+    unclear."""
     indices = indices.long().clamp(0, scores.shape[-1] - 1)
     errors = []
     for kind in ("softmax", "sigmoid", "sqrtsoftplus"):
         ratio = weights / _SCORE_KINDS[kind](scores).gather(-1, indices).clamp_min(1e-20)
         if ratio.shape[-1] == 1:
-            ratio = ratio.t()  # one factor for all tokens instead
+            ratio = ratio.t()  # with one expert per token: one factor for all tokens
             if bool((weights - weights[0]).abs().max() < 1e-3):
                 return None  # normalised: each weight is 1
         spread = (ratio.amax(-1) - ratio.amin(-1)) / ratio.mean(-1).abs().clamp_min(1e-20)
-        errors.append((float(spread.mean()), kind))  # not the largest: returned logits may be rounded
+        errors.append((float(spread.mean()), kind))  # the mean, because returned logits may be rounded
     (best, kind), (second, _) = sorted(errors)[:2]
     return kind if best < 0.05 and second > 3 * best else None
 
@@ -1246,8 +1251,8 @@ def _agreeing_kind(scores, indices, weights):
 
 
 class _Hook:
-    """What PyTorch calls around a layer's forward pass. A copy of the model, or a pickle of it, has a call that does
-    nothing in its place, and needs no moescope_log."""
+    """Callable that PyTorch calls before or after a layer's forward pass. A copy or pickle of the model has a function
+    that does nothing in its place, and does not need moescope_log."""
 
     def __init__(self, layer, when):
         self.layer, self.when = layer, when
@@ -1285,9 +1290,9 @@ def _see_eagerly(layer, when, inputs, output):
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 def _send(layer, before, values, inputs):
-    """Puts an operator into the graph that is being compiled, which calls layer.see() whenever the graph runs."""
+    """Adds an operator to the graph that is being compiled; it calls layer.see() whenever the graph runs."""
     if getattr(torch.compiler, "_is_exporting_flag", False):
-        return  # is_exporting() is always true where a graph is traced
+        return  # is_exporting() is true whenever a graph is traced
     mask = layer.log.padding_mask()
     _OPERATOR([v.detach() for v in values], [inputs[0].detach()] if layer.needs_inputs and inputs else [],
               [] if mask is None else [mask], layer.token, before, torch.is_grad_enabled())
@@ -1300,10 +1305,11 @@ def _see_in_graph(values, inputs, masks, token, before, recording):
 
 
 def _define_operator():
-    """The operator, and what keeps it alive. It says that it changes `token`, so that no compiler leaves it out."""
+    """Returns the operator and the library that keeps it alive. The operator declares that it changes `token`, so that
+    no compiler removes it."""
     library = torch.library.Library("moescope_log", "FRAGMENT")
-    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # a replayed CUDA graph would not call it
-    for number in itertools.count():  # a second copy of this file has operators of its own
+    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # because a replayed CUDA graph would not call it
+    for number in itertools.count():  # a second copy of this file has its own operators
         name = "see_%d" % number
         if hasattr(torch.ops.moescope_log, name):
             continue
@@ -1328,7 +1334,7 @@ class _MaskHook:
         self.log, self.place, self.is_root = log, place, is_root
 
     def __call__(self, module, inputs, kwargs=None):
-        if kwargs is None:  # before PyTorch 2.0 hooks are not told the named arguments
+        if kwargs is None:  # before PyTorch 2.0 hooks do not get keyword arguments
             kwargs = sys._getframe(1).f_locals.get("kwargs") or {}
         if _is_compiling():
             self._look(inputs, kwargs)
@@ -1357,7 +1363,7 @@ class _MaskHook:
 
 
 def _hook_masks(log, model, layers):
-    """Of the model and its parts around the layers, encoder and decoder for instance, that take an attention mask."""
+    """Hooks the model, and its parts around the layers that take an attention mask, for example encoder and decoder."""
     handles = []
     for name, module in model.named_modules():
         is_around = not name or any(layer.full_name.startswith(name + ".") for layer in layers)
@@ -1380,8 +1386,8 @@ def _hook_masks(log, model, layers):
 
 
 class _Ranks:
-    """The processes whose counts are added up. What is communicated depends on what all of them know alike, so that
-    none waits for another in another place."""
+    """The processes whose counts are added up. Decisions to communicate depend only on values that are equal on all
+    ranks, so that no rank waits for a call that another rank does not make."""
 
     def __init__(self, group):
         self._group = group
@@ -1406,7 +1412,7 @@ class _Ranks:
         return self._steps < _SETTLING_STEPS and not self.alone()
 
     def rows(self, own):
-        """The layers of all ranks."""
+        """Returns the layers of all ranks."""
         if self.alone():
             return own
         everywhere = [None] * self._size()
@@ -1421,7 +1427,7 @@ class _Ranks:
         return list(rows.values())
 
     def total(self, step, rows, own):
-        """A _Total for each row; None: the ranks are not at the same step, and nothing is known."""
+        """Returns a _Total for each row; None if the ranks are not at the same step."""
         if self._broken:
             return None
         if self.alone():
@@ -1450,7 +1456,7 @@ class _Ranks:
             values = own.get(row.key())
             zeros = [0.0] * _Total.size(row.experts)
             if values is not None and len(values) != len(zeros):
-                values = [0.0, 1.0] + zeros[2:]  # another number of experts than before: a failure
+                values = [0.0, 1.0] + zeros[2:]  # the number of experts changed: a failure
             parts += zeros if values is None or not self._counts else values
         total = torch.tensor(parts, dtype=torch.float64, device=self._device())
         torch.distributed.all_reduce(total, group=self._process_group())
@@ -1476,7 +1482,7 @@ class _Ranks:
         self._experts_known = bool((experts > 0).all())
 
     def _compare(self, rows, own):
-        """Finds the ranks that saw the same tokens: of those, the first counts."""
+        """Finds the ranks that saw the same tokens; only the first of them counts."""
         mine = torch.tensor([own.get(("fingerprint", row.key()), 0.0) for row in rows] or [0.0], dtype=torch.float64,
                             device=self._device())
         everywhere = [torch.zeros_like(mine) for _ in range(self._size())]
@@ -1485,10 +1491,10 @@ class _Ranks:
         first = [prints.index(each) if any(each) else place for place, each in enumerate(prints)]
         rank = torch.distributed.get_rank(self._process_group())
         if self._classes is not None and first != self._classes:
-            first, self._steps = list(range(len(first))), _SETTLING_STEPS  # alike by chance
+            first, self._steps = list(range(len(first))), _SETTLING_STEPS  # equal by chance
         self._counts = first[rank] == rank
         if not all(any(each) or not has for each, has in zip(prints, self._with_routers)):
-            return  # a rank without a pass: which tokens it sees shows later
+            return  # a rank had no pass; its tokens are compared later
         if self._classes is None and len(set(first)) < len(first):
             self._news = "%d of %d ranks saw the same tokens as another rank and are left out" % (
                 len(first) - len(set(first)), len(first))
@@ -1512,9 +1518,10 @@ class _Ranks:
 def trainer_callback(path, model=None, **options):
     """For Hugging Face's Trainer: Trainer(model, args, callbacks=[trainer_callback("run.jsonl", model)]).
 
-    `options` are MoeLog's; `model` is the Trainer's unless something else is given. A step's line is written when the
-    next begins. Loss and gradient norm stand in the lines of the steps that the Trainer logs (args.logging_steps; its
-    loss is the mean of the steps since the last such one). Raises ValueError: the model has no router.
+    `options` are the arguments of MoeLog; `model` is by default the Trainer's model. The line of a step is written when
+    the next step begins. Loss and gradient norm are in the lines of the steps that the Trainer logs
+    (args.logging_steps; its loss is the mean since the last logged step). Raises ValueError if the given model
+    has no router.
     """
     from transformers import TrainerCallback
 
@@ -1527,13 +1534,13 @@ def trainer_callback(path, model=None, **options):
 
         @_only_warns
         def on_train_begin(self, args, state, control, **more):
-            self._end()  # an earlier training that was interrupted; its last step is not this one's
+            self._end()  # closes the log of an earlier, interrupted training
             trained = model if model is not None else more.get("model")
             self.log = _log_or_warning(path, trained, {"append": state.global_step > 0, **options})
 
         @_only_warns
         def on_step_end(self, args, state, control, **_):
-            self.step = state.global_step - 1  # counts from 1
+            self.step = state.global_step - 1  # global_step counts from 1
 
         @_only_warns
         def on_log(self, args, state, control, logs=None, **_):
@@ -1565,8 +1572,8 @@ def trainer_callback(path, model=None, **options):
 def lightning_callback(path, model=None, **options):
     """For Lightning: Trainer(callbacks=[lightning_callback("run.jsonl")]).
 
-    `options` are MoeLog's; `model` is the LightningModule unless something else is given. The loss is what
-    training_step returned, of the last micro-batch where gradients are accumulated.
+    `options` are the arguments of MoeLog; `model` is by default the LightningModule. The loss is the return value of
+    training_step, for the last microbatch if gradients are accumulated.
     """
     try:
         from lightning.pytorch import Callback
@@ -1574,7 +1581,7 @@ def lightning_callback(path, model=None, **options):
         from pytorch_lightning import Callback
 
     class MoeLogCallback(Callback):
-        moe_log = None  # Lightning sets a callback's `log`
+        moe_log = None  # not `log`, which Lightning sets
 
         @_only_warns
         def on_train_start(self, trainer, module):
@@ -1609,7 +1616,7 @@ def lightning_callback(path, model=None, **options):
 
 
 def _only_warns(method):
-    """For what a training calls: an error of it is a warning."""
+    """Decorator for methods that a training calls: prints an error instead of raising it."""
 
     @functools.wraps(method)
     def guarded(self, *args, **more):
@@ -1626,7 +1633,7 @@ def _log_or_warning(path, model, options):
     try:
         try:
             return MoeLog(path, model, **options)
-        except OSError as error:  # the other ranks count on this one
+        except OSError as error:  # the other ranks wait for this rank in step()
             print("moescope_log: nothing is written: " + _words(error), file=sys.stderr)
             return MoeLog(os.devnull, model, **options)
     except Exception as error:
@@ -1638,7 +1645,7 @@ def _log_or_warning(path, model, options):
 
 
 def _collect(value, found):
-    """All tensors in a nested value, in order."""
+    """Appends all tensors in a nested value to `found`, in order."""
     if isinstance(value, torch.Tensor):
         found.append(value)
     elif isinstance(value, dict):
@@ -1653,7 +1660,7 @@ def _collect(value, found):
 
 
 def _local(tensor):
-    """This rank's rows of a distributed tensor; None: they are not whole rows."""
+    """Returns this rank's rows of a distributed tensor; None if they are not whole rows."""
     placements = getattr(tensor, "placements", None)
     if placements is None or not hasattr(tensor, "to_local"):
         return tensor
@@ -1664,7 +1671,7 @@ def _local(tensor):
 
 
 def _is_only_traced(values):
-    """Whether these tensors hold no numbers: on the device "meta", or fake ones."""
+    """True if the tensors have no values: tensors on the device "meta" and fake tensors."""
     return any(v.device.type == "meta" or type(v).__name__ in ("FakeTensor", "FunctionalTensor") for v in values)
 
 
@@ -1676,7 +1683,7 @@ _graph_task = getattr(torch._C, "_current_graph_task_id", None)
 
 
 def _is_repeated():
-    """Whether this forward pass runs within a backward pass, as activation checkpointing makes it."""
+    """True if this forward pass runs within a backward pass, as in activation checkpointing."""
     if _graph_task is not None:
         return _graph_task() != -1
     frame = sys._getframe(1)  # before PyTorch 2.0
@@ -1689,7 +1696,7 @@ def _is_repeated():
 
 
 def _plain(value):
-    """Numbers out of tensors; NaN and infinities stay, as Python's JSON writes them."""
+    """Converts tensors to numbers and rounds numbers; NaN and infinities stay, as Python's JSON writes them."""
     if isinstance(value, torch.Tensor):
         value = value.detach().float().cpu()
         return value.item() if value.numel() == 1 else value.tolist()
@@ -1699,14 +1706,14 @@ def _plain(value):
 
 
 def _plain_or_text(value):
-    """Of what JSON does not know: tensors, and numpy's numbers and arrays, as numbers."""
+    """Converts values that JSON does not have: tensors, NumPy numbers and arrays to numbers, others to text."""
     if isinstance(value, torch.Tensor):
         return _plain(value)
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _on_host(tensors):
-    """Lists of numbers, in one copy from each device."""
+    """Returns the tensors as lists of numbers, with one copy from each device and type."""
     lists, devices = [None] * len(tensors), {}
     for place, tensor in enumerate(tensors):
         devices.setdefault((tensor.device, tensor.dtype), []).append(place)

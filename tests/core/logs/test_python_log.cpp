@@ -149,7 +149,7 @@ TEST_F(PythonLog, LogsTheRightNumberOrNoRow) {
   // Markers of the first step say how padding was counted, and what was not logged.
   const std::pair<const char*, const char*> said[] = {
       {"padding", "Padding is left out: 68.8 % of the first step's tokens"},
-      {"padding_counted", "is counted: as count_padding says"},
+      {"padding_counted", "is counted: count_padding is set"},
       {"one_hot", "is counted: no attention mask"},
       {"unreadable", "give top_k="},
       {"same_tokens", "1 of 2 ranks saw the same tokens"}};
