@@ -8,7 +8,7 @@ install(FILES packaging/moescope-mime.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/m
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# For people, the program has its own copies built in: samples to open, the file that a PyTorch training imports.
+# Files for users: sample logs, and the file that a PyTorch training imports. The program has its own copies built in.
 install(DIRECTORY assets/samples assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope PATTERN __pycache__ EXCLUDE)
 
 find_program(HELP2MAN help2man)
@@ -20,7 +20,7 @@ if(HELP2MAN AND NOT MAN_PAGES_MADE)
     DEPENDS moescope moescope-cli packaging/man_pages.sh)
   add_custom_target(man_pages ALL DEPENDS ${MAN_PAGES_MADE}/moescope.1)
 endif()
-if(MAN_PAGES_MADE)  # here, or by a build whose programs run on this machine
+if(MAN_PAGES_MADE)  # made above, or by a build whose programs run on this machine
   install(DIRECTORY ${MAN_PAGES_MADE}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
@@ -34,6 +34,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "qt6-qpa-plugins, fonts-dejavu-core")  # opened at run time, so shlibdeps cannot see them
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "qt6-qpa-plugins, fonts-dejavu-core")  # loaded at run time: shlibdeps cannot find them
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "fonts-open-sans, openmpi-bin")
 include(CPack)

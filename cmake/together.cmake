@@ -1,6 +1,6 @@
-# Most of the time of a build goes into the same headers and templates, read again for every file. A library reads the
-# common ones once, and 16 of its files are compiled as one. Every file still includes what it uses:
-# -DMOESCOPE_TOGETHER=OFF compiles each alone, and fails for a file that does not.
+# Most of the build time is spent on headers and templates that are read again for every file. A library therefore
+# precompiles the common headers, and 16 of its files are compiled as one. Every file still has to include what it uses:
+# -DMOESCOPE_TOGETHER=OFF compiles each file alone, and fails for files with missing includes.
 option(MOESCOPE_TOGETHER "Precompiled headers, and several files of a library compiled as one" ON)
 
 set(STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdio> <cstring> <filesystem>
@@ -10,7 +10,7 @@ set(QT_HEADERS <QAction> <QApplication> <QComboBox> <QDockWidget> <QFileDialog> 
     <QLabel> <QMenu> <QMessageBox> <QMouseEvent> <QPainter> <QPushButton> <QSettings> <QTableWidget> <QTimer> <QToolButton>
     <QToolTip> <QVBoxLayout>)
 
-#   compile_together(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER])   OTHER: a target with the same options
+#   compile_together(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER])   OTHER: a target with the same options and a precompiled header
 function(compile_together target)
   if(NOT MOESCOPE_TOGETHER)
     return()
@@ -18,10 +18,10 @@ function(compile_together target)
   if(ARGN)
     target_precompile_headers(${target} ${ARGN})
   endif()
-  # GCC takes a batch of files for a header.
+  # GCC treats a batch of files as a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-  # Files with kernels for several processors stay alone: Highway reads each of them once for every processor.
+  # Files with kernels for several processors are compiled alone, because Highway includes each of them once per processor.
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     file(STRINGS ${source} highway REGEX "HWY_TARGET_INCLUDE" LIMIT_COUNT 1)

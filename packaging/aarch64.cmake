@@ -1,4 +1,4 @@
-# Cross-compiles for 64-bit Arm against Debian's packages, unpacked in ARM64_ROOT (packaging/build).
+# Toolchain for 64-bit Arm with Debian's packages, unpacked in ARM64_ROOT (packaging/build).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ARM64_ROOT)

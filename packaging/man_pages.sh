@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Man pages of both programs and of each command, out of what --help says, so that no option can be missing.
+# Makes man pages of both programs and of each command from the output of --help, so that no option can be missing.
 #   man_pages.sh MOESCOPE MOESCOPE-CLI OUT-FOLDER
 set -euo pipefail
 window=$1 cli=$2 out=$3
 mkdir -p "$out"
-unset DISPLAY WAYLAND_DISPLAY  # help needs none
+unset DISPLAY WAYLAND_DISPLAY  # --help needs no display
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export HOME=/HOME XDG_RUNTIME_DIR=$folder  # whose name goes into the page as ~
+export HOME=/HOME XDG_RUNTIME_DIR=$folder  # the pages show HOME as ~
 unset XDG_DATA_HOME XDG_CONFIG_HOME
 
 # page NAME WHAT-IT-IS PROGRAM [ARGUMENT]

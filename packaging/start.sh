@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the program of its own name with what came in the archive.
+# Starts the program with the name of this script, with the plugins and fonts of the archive.
 self=$(readlink -f "$0")
 here=$(dirname "$self")
 export QT_PLUGIN_PATH="$here/plugins"

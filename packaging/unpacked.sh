@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs where the archive was unpacked: the programs get the loader and the C library that came with them, so that an older
-# distribution starts them too. Unpacked elsewhere or moved: run it again.
+# Runs in the folder of the unpacked archive: sets the loader and the C library of the archive in the programs, so that they
+# start on older distributions, too. Run it again after moving the folder.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 loader=$(ls "$here"/lib/ld-linux*)

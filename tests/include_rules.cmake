@@ -1,8 +1,8 @@
-# Checks the includes between rooms: no file includes one from a room above its own, or beside it.
+# Checks the includes between rooms: no file may include a file of a room above its own or on the same floor.
 cmake_policy(VERSION 3.25)
 
-# Floors, lowest first; rooms of one floor do not include each other. A room may always include its own folder; folders
-# inside it are rooms of their own unless they are joined with +.
+# Floors, lowest first. Rooms of one floor may not include each other. A room may always include its own folder; its
+# subfolders are separate rooms unless they are joined with +.
 set(CORE_FLOORS
     core/io
     "core/numerics+core/numerics/kernels+core/numerics/statistics core/tokenizer"
@@ -42,7 +42,7 @@ set(CLI_FLOORS app/cli+app/cli/train+app/cli/sweep+app/cli/record)
 
 set(included_pattern "^[ \t]*#[ \t]*include[ \t]+\"((core|widgets|app)/[a-z_0-9/.]*)\"")
 
-# Checks the floors given in ARGN; `below`: rooms that all of them may include, as a regular expression.
+# Checks the floors in ARGN. `below`: regular expression of paths that all of them may include.
 function(check_floors below)
   set(lower "")
   foreach(floor ${ARGN})
@@ -61,7 +61,7 @@ function(check_floors below)
             set(included ${CMAKE_MATCH_1})
             get_filename_component(from ${included} DIRECTORY)
             if(NOT from IN_LIST rooms AND NOT from IN_LIST lower AND NOT "${included}" MATCHES "^(${below})")
-              message(SEND_ERROR "${file}: includes ${included}, which stands above it or beside it")
+              message(SEND_ERROR "${file}: includes ${included} of a room above its own or on the same floor")
             endif()
           endforeach()
         endforeach()
@@ -72,7 +72,7 @@ function(check_floors below)
   endforeach()
 endfunction()
 
-# Every folder of code is on a floor, so that none escapes the rules.
+# Checks that every folder of code is on a floor and has at most 40 files.
 function(check_folders)
   set(known ${CORE_FLOORS} ${WIDGETS_FLOORS} ${APP_FLOORS} ${CLI_FLOORS})
   string(REGEX REPLACE "[ +]" ";" known "${known}")
@@ -82,19 +82,19 @@ function(check_folders)
   foreach(file ${files})
     get_filename_component(folder ${file} DIRECTORY)
     if(NOT folder IN_LIST known)
-      message(SEND_ERROR "${file}: ${folder} is on no floor: give it one in tests/include_rules.cmake")
+      message(SEND_ERROR "${file}: ${folder} is not on a floor: add it to one in tests/include_rules.cmake")
     endif()
     string(MAKE_C_IDENTIFIER ${folder} id)
     math(EXPR n_${id} "0${n_${id}} + 1")
     if(n_${id} EQUAL 41)
-      message(SEND_ERROR "${folder} has more than 40 files: split it by what they mean")
+      message(SEND_ERROR "${folder} has more than 40 files: split it by subject")
     endif()
   endforeach()
 endfunction()
 
-# Of core the widgets show number formats, files of tensors, and the counts and models of clusters (pure
-# functions of their arguments, of whose answers the cluster panels are made); of config and lessons the names of settings and the
-# lesson that teaches a figure.
+# Headers of core that widgets may include. Besides the rooms that they show, these are number formats, files of tensors, and
+# the counts and models of clusters (pure functions, whose results the cluster panels show); from config and lessons only the
+# names of settings and the lesson for a figure.
 set(SHOWN_BY_WIDGETS
     "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
@@ -103,7 +103,7 @@ check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})
 check_floors("core/|widgets/" ${APP_FLOORS})
 check_floors("core/|app/program/kernel_restart\\.h$" ${CLI_FLOORS})
 
-# `ARGN`: the files that may do it themselves.
+# Reports `why` for files with a line that matches `pattern`, except the files in ARGN.
 function(only_in folders pattern why)
   set(files "")
   foreach(folder ${folders})
@@ -119,9 +119,9 @@ function(only_in folders pattern why)
   endforeach()
 endfunction()
 
-only_in("core;app/cli" "^[ \t]*#[ \t]*include[ \t]+<Q" "core and the command line know no Qt")
-# Readers of untrusted files: JSON and TOML go through the parsers that limit nesting, and files are opened by
-# InputFile, which refuses pipes and devices.
+only_in("core;app/cli" "^[ \t]*#[ \t]*include[ \t]+<Q" "core and the command line do not use Qt")
+# Readers of untrusted files parse JSON and TOML with the parsers that limit nesting, and open files with InputFile, which
+# refuses pipes and devices.
 only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parsed by parse_json and JsonLines"
         json_text.cpp safetensors.cpp)
 only_in("core;app;widgets" "simdjson::(dom|ondemand)::parser" "lines of JSON are parsed by JsonLines" json_line.h)
@@ -129,10 +129,10 @@ only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_tom
 only_in("core;app;widgets" "include <csv\\.h>" "CSV is parsed by CsvRows" csv_rows.cpp)
 only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_dataset.cpp)
 
-# The look: every colour and size of type stands in widgets/look/tokens.
+# Every colour and font size is defined in widgets/look/tokens.
 set(six "[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]")
 only_in("widgets;app" "(0x|0xff|\"#|: ?#)${six}([^0-9a-fA-F]|$)" "colours come from widgets/look/tokens.h" tokens.cpp tokens.h )
 only_in("widgets;app" "Qt::(white|black|red|green|blue|cyan|magenta|yellow|gray|darkGray|lightGray)"
         "colours come from widgets/look/tokens.h")
 only_in("widgets;app" "QColor\\([0-9]" "colours come from widgets/look/tokens.h")
-only_in("widgets;app" "set(Pixel|Point)SizeF?\\(" "sizes of type come from widgets/look/tokens.h" tokens.cpp)
+only_in("widgets;app" "set(Pixel|Point)SizeF?\\(" "font sizes come from widgets/look/tokens.h" tokens.cpp)

@@ -1,5 +1,5 @@
-# Checks that every link of README.md and docs/ leads to a file, that every page is in the index, and that every command of
-# moescope-cli in them is one.
+# Checks README.md and docs/: every link leads to a file, every page is in the index, and every mentioned command of
+# moescope-cli exists.
 cmake_policy(VERSION 3.25)
 execute_process(COMMAND ${CLI} --help OUTPUT_VARIABLE help)
 file(GLOB pages ${SOURCE_DIR}/README.md ${SOURCE_DIR}/docs/*.md)
@@ -9,7 +9,7 @@ foreach(page ${pages})
   get_filename_component(folder ${page} DIRECTORY)
   get_filename_component(name ${page} NAME)
   file(READ ${page} text)
-  string(REPLACE "[" "<" text "${text}")  # brackets and semicolons mean something in lists
+  string(REPLACE "[" "<" text "${text}")  # brackets and semicolons have a meaning in CMake lists
   string(REPLACE "]" ">" text "${text}")
   string(REPLACE ";" "," text "${text}")
   string(REGEX MATCHALL ">\\([^)#]+\\)" links "${text}")
