@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kills the X server under trainings in the window, and looks at what each leaves behind.
+"""Kills the X server during trainings in the window and checks the state after each kill.
 
     kill_displays.py MOESCOPE [--runs 30] [--seed 1]
 
-The program must end by itself and without a signal, its recording must be closed and hold every step, and the next
-start must not take it for a crash. Needs Xvfb; without it nothing is tried, which status 77 says.
+The program must exit by itself and without a signal, its recording must be closed and have every step, and the next
+start must not treat it as a crash. Needs Xvfb; without Xvfb nothing is tested and the exit status is 77.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ def start_server():
 
 
 def steps_in(recordings):
-    """Of the newest recording; -1: there is none."""
+    """Returns the number of steps in the newest recording; -1 if there is none."""
     found = sorted(recordings.glob("*.moescope"))
     if not found:
         return -1
@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if not shutil.which("Xvfb"):
-        print("no Xvfb: nothing was tried")
+        print("Xvfb is not installed: nothing was tested")
         return 77
     chance, failures = random.Random(options.seed), 0
     for run in range(options.runs):

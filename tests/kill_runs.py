@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills trainings at random moments, half of them with checkpoints, and looks at what each leaves behind.
+"""Kills trainings at random moments, half of them with checkpoints, and checks the files after each kill.
 
     kill_runs.py MOESCOPE-CLI [--runs 200] [--seed 1]
 
-After each kill the recording must open and hold every step from 0 on that had been reported but for at most the one in
-flight, all losses finite. Where checkpoints were kept, the training must go on from the newest of them, and the steps
-that both recordings hold must have the same losses to the last digit.
+After each kill the recording must open and have every reported step from 0 on, except at most the last one, with finite
+losses. If there are checkpoints, the training must resume from the newest one, and steps that are in both recordings must
+have equal losses to the last digit.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import time
 
 
 def losses(cli, recording, folder):
-    """Losses by step, as the exported lines say them."""
+    """Returns the losses by step from the exported lines."""
     out = folder / "lines.jsonl"
     out.unlink(missing_ok=True)
     subprocess.run([cli, "export", recording, "--to", "jsonl", "-o", out], check=True, stdout=subprocess.DEVNULL)

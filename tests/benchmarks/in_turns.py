@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Times the steps of several commands that run in turns on the same processors: while one runs, the others are stopped.
 
-What else a shared machine does slows all of them alike, so that two builds 2 % apart can be told from each other, and
-another program compared with this one, where whole runs one after the other differ by 20 %.
+Other load on a shared machine slows all commands equally. Builds that differ by 2 % can be told apart, and other programs
+can be compared with this one, although whole runs one after the other differ by 20 %.
 
-Each command prints a line that begins with "step" after every step it takes, as bench_step --each-step does:
+Each command has to print a line that begins with "step" after every step, as bench_step --each-step does:
   tests/benchmarks/in_turns.py "before=/tmp/before/bench_step M --units --only bf16 --steps 500 --each-step" \\
                                "now=build/release/tests/bench_step M --units --only bf16 --steps 500 --each-step"
-Printed are milliseconds a step, counting the command's own turns alone, and its median against the first command's;
-after Ctrl+C those of the steps until then.
+Prints the milliseconds per step, counting only the command's own turns, and the median relative to the first command's.
+Ctrl+C prints them for the steps that are finished.
 """
 import argparse
 import os
@@ -25,8 +25,8 @@ import time
 class Command:
     def __init__(self, name, line, cpus):
         self.name, self.ms = name, []
-        self.active = 0.0  # seconds in which it was not stopped
-        self.step_began = None  # `active` at the begin of the current step
+        self.active = 0.0  # seconds in which the command ran
+        self.step_began = None  # `active` at the beginning of the current step
         self.rest = b""  # incomplete last line of the output
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(["taskset", "-c", cpus] + line, stdout=subprocess.PIPE, stderr=self.errors,
@@ -50,7 +50,7 @@ class Command:
             self.step_began = now
 
     def run_for(self, seconds, steps):
-        """One turn. False: there will be no other."""
+        """Runs the command for one turn. Returns False if it needs no further turn."""
         start, more = time.monotonic(), True
         self.send(signal.SIGCONT)
         with selectors.DefaultSelector() as output:
@@ -89,15 +89,15 @@ def named_command(parser, text):
     except ValueError as error:
         parser.error(f"{text}: {error}")
     if not words:
-        parser.error(f"{text}: NAME=COMMAND is wanted")
+        parser.error(f"{text}: must be NAME=COMMAND")
     return name, words
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cpus", default="0,1", help="processors, as taskset takes them (0,1)")
-    parser.add_argument("--turn", type=float, default=0.7, help="seconds that each runs before the next does (0.7)")
-    parser.add_argument("--steps", type=int, default=30, help="to time of each command (30)")
+    parser.add_argument("--turn", type=float, default=0.7, help="seconds of a turn (0.7)")
+    parser.add_argument("--steps", type=int, default=30, help="number of timed steps per command (30)")
     parser.add_argument("commands", nargs="+", metavar="NAME=COMMAND")
     args = parser.parse_args()
     named = [named_command(parser, text) for text in args.commands]

@@ -1,4 +1,4 @@
-"""Changes one count or one chosen expert of a reference file at a time and sees that the checker notices.
+"""Changes one count or one chosen expert of a reference file at a time and verifies that the checker reports it.
 
   corrupt_volumes.py CHECKER FILE.safetensors
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes FOLDER/cosines.safetensors: for texts of FOLDER/expected.safetensors the cosine of the outputs of each two
-experts for the same token, mean over the tokens, as TEXT.cosine.LAYER [E, E] F32. FOLDER holds a deepseek_v3 model with
-plain queries and one group. NumPy alone computes it, in FP64; the pass must give the losses and the experts that
-transformers gave.
+"""Writes FOLDER/cosines.safetensors: for texts of FOLDER/expected.safetensors the cosine of the outputs of each pair of
+experts for the same token, mean over the tokens, as TEXT.cosine.LAYER [E, E] F32. FOLDER has a deepseek_v3 model with
+plain queries and one group. The pass uses only NumPy, in FP64, and must give the losses and the experts of
+transformers.
 
     make_cosines.py FOLDER TEXT ...
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// Makes tests/golden/tokenizers/tokenizers.tar.xz: small tokenizers of every kind that is read, and what the
-// `tokenizers` package makes of difficult texts with them.
+// Makes tests/golden/tokenizers/tokenizers.tar.xz: small tokenizers of every kind that MoEScope reads, and the ids that the
+// `tokenizers` package gives for difficult texts.
 //   npm install tokenizers@0.23.2 && node make_tokenizers.js FOLDER
 // FOLDER/NAME.json is a tokenizer, FOLDER/expected.json {"texts": [...], "tokenizers": {NAME: {"plain": [ids, ...],
-// "special": [ids, ...], "decoded": [text, ...], "decoded_special": [text, ...]}}}, in the order of the texts; "plain":
-// without the special tokens of the post-processor; "decoded": of "special", special tokens left out.
+// "special": [ids, ...], "decoded": [text, ...], "decoded_special": [text, ...]}}}, in the order of the texts. "plain" has
+// no special tokens of the post-processor; "decoded" is the decoded text of "special" without special tokens.
 const fs = require('fs');
 const path = require('path');
 const {Tokenizer} = require('tokenizers');
@@ -53,10 +53,10 @@ const sequence = (key, steps) => ({type: 'Sequence', [key]: steps});
 const metaspace = (scheme, cuts = true) => ({type: 'Metaspace', replacement: '▁', prepend_scheme: scheme, split: cuts});
 const replace = (what, content) => ({type: 'Replace', pattern: typeof what === 'string' ? {String: what} : what, content});
 const added = (content, flags = {}) => ({content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true, ...flags});
-const template = (before, behind) => ({before, behind});  // made a TemplateProcessing when ids are known
+const template = (before, behind) => ({before, behind});  // becomes a TemplateProcessing when the ids are known
 const sentencePieceDecoder = sequence('decoders', [replace('▁', ' '), {type: 'ByteFallback'}, {type: 'Fuse'}, {type: 'Strip', content: ' ', start: 1, stop: 0}]);
 
-// The alphabet of byte-level tokenizers.
+// Alphabet of byte-level tokenizers.
 const byteCharacters = (() => {
   const characters = [];
   let other = 0x100;
@@ -68,7 +68,7 @@ const byteTokens = Array.from({length: 256}, (_, b) => `<0x${b.toString(16).toUp
 
 const idsOf = (list) => Object.fromEntries(list.map((token, id) => [token, id]));
 
-// The pieces into which a tokenizer cuts the texts, with how often each occurs. A model of characters shows them.
+// Returns the pieces into which a tokenizer splits the texts, with their counts. A character model shows them.
 async function pieceCounts(parts) {
   const shape = (characters) => JSON.stringify({version: '1.0', truncation: null, padding: null, added_tokens: [], normalizer: parts.normalizer ?? null,
     pre_tokenizer: parts.pre_tokenizer ?? null, post_processor: null, decoder: null,
@@ -92,7 +92,7 @@ async function pieceCounts(parts) {
   return [...counts].map(([key, count]) => ({characters: key.split('\u0001'), count}));
 }
 
-// Byte-pair encoding: the most frequent pair first, the smaller text of equal ones.
+// Byte-pair encoding: merges the most frequent pair first; among equal counts the smaller text.
 function trainMerges(pieces, vocabulary, count, {prefix = '', suffix = ''} = {}) {
   const words = pieces.map(({characters, count}) => ({count, symbols: characters.map((c, i) =>
     (i ? prefix : '') + c + (i + 1 === characters.length ? suffix : ''))}));
@@ -136,7 +136,7 @@ async function sentencePieceModel(parts, first, rest) {
   return bpe(vocabulary, merges, {unk_token: '<unk>', fuse_unk: true, byte_fallback: true, ...rest});
 }
 
-// Scores are logarithms of how often a part of a piece occurs.
+// Scores are logarithms of the counts of the parts of pieces.
 async function unigramModel(parts, first, {bytes = false} = {}) {
   const counts = new Map();
   for (const {characters, count} of await pieceCounts(parts))
@@ -152,7 +152,7 @@ async function unigramModel(parts, first, {bytes = false} = {}) {
   return {type: 'Unigram', unk_id: first.indexOf('<unk>'), vocab, byte_fallback: bytes};
 }
 
-// The character map of a SentencePiece model: a double array of 32-bit units as Darts-clone lays it out.
+// Character map of a SentencePiece model: a double array of 32-bit units in the layout of Darts-clone.
 function charsmap(map) {
   const root = {children: new Map()}, blob = [];
   for (const [from, to] of map) {
@@ -180,7 +180,7 @@ function charsmap(map) {
   return Buffer.concat([Buffer.from(Uint32Array.of(array.byteLength).buffer), Buffer.from(array.buffer), Buffer.from(blob)]).toString('base64');
 }
 
-// What NFKC makes of characters and of letters with a mark; controls are left out, other blanks are spaces.
+// NFKC forms of characters and of letters with a mark; controls are removed, other blanks become spaces.
 function charsmapOfTexts() {
   const map = new Map([['\n', ' '], ['\t', ' '], ['\r', ' '], ['\u200b', ''], ['\u00ad', ''], ['\u0001', ''], ['\u007f', '']]);
   for (const text of texts)
@@ -244,7 +244,7 @@ async function tokenizers() {
   await words('subwords', {pre_tokenizer: sequence('pretokenizers', [{type: 'WhitespaceSplit'}, {type: 'Punctuation', behavior: 'Isolated'}, {type: 'Digits', individual_digits: false}]), added: [end]},
     {prefix: '##'}, {continuing_subword_prefix: '##', fuse_unk: true});
 
-  // Where texts are cut: the last character of a piece is another token than elsewhere.
+  // Shows where texts are split: the last character of a piece has another token than the same character elsewhere.
   const letters = [...'<|end> abcdefghijklmnopqrstuvwxyzABCDEHILNORSTUVWX0123456789.,;:!?\'"-_\n\t()[]{}/\\=+*&%$#@éñ世界'];
   const alphabet = ['<unk>', ...letters, ...letters.map((c) => c + '|')];
   for (const behavior of ['Removed', 'Isolated', 'MergedWithPrevious', 'MergedWithNext', 'Contiguous'])
@@ -255,7 +255,7 @@ async function tokenizers() {
   return all;
 }
 
-// The file: ids of added tokens that the model lacks follow on its own.
+// The file. Added tokens that the model lacks get the ids after those of the model.
 function fileOf({added: list = [], model, normalizer = null, pre_tokenizer = null, post_processor = null, decoder = null}) {
   const vocab = model.type === 'Unigram' ? idsOf(model.vocab.map(([token]) => token)) : model.vocab;
   let next = Object.keys(vocab).length;

@@ -3,8 +3,8 @@
 
 usage: reduce_gradients.py IN.safetensors OUT.safetensors --below BYTES [--also TEXT]
 
-Keeps every tensor except first.grad.NAME of BYTES or more whose NAME does not contain TEXT. The lengths,
-first.grad_l2.NAME, stay for all.
+Keeps every tensor except first.grad.NAME of BYTES or more whose NAME does not contain TEXT. The norms,
+first.grad_l2.NAME, are kept for all tensors.
 """
 import argparse
 import json

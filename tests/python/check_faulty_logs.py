@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The logs of faulty trainings (faulty_trainings.py): `moescope-cli check` finds in each wrong log the fault that
-expected.json names, and no other, and none in the right logs. Usage: check_faulty_logs.py MOESCOPE_CLI [FOLDER]; FOLDER has
-NAME-wrong.jsonl and NAME-right.jsonl, or these with .xz."""
+"""Tests `moescope-cli check` on the logs of faulty_trainings.py: it must find exactly the fault in expected.json in each
+wrong log, and no fault in the right logs. Usage: check_faulty_logs.py MOESCOPE_CLI [FOLDER]; FOLDER has NAME-wrong.jsonl
+and NAME-right.jsonl, or these files with .xz."""
 
 import json
 import lzma
@@ -15,7 +15,7 @@ FAULTS = {"no-gradient", "stale-bias", "flat-auxiliary", "unchanged-experts", "s
 
 
 def findings(cli, path, folder):
-    """Kinds of the faults that are found in a log."""
+    """Returns the kinds of faults that are found in a log."""
     if not os.path.exists(path):
         plain = os.path.join(folder, os.path.basename(path))
         with lzma.open(path + ".xz") as packed, open(plain, "wb") as log:

@@ -1,10 +1,10 @@
-"""Trains tiny mixture-of-experts models with the faults of the exhibits (assets/exhibits), each beside a right twin, and
-logs both with moescope_log.py: usage faulty_trainings.py FOLDER [NAME...]. PyTorch alone, on the CPU, about a minute.
-Writes NAME-wrong.jsonl, NAME-right.jsonl, and expected.json: {NAME: {"finding": what `moescope-cli check` has to find in
-the wrong log and not in the right one} or {"none": why no log shows it}}. Prints for each pair PASS or FAIL: whether the
-fault is there, by the logs' numbers, before anybody judges them. Exit status 1: a FAIL.
+"""Trains tiny mixture-of-experts models with the faults of the exhibits (assets/exhibits), each with a right twin, and
+logs both with moescope_log.py. Usage: faulty_trainings.py FOLDER [NAME...]. Needs only PyTorch; takes about a minute on a
+CPU. Writes NAME-wrong.jsonl, NAME-right.jsonl, and expected.json: {NAME: {"finding": kind that `moescope-cli check` has to
+find in the wrong log and not in the right one} or {"none": reason why no log shows it}}. Prints PASS for each pair if the
+numbers of the logs show the fault, otherwise FAIL, with exit status 1. `moescope-cli check` is not used for this.
 
-The logs of tests/data/faulty_trainings are made by
+This command makes the logs of tests/data/faulty_trainings:
 
     python3 tests/python/faulty_trainings.py FOLDER && xz -9e FOLDER/*.jsonl"""
 
@@ -28,33 +28,33 @@ PAD = 0
 
 @dataclasses.dataclass
 class Setup:
-    """Of a training; the defaults are right."""
+    """Settings of a training; the defaults have no fault."""
 
     layers: int = 1
     batch: int = 16                  # sequences
     top_k: int = 2
     score: str = "sigmoid"
     route_norm: bool = True          # the K mixing weights are divided by their sum
-    bias_rate: float = 0.0           # of the sign rule
+    bias_rate: float = 0.0           # update rate of the sign rule
     bias_start: float = 0.0
     bias_dtype: torch.dtype = torch.float32
     bias_is_updated: bool = True
-    count_dtype: torch.dtype = torch.float32  # of the counts that move the bias, and are added up part by part
+    count_dtype: torch.dtype = torch.float32  # type of the counts for the bias update, which are added up part by part
     logits_dtype: torch.dtype = torch.float32
     aux_coeff: float = 0.0
-    aux: str = "right"               # "off": configured, and never added; "softmax twice"
-    aux_is_divided: bool = True      # by the number of microbatches
+    aux: str = "right"               # "off": configured but never added; "softmax twice"
+    aux_is_divided: bool = True      # divided by the number of microbatches
     microbatches: int = 1
-    padding: float = 0.0             # share of the tokens
+    padding: float = 0.0             # share of the tokens that are padding
     padding_counts: bool = False
-    groups: int = 1                  # of the experts; a token may use half of them
+    groups: int = 1                  # expert groups; a token may use half of them
     mask: float = float("-inf")      # score of the experts of other groups
-    without_experts_of: int = -1     # this layer's are not in the optimizer
-    gradient_factor: float = 1.0     # of the experts' gradients
+    without_experts_of: int = -1     # layer whose experts are not in the optimizer
+    gradient_factor: float = 1.0     # factor of the experts' gradients
     recompute: bool = False
-    own_counts: bool = False         # the routers count into buffers of their own, which are logged
+    own_counts: bool = False         # the routers count in their own buffers, which are logged
     norms_every: int = 0
-    gate_scale: float = 1.0          # of the gates' first weights
+    gate_scale: float = 1.0          # factor of the gates' initial weights
 
 
 class Gate(nn.Module):
@@ -75,7 +75,7 @@ class Gate(nn.Module):
         return logits, weights, indices
 
     def allowed(self, biased):
-        """Other groups than the best half of them are masked."""
+        """Masks all groups except the best half."""
         groups = self.setup.groups
         if groups == 1:
             return biased
@@ -91,7 +91,7 @@ class Experts(nn.Module):
         self.w2 = nn.Parameter(torch.randn(EXPERTS, HIDDEN, DIM) / HIDDEN**0.5)
 
     def forward(self, x, weights, indices):
-        """Every expert sees every token: these models are tiny."""
+        """Computes every expert for every token, because the models are tiny."""
         mixing = torch.zeros(len(x), EXPERTS).scatter(1, indices, weights)
         hidden = F.silu(torch.einsum("td,edh->teh", x, self.w1))
         return torch.einsum("teh,ehd,te->td", hidden, self.w2, mixing)
@@ -125,7 +125,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Predicts a token from the two before it."""
+    """Model that predicts a token from the two previous tokens."""
 
     def __init__(self, setup):
         super().__init__()
@@ -145,8 +145,8 @@ class Model(nn.Module):
 
 
 def batches(size, padding):
-    """Of token numbers [size, LENGTH + 1] and their masks: three of four tokens follow from the two before them, the
-    others are drawn by Zipf's law."""
+    """Yields token numbers [size, LENGTH + 1] and their masks. Three of four tokens follow from the two previous tokens,
+    the others are drawn by Zipf's law."""
     generator = torch.Generator().manual_seed(SEED)
     follower = torch.randperm(VOCABULARY - 1, generator=generator) + 1
     zipf = 1 / torch.arange(1, VOCABULARY, dtype=torch.float)
@@ -175,7 +175,7 @@ def settings_of(setup, name):
 
 
 def gradients(model, setup, batch):
-    """Of a step, in microbatches. (cross-entropy, auxiliary loss by layer)"""
+    """Computes the gradients of a step in microbatches. Returns (cross-entropy, auxiliary loss by layer)."""
     ce, aux = 0.0, [0.0] * setup.layers
     for ids, mask in zip(*(each.chunk(setup.microbatches) for each in batch)):
         logits = model(ids[:, :-1], attention_mask=mask[:, :-1])
@@ -220,7 +220,7 @@ def train(path, name, setup):
             log.step(step, loss=round(ce, 3), grad_norm=round(float(norm), 3), lr=LEARNING_RATE, **more)
 
 
-# What the logs say.
+# Figures from the logs.
 
 
 def read(path):
@@ -229,12 +229,12 @@ def read(path):
 
 
 def column(lines, key, layer=0):
-    """[steps that have it] of that layer's rows."""
+    """Returns the values of a layer's rows, for the steps that have them."""
     return [line["routers"][layer][key] for line in lines if key in line["routers"][layer]]
 
 
 def max_vio(lines, layer=0):
-    """Of the newest 50 steps together."""
+    """Computed over the newest 50 steps together."""
     loads = torch.tensor(column(lines[-50:], "tokens_per_expert", layer), dtype=torch.float).sum(0)
     return float(loads.max() / loads.mean() - 1)
 
@@ -248,12 +248,12 @@ def sums(lines):
 
 
 def constant_weights(lines):
-    """Largest distance of an expert's share of the mixing weights from its share of the slots."""
+    """Returns the largest difference between an expert's share of the mixing weights and its share of the slots."""
     return max(abs(gate - n / sum(row["tokens_per_expert"])) for line in lines for row in line["routers"]
                if "gate_mass" in row for gate, n in zip(row["gate_mass"], row["tokens_per_expert"]))
 
 
-# The pairs: what differs in the wrong run, what both have, what is to be found, and the fault by the logs' numbers.
+# Pairs of runs: setting of the wrong run, common settings, expected finding, and a test of the fault on the logs.
 
 
 @dataclasses.dataclass
@@ -261,9 +261,9 @@ class Pair:
     name: str
     both: dict
     wrong: dict
-    finding: str = ""    # "": no log shows it,
-    because: str = ""    # for this reason
-    fault: object = None  # (wrong lines, right lines) -> (is it there, what is seen)
+    finding: str = ""    # "": no log shows the fault
+    because: str = ""    # reason why no log shows it
+    fault: object = None  # (wrong lines, right lines) -> (fault is present, measured values)
 
 
 def one_expert(wrong, right):
@@ -324,7 +324,7 @@ def differ(wrong, right):
         first, max_vio(wrong), max_vio(right), wrong[-1]["loss"], right[-1]["loss"])
 
 
-ONE_OF_8 = dict(top_k=1, route_norm=False, gate_scale=3.0)  # an uneven load, where nothing balances it
+ONE_OF_8 = dict(top_k=1, route_norm=False, gate_scale=3.0)  # gives an uneven load without balancing
 BALANCED = dict(bias_rate=0.01)
 PAIRS = [
     Pair("one-expert", dict(top_k=1, **BALANCED, route_norm=False), dict(route_norm=True), "no-gradient",

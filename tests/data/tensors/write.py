@@ -1,4 +1,4 @@
-"""Writes the files beside it, by PyTorch's and NumPy's own code (1.13 and 1.24)."""
+"""Writes the files in this folder with PyTorch 1.13 and NumPy 1.24."""
 import argparse
 import os
 

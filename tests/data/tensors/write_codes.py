@@ -1,9 +1,9 @@
-"""Writes codes.safetensors, weights in the layouts of compressed-tensors, ModelOpt and DeepSeek-V4 as codes and scales,
-and codes_expected.safetensors, the weights, which are computed here from the definitions of the formats.
+"""Writes codes.safetensors, weights as codes and scales in the layouts of compressed-tensors, ModelOpt and DeepSeek-V4,
+and codes_expected.safetensors, their decoded values, which are computed here from the definitions of the formats.
 
-published_codes.safetensors and published_expected.safetensors, which this does not write, are parts of checkpoints of
-random weights in the layouts of DeepSeek-V3 (FP8 in tiles) and gpt-oss (MXFP4), and what transformers 5.17 makes of
-them: model.layers.0.mlp.* of [64, 160] and [160, 64], and two experts' down_proj, [expert, in, out].
+published_codes.safetensors and published_expected.safetensors are not written here. They are parts of checkpoints with
+random weights in the layouts of DeepSeek-V3 (FP8 in tiles) and gpt-oss (MXFP4), and the values that transformers 5.17
+decodes from them: model.layers.0.mlp.* of [64, 160] and [160, 64], and two experts' down_proj, [expert, in, out].
 """
 import json
 import os
@@ -74,28 +74,28 @@ def floats(*shape):
     return RANDOM.uniform(1e-3, 1e-2, shape).astype("f4")
 
 
-codes, scale = e4m3(6, 64), floats(1)  # a scale for the tensor: ModelOpt's FP8
+codes, scale = e4m3(6, 64), floats(1)  # one scale per tensor: FP8 of ModelOpt
 put("fp8_tensor.weight", "F8_E4M3", codes)
 put("fp8_tensor.weight_scale", "F32", scale[0], ())
 expect("fp8_tensor.weight", E4M3[codes] * scale)
 
-codes, scale = e4m3(6, 64), floats(6, 1)  # for each row: compressed-tensors' FP8_DYNAMIC
+codes, scale = e4m3(6, 64), floats(6, 1)  # one scale per row: FP8_DYNAMIC of compressed-tensors
 put("fp8_rows.weight", "F8_E4M3", codes)
 put("fp8_rows.weight_scale", "F32", scale)
 expect("fp8_rows.weight", E4M3[codes] * scale)
 
-codes, scale = e4m3(3, 4, 40), floats(3)  # for each expert of a stack
+codes, scale = e4m3(3, 4, 40), floats(3)  # one scale per expert of a stack
 put("fp8_experts.weight", "F8_E4M3", codes)
 put("fp8_experts.weight_scale", "F32", scale)
 expect("fp8_experts.weight", E4M3[codes] * scale[:, None, None])
 
-codes = e4m3(4, 300)  # for 128 along a row
+codes = e4m3(4, 300)  # one scale per 128 values of a row
 scale = floats(4, 3)
 put("fp8_groups.weight", "F8_E4M3", codes)
 put("fp8_groups.weight_scale", "F32", scale)
 expect("fp8_groups.weight", E4M3[codes] * spread(scale, 1, 128)[:, :300])
 
-codes, scale = e4m3(140, 200), RANDOM.integers(110, 130, (2, 2), dtype="u1")  # E8M0 for a tile: DeepSeek-V4
+codes, scale = e4m3(140, 200), RANDOM.integers(110, 130, (2, 2), dtype="u1")  # one E8M0 scale per tile: DeepSeek-V4
 put("fp8_tiles.weight", "F8_E4M3", codes)
 put("fp8_tiles.scale", "F8_E8M0", scale)
 expect("fp8_tiles.weight", E4M3[codes] * power(spread(scale, 128, 128)[:140, :200]))
@@ -105,7 +105,7 @@ put("mxfp8.weight", "F8_E4M3", codes)
 put("mxfp8.weight_scale", "U8", scale)
 expect("mxfp8.weight", E4M3[codes] * power(spread(scale, 1, 32)))
 
-codes, packed = nibbles(5, 96)  # MXFP4 as compressed-tensors packs it
+codes, packed = nibbles(5, 96)  # MXFP4 in the packing of compressed-tensors
 scale = RANDOM.integers(110, 130, (5, 3), dtype="u1")
 put("mxfp4.weight_packed", "U8", packed)
 put("mxfp4.weight_scale", "U8", scale)
@@ -137,7 +137,7 @@ put("int8.weight", "I8", codes)
 put("int8.weight_scale", "F32", scale)
 expect("int8.weight", codes.astype("f4") * scale)
 
-# Of no layout that is known: codes without their scales.
+# Codes without scales, in no known layout.
 put("odd_shape.weight", "F8_E4M3", e4m3(6, 64))
 put("odd_shape.weight_scale", "F32", floats(5, 7))
 put("no_second.weight_packed", "U8", nibbles(5, 96)[1])
@@ -153,7 +153,7 @@ put("gptq.qzeros", "I32", RANDOM.integers(0, 1 << 30, (2, 2), dtype="i4"))
 put("gptq.scales", "F32", floats(2, 16))
 put("only_second.weight", "U8", nibbles(5, 96)[1])
 put("only_second.weight_scale_2", "F32", floats(1)[0], ())
-# Bare codes, and a tensor whose name only looks like one of scales.
+# Codes without scales, and a tensor with a name similar to that of scales.
 put("bare.weight", "F8_E4M3", e4m3(6, 64))
 put("logit_scale", "F32", floats(4))
 write(FOLDER + "codes.safetensors", files)

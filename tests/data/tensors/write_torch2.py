@@ -1,5 +1,5 @@
-"""Writes the files beside it whose names begin with torch2_ and ml_, and every_type.safetensors, by PyTorch 2.11 (CPU),
-NumPy 2.5, ml_dtypes 0.6 and safetensors 0.8. The values of each tensor that is to be read are those of wave()."""
+"""Writes the files torch2_* and ml_* and every_type.safetensors in this folder with PyTorch 2.11 (CPU), NumPy 2.5,
+ml_dtypes 0.6 and safetensors 0.8. Every tensor that MoEScope has to read has the values of wave()."""
 import os
 import sys
 
@@ -12,17 +12,17 @@ FOLDER = (sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(
 
 
 def wave(*shape, begin=0):
-    """Exact in float32, each value another one."""
+    """Returns distinct values that are exact in float32."""
     count = int(numpy.prod(shape))
     return (torch.arange(begin, begin + count, dtype=torch.float32) * 0.375 - 7).reshape(shape)
 
 
 class Plain(torch.Tensor):
-    """A class of its own whose values are stored as they are."""
+    """A tensor subclass that stores its values directly."""
 
 
 class Wrapped(torch.Tensor):
-    """A class of its own that computes its values from others, as torchao's quantized tensors do."""
+    """A tensor subclass that computes its values from other tensors, like torchao's quantized tensors."""
 
     @staticmethod
     def __new__(cls, codes):
