@@ -1,8 +1,8 @@
-"""Readers of exported files that share no code with MoEScope: plain Python, from the formats' published descriptions.
+"""Readers of exported files without code of MoEScope: plain Python, written from the published descriptions of the formats.
 
-  read_exports.py events FILE        {"tag": [[step, value], ...]} of a TensorBoard event file, every checksum verified
+  read_exports.py events FILE        {"tag": [[step, value], ...]} of a TensorBoard event file; verifies every checksum
   read_exports.py safetensors FILE   {"name": {"dtype", "shape", "sum"}} and "__metadata__"
-  read_exports.py trace FILE         a Chrome trace by the rules of its format: counts of events by phase letter and
+  read_exports.py trace FILE         checks a Chrome trace against its format; prints the counts of events by phase and
                                      name, threads, the last end and the longest overlap in us
 """
 import array

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Lists the strings of the screen by file, so that a reader can go through all of them: usage strings.py [--renew].
+"""Lists the strings of the screen by file, so that a reader can read all of them. Usage: strings.py [--renew].
 
-Without an option the list is compared with tests/strings.txt, which is in the repository; with --renew it is written.
-A string is a literal of the sources below that reads as words: with a space between letters, or a capitalised word.
+Without an option the list is compared with tests/strings.txt in the repository; --renew writes that file. A string is a
+literal of the sources below that consists of words: it has a space between letters, or is a capitalised word.
 """
 
 import difflib
@@ -17,7 +17,7 @@ SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "
            "core/explain/*.cpp", "core/comparison/*.cpp", "core/config/*_fields.cpp", "core/lessons/*.cpp"]
 ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/claims/[0-9]*.toml",
           "assets/presets/**/*.toml", "assets/recipes/*.toml"]
-NOT_SHOWN = ["app/cli/"]  # tests of the command line print its texts
+NOT_SHOWN = ["app/cli/"]  # not on the screen; tests of the command line check these texts
 
 LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\])\'|R"\((.*?)\)"|"((?:\\.|[^"\\\n])*)"', re.S)
 TOML = re.compile(r'"""(.*?)"""|"((?:\\.|[^"\\\n])*)"', re.S)
@@ -32,7 +32,7 @@ def reads_as_words(text):
 
 
 def literals(source):
-    """Neighbouring literals are one string."""
+    """Returns the literals of a source; adjacent literals are one string."""
     found, end, joined = [], None, None
     for match in LITERAL.finditer(source):
         text = match.group(1) if match.group(1) is not None else match.group(2)

@@ -1,11 +1,11 @@
-"""Tries moescope_log.py with the programs themselves: torch.compile, activation checkpointing, ranks, Hugging Face's
-Trainer, Lightning; and measures what it costs. Usage: real_programs.py [NAME...] or [-NAME...], all but these. Needs
-PyTorch 2.4, for most parts transformers, accelerate and lightning; parts that cannot run say why. The last result is kept
-in real_programs.txt beside this file. To renew it:
+"""Tests moescope_log.py with real programs: torch.compile, activation checkpointing, ranks, Hugging Face's Trainer and
+Lightning, and measures its cost. Usage: real_programs.py [NAME...], or [-NAME...] for all parts except these. Needs
+PyTorch 2.4, and for most parts transformers, accelerate and lightning; parts that cannot run print the reason. The last
+result is in real_programs.txt in this folder. To renew it:
 
     python3 tests/python/real_programs.py > tests/python/real_programs.txt
 
-On a machine with two GPUs the parts hf_trainer and ranks try more: their result stands below, with "2 of them"."""
+On a machine with two GPUs the parts hf_trainer and ranks test more; their results are below, with "2 of them"."""
 
 import copy
 import datetime
@@ -50,7 +50,7 @@ class Gate(nn.Module):
 
 
 class Block(nn.Module):
-    """Its experts are dense, so that it compiles without data-dependent shapes."""
+    """Block with dense experts, so that it compiles without data-dependent shapes."""
 
     def __init__(self, dim=DIM, experts=EXPERTS, top_k=TOP_K):
         super().__init__()
@@ -79,7 +79,7 @@ class Model(nn.Module):
 
 
 def truth_of(model, x):
-    """By layer, what plain PyTorch chooses."""
+    """Returns the load of each layer, computed by plain PyTorch."""
     loads = []
     with torch.no_grad():
         for layer in model.layers:
@@ -101,7 +101,7 @@ def notes_of(path):
 
 
 def train_and_compare(folder, model, run=None, steps=3, every=1):
-    """Raises AssertionError: a logged row is not what the model chose."""
+    """Raises AssertionError if a logged row differs from the choices of the model."""
     torch.manual_seed(2)
     path = os.path.join(folder, "log.jsonl")
     run = model if run is None else run
@@ -119,7 +119,7 @@ def train_and_compare(folder, model, run=None, steps=3, every=1):
     close = sum(a == b for left, right in zip(logged, truth) for a, b in zip(left, right))
     assert [len(rows) for rows in logged] == [len(rows) for rows in truth], notes_of(path)
     for left, right in zip(logged, truth):
-        for a, b in zip(left, right):  # a compiled product may round another way and flip a tie
+        for a, b in zip(left, right):  # a compiled product may round differently and flip a tie
             assert sum(abs(p - q) for p, q in zip(a, b)) <= 4, "%s is not %s" % (a, b)
     return "%d of %d rows equal" % (close, sum(len(rows) for rows in truth))
 
@@ -190,7 +190,7 @@ def with_mask_compiled(folder):
 
 
 def twin_compiled(folder):
-    """A model of the same class ran before, without a log."""
+    """Another model of the same class ran before, without a log."""
     said = []
     for skip in (True, False):
         torch._dynamo.reset()
@@ -251,7 +251,7 @@ def deterministic(folder):
 
 
 def bad_numbers(folder):
-    """Indices far outside the experts: no assertion on the device."""
+    """Expert numbers far outside the range cause no assertion on the device."""
 
     class Wild(Gate):
         def forward(self, x):
@@ -284,11 +284,11 @@ def timed_ms(run):
 
 
 def cost(folder):
-    """Of single steps in turns, since the machine's speed changes, each with a model of its own."""
+    """Times single steps in turns, each with its own model, because the speed of the machine changes."""
     lines = []
     for compiled in (False, True):
         torch._dynamo.reset()
-        # Else PyTorch takes a graph of one model for another of its class that has other hooks.
+        # Otherwise PyTorch reuses the graph of one model for another model of its class with other hooks.
         with torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
             medians = medians_in_turns({every: step_of(folder, every, compiled) for every in (None, 0, 1)})
         lines.append(("compiled: " if compiled else "eager: ") + ", ".join(
@@ -307,7 +307,7 @@ def medians_in_turns(steps, turns=100):
 
 
 def step_of(folder, every, compiled):
-    """A training step of a model of 16 layers, logged with scores_every=every; None: not logged."""
+    """Returns a training step of a model with 16 layers, logged with scores_every=every; None: not logged."""
     type = torch.bfloat16 if DEVICE == "cuda" else torch.float32
     model = Model(layers=16, dim=1024, experts=64, top_k=8).to(DEVICE, type)
     x = torch.randn(4096, 1024, device=DEVICE, dtype=type)
@@ -346,12 +346,12 @@ class Texts(torch.utils.data.Dataset):
         generator = torch.Generator().manual_seed(place)
         ids = torch.randint(3, 128, (32,), generator=generator)
         mask = torch.ones(32, dtype=torch.long)
-        mask[24:] = 0  # a quarter is padding
+        mask[24:] = 0  # a quarter of the tokens is padding
         return {"input_ids": ids, "attention_mask": mask, "labels": ids}
 
 
 def as_loaded(folder):
-    """Of from_pretrained(), which returns a model in eval()."""
+    """Returns a model from from_pretrained(), which is in eval()."""
     from transformers import MixtralForCausalLM
 
     tiny_mixtral().save_pretrained(os.path.join(folder, "saved"))
@@ -361,7 +361,7 @@ def as_loaded(folder):
 
 
 def from_pretrained(folder):
-    """In a plain loop without train()."""
+    """Trains in a plain loop without train()."""
     model = as_loaded(folder).to(DEVICE)
     path = os.path.join(folder, "log.jsonl")
     with MoeLog(path, model) as log:
@@ -375,8 +375,8 @@ def from_pretrained(folder):
 
 
 def types_on_device(folder):
-    """Models of transformers whose routers return other things than expert numbers, on the device, where a wrong index
-    would end the process."""
+    """Tests models of transformers whose routers do not return expert numbers on the device, where a wrong index would
+    end the process."""
     import transformers_moe
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -399,7 +399,7 @@ def types_on_device(folder):
 
 
 def edges(folder):
-    """Routers of other shapes, in route_edges.py."""
+    """Runs the routers of route_edges.py."""
     subprocess.run([sys.executable, os.path.join(HERE, "route_edges.py"), folder], check=True, capture_output=True)
     with open(os.path.join(folder, "names.json")) as file:
         names = json.load(file)
@@ -414,7 +414,7 @@ def edges(folder):
 
 
 def scores_option(folder):
-    """scores= decides the entropy where the returned weights do not."""
+    """The argument scores= determines the entropy if the returned weights do not."""
 
     class Unclear(Gate):
         def forward(self, x):
@@ -444,7 +444,7 @@ def scores_option(folder):
 
 
 def norms_by_hand(model, before):
-    """By layer: [E] norms of the gradients and of the changes of the experts' weights."""
+    """Returns for each layer the norms of the gradients and of the updates of the experts' weights, [E] each."""
     found = []
     for layer, weights in zip(model.model.layers, before):
         experts = list(layer.mlp.experts.parameters(recurse=False))
@@ -454,7 +454,7 @@ def norms_by_hand(model, before):
 
 
 def expert_norms(folder):
-    """Of a model whose optimizer has no experts of layer 1, and whose weights become the same without the log."""
+    """Tests a model whose optimizer has no experts of layer 1. Its weights must be equal with and without the log."""
     path, ends = os.path.join(folder, "norms.jsonl"), []
     for logged in (True, False):
         torch.manual_seed(5)
@@ -470,7 +470,7 @@ def expert_norms(folder):
                       for layer in model.model.layers]
             optimizer.step()
             truth.append(norms_by_hand(model, before))
-            optimizer.zero_grad()  # step() finds no gradients any more
+            optimizer.zero_grad()  # step() no longer finds gradients
             if log:
                 log.step(step, lr=1e-3)
         ends.append([p.detach().clone() for p in model.parameters()])

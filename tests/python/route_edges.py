@@ -1,7 +1,7 @@
-"""Routers that return other things than expert numbers, and passes that must not count, logged by moescope_log.py:
-usage route_edges.py FOLDER [CASE...]. Writes for each case NAME.jsonl and NAME.truth.json, {"layers": the layers' indices, "loads":
-[step][layer][E] what the experts got, "entropy": of the scores, where it is to be known}, and names.json. Shapes are those
-of transformers 5.17 and TorchTitan, as read in their sources; transformers_moe.py runs the models themselves."""
+"""Logs unusual routers, and passes that must not count, with moescope_log.py. Usage: route_edges.py FOLDER [CASE...].
+Writes for each case NAME.jsonl and NAME.truth.json, {"layers": indices of the layers, "loads": [step][layer][E] token
+counts of the experts, "entropy": entropy of the scores if it is tested}, and names.json. The shapes are those in the
+sources of transformers 5.17 and TorchTitan; transformers_moe.py runs the models themselves."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ def entropy_of(scores):
 
 
 class Router(nn.Module):
-    """returns: what forward gives back, of logits, weights and indices."""
+    """returns: function of logits, weights and indices that gives the return value of forward."""
 
     def __init__(self, returns=None, score=lambda logits: logits.softmax(-1), bias=None, classes=EXPERTS, top_k=TOP_K):
         super().__init__()
@@ -103,7 +103,7 @@ def keep(folder, name, layers, loads, **more):
 
 
 def train(folder, name, net, truth=None, prepare=None, layers=None, **options):
-    """truth(block): what its experts got in the last pass."""
+    """truth(block): load of its experts in the last pass."""
     truth = truth or (lambda block: load_of(block.router().seen.indices))
     loads, entropy = [], []
     with MoeLog(os.path.join(folder, name + ".jsonl"), net, scores_every=1, **options) as log:
@@ -116,22 +116,22 @@ def train(folder, name, net, truth=None, prepare=None, layers=None, **options):
             if hasattr(net.blocks()[0].router(), "seen"):
                 entropy.append([entropy_of(block.router().seen.scores) for block in net.blocks()])
             with torch.no_grad():
-                net(torch.randn(TOKENS, DIM))  # in train(), without gradients: does not count
+                net(torch.randn(TOKENS, DIM))  # a pass without gradients does not count, even in train()
             log.step(step)
     keep(folder, name, layers or list(range(1, len(net.blocks()) + 1)), loads, **({"entropy": entropy} if entropy else {}))
 
 
-# What routers return.
+# Return values of routers.
 
 
 def one_hot(folder):
-    """Switch Transformer's."""
+    """Switch Transformer: a one-hot map."""
     train(folder, "one_hot", Net(lambda: Block(Router(
         lambda logits, weights, indices: (weights, F.one_hot(indices[:, 0], EXPERTS), logits), top_k=1))))
 
 
 def two_masks(folder):
-    """NLLB's: a map of the first expert, weights [T, E] of both, logits."""
+    """NLLB: a map of the first expert, weights [T, E] of both experts, logits."""
 
     def returned(logits, weights, indices):
         gates = torch.zeros_like(logits).scatter(1, indices, weights)
@@ -152,13 +152,13 @@ def two_masks(folder):
 
 
 def routing_map(folder):
-    """Megatron's and TorchTitan's boolean map."""
+    """Megatron and TorchTitan: a boolean map."""
     train(folder, "routing_map", Net(lambda: Block(Router(
         lambda logits, weights, indices: (logits, torch.zeros_like(logits).scatter(1, indices, 1).bool())))))
 
 
 def dispatch_mask(folder):
-    """DeepSpeed's [T, E, places] with a loss before it."""
+    """DeepSpeed: a mask [T, E, places] after a loss."""
 
     def returned(logits, weights, indices):
         chosen = F.one_hot(indices, EXPERTS).sum(1).bool()
@@ -180,7 +180,7 @@ def dispatch_mask(folder):
 
 
 def beyond(folder):
-    """LongCat's: numbers beyond the experts name experts without computation; and -1."""
+    """LongCat: numbers beyond the experts for experts without computation, and -1."""
 
     def returned(_, weights, indices):
         indices = indices.clone()
@@ -205,7 +205,7 @@ def beyond(folder):
 
 
 def skipped(folder):
-    """Zaya's: a class beyond the experts is told as expert 0 with weight 0."""
+    """Zaya: a class beyond the experts is returned as expert 0 with weight 0."""
 
     def returned(logits, weights, indices):
         skip = indices == EXPERTS
@@ -222,14 +222,15 @@ def skipped(folder):
 
 
 def weights_and_logits(folder):
-    """Llama 4's: sigmoid weights [T, E], zero where not chosen, then logits."""
+    """Llama 4: sigmoid weights [T, E], zero for experts that were not chosen, then logits."""
     train(folder, "weights_and_logits", Net(lambda: Block(Router(
         lambda logits, weights, indices: (torch.zeros_like(logits).scatter(1, indices, logits.gather(1, indices).sigmoid()),
                                           logits), score=torch.sigmoid))), scores="sigmoid")
 
 
 def other_scores(folder):
-    """DeepSeek-V4's square root of softplus, and a sigmoid that no bias betrays, found by the weights."""
+    """Score functions that are found from the weights: sqrt(softplus) of DeepSeek-V4, sigmoid without a bias, softmax
+    with a bias."""
     train(folder, "sqrtsoftplus", Net(lambda: Block(Router(
         score=lambda logits: F.softplus(logits).sqrt(), bias=torch.linspace(0.1, -0.1, EXPERTS)))))
     train(folder, "sigmoid", Net(lambda: Block(Router(score=torch.sigmoid))))
@@ -237,7 +238,7 @@ def other_scores(folder):
 
 
 def statics(folder):
-    """Ernie's: the bias stands in a module of its own, [1, E]."""
+    """Ernie: the bias [1, E] is in a separate module."""
 
     class Statics(nn.Module):
         def __init__(self):
@@ -261,7 +262,7 @@ def statics(folder):
 
 
 def probabilities(folder):
-    """Gemma 4's: probabilities instead of logits, weights times a scale of each expert; K in the config alone."""
+    """Gemma 4: probabilities instead of logits, weights times a scale of each expert, K only in the config."""
     scale = torch.linspace(0.5, 2, EXPERTS)
 
     class Gemma(Router):
@@ -279,7 +280,7 @@ def probabilities(folder):
 
 
 def chosen_by_block(folder):
-    """Jamba's and Aria's: a Linear, and a function of the block, or of its experts, that chooses."""
+    """Jamba and Aria: a Linear, and a function of the block or of its experts that chooses the experts."""
 
     class Linear(nn.Linear):
         def forward(self, x):
@@ -317,7 +318,7 @@ def chosen_by_block(folder):
 
 
 def nested(folder):
-    """AFMoE's: router and router.gate are one."""
+    """AFMoE: router and router.gate are one router."""
 
     class Afmoe(Router):
         def __init__(self):
@@ -332,7 +333,7 @@ def nested(folder):
 
 
 def titan(folder):
-    """TorchTitan's since May 2026: buffers with a suffix, in the router, with a gate inside."""
+    """TorchTitan since May 2026: buffers with a suffix in the router, which contains a gate."""
 
     class TitanRouter(Router):
         def __init__(self):
@@ -368,7 +369,7 @@ def titan(folder):
 
 
 def two_in_a_layer(folder):
-    """JetMoE's: experts of the attention, too, numbered behind the others."""
+    """JetMoE: experts in attention, too; their layers are numbered after the others."""
 
     class Both(nn.Module):
         def __init__(self):
@@ -408,7 +409,7 @@ def recomputed(folder):
 
 
 def changed(folder):
-    """Checkpointing of another kind within a run: a step without a row, never a wrong one."""
+    """A change of the kind of checkpointing within a run may cause a step without rows, but no wrong row."""
     net = Net(lambda: Block(Router()))
     kinds, given = [None, False, False, True, True, False, False, None], []
     path = os.path.join(folder, "changed.jsonl")
@@ -427,8 +428,8 @@ def changed(folder):
 
 
 def between(folder):
-    """step() before the backward pass, and a pass without gradients of the same model before it, as preference losses
-    have it: repetitions still do not count."""
+    """step() before the backward pass, and before it a pass of the same model without gradients, as with preference
+    losses: repeated passes still do not count."""
     net = Net(lambda: Block(Router()), wrap=lambda block, x: checkpoint(
         block, x.requires_grad_() if x.is_leaf else x, use_reentrant=False))
     loads = []
@@ -444,7 +445,7 @@ def between(folder):
 
 
 def not_a_number(folder):
-    """Scores that are not numbers in one step are so in that step alone."""
+    """NaN scores in one step affect only that step."""
     net = Net(lambda: Block(Router(lambda logits, weights, indices: (logits * net.factor, weights * net.factor, indices))))
     loads, rows = [], []
     with MoeLog(os.path.join(folder, "not_a_number.jsonl"), net, scores_every=1) as log:
@@ -480,7 +481,7 @@ def padded(folder):
 
 
 def micro_batches(folder):
-    """Of different sizes, and more than are kept to be counted together."""
+    """Microbatches of different sizes, with more slots than are kept to be counted together."""
     net, most = Net(lambda: Block(Router()), layers=3), moescope_log._MOST_KEPT_SLOTS
     moescope_log._MOST_KEPT_SLOTS = 5 * TOKENS * TOP_K
     loads = []
@@ -513,7 +514,7 @@ def copies(folder):
 
 
 class Fused(Block):
-    """Experts as parameters [E, ...]."""
+    """Block with experts as parameters [E, ...]."""
 
     def __init__(self):
         super().__init__(Router())
@@ -522,7 +523,7 @@ class Fused(Block):
         self.experts.bias = nn.Parameter(torch.zeros(EXPERTS, DIM))
 
     def weights(self):
-        """[E] lists of an expert's weights."""
+        """Returns a list of weights for each expert, [E]."""
         return [[self.experts.w[e], self.experts.bias[e]] for e in range(EXPERTS)]
 
     def gradients(self):
@@ -533,7 +534,7 @@ class Fused(Block):
 
 
 class Listed(Block):
-    """Experts as a list of modules, one of them without a gradient."""
+    """Block with experts as a list of modules, one of them without a gradient."""
 
     def __init__(self):
         super().__init__(Router())
@@ -554,7 +555,7 @@ def lengths(tensors_of_experts):
 
 
 def expert_norms(folder):
-    """Gradient and update of each expert; those of the second layer are not in the optimizer."""
+    """Gradient and update norms of each expert; the experts of the second layer are not in the optimizer."""
     for name, block in (("norms_fused", Fused), ("norms_listed", Listed)):
         net, loads, expected = Net(block), [], []
         left_out = set(net.blocks()[1].experts.parameters())
@@ -593,7 +594,7 @@ def expert_norms(folder):
 
 
 def losses_by_layer(folder):
-    """A value for each layer goes to its row; a list of another length is left out with a warning."""
+    """Losses by layer are written into the rows; a list of another length is left out with a warning."""
     net = Net(lambda: Block(Router()))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -608,11 +609,11 @@ def losses_by_layer(folder):
     assert len([w for w in caught if "aux_loss has 3 values" in str(w.message)]) == 1
 
 
-# What must not stop a training.
+# Errors that must not stop a training.
 
 
 def unreadable(folder):
-    """A router that returns nonsense, and one whose K nobody states: a warning each, and no row."""
+    """A router with a meaningless return value, and one whose K is unknown: one warning each, and no row."""
 
     class Nonsense(Router):
         def forward(self, x):
@@ -650,7 +651,7 @@ def unreadable(folder):
 
 
 def of_this_rank(folder):
-    """Expert parallelism that returns this rank's experts alone: a warning, and no row. Experts that choose tokens: too."""
+    """Routers that return only this rank's experts, or experts that choose tokens: one warning each, and no row."""
 
     def local(logits, weights, indices):
         elsewhere = indices >= EXPERTS // 2
@@ -672,7 +673,7 @@ def of_this_rank(folder):
 
 
 def unseen(folder):
-    """No pass at all in the first step: said once."""
+    """No counted pass in the first step: one warning."""
     net = Net(lambda: Block(Router()))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -708,7 +709,7 @@ def full_disk(folder):
 
 
 def interrupted(folder):
-    """A Trainer that is interrupted and trains again: its callback starts anew."""
+    """The callback of a Trainer that is interrupted and trains again starts a new log."""
     if "transformers" not in sys.modules:
         sys.modules["transformers"] = types.ModuleType("transformers")
     sys.modules["transformers"].TrainerCallback = type("TrainerCallback", (), {})
@@ -750,10 +751,10 @@ def rank_work(rank, folder):
 def work_in_mode(rank, folder, mode, dist):
     torch.manual_seed(0)
     net = Net(lambda: Block(Router()))
-    if mode == "stages":  # the second holds layers 3 and 4 and no dense one
+    if mode == "stages":  # the second stage has layers 3 and 4 and no dense layer
         net.layers = nn.ModuleDict({str(3 + i): layer for i, layer in enumerate(list(net.layers)[1:])}) if rank else net.layers
     loads = []
-    if mode == "numbered_stages":  # Megatron's: names begin at 0 on each stage, layer_number counts all from 1
+    if mode == "numbered_stages":  # Megatron: names begin at 0 on each stage, layer_number counts all layers from 1
         for place, block in enumerate(net.blocks()):
             block.layer_number = 2 + place + 2 * rank
     if mode == "dense_stage" and rank == 1:

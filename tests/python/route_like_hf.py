@@ -1,7 +1,7 @@
-"""Routers that return what those of Hugging Face's models return (transformers 4.55 to 5.15, as read in their sources:
-Mixtral, Qwen-MoE, DeepSeek-V3, gpt-oss), logged by moescope_log.py, and its callbacks, called in the order in which the
-Trainer and Lightning call theirs. These are stand-ins, which need neither library; real_programs.py tries the libraries.
-Usage: route_like_hf.py FOLDER. Writes NAME.jsonl and NAME.truth.json, which the test compares."""
+"""Logs with moescope_log.py routers that have the return values of Hugging Face's models (sources of transformers 4.55
+to 5.15: Mixtral, Qwen-MoE, DeepSeek-V3, gpt-oss), and calls its callbacks in the order of the Trainer and of Lightning.
+Needs neither library; real_programs.py tests the libraries themselves. Usage: route_like_hf.py FOLDER. Writes
+NAME.jsonl and NAME.truth.json, which the test compares."""
 
 import json
 import os
@@ -19,7 +19,7 @@ DIM, EXPERTS, TOP_K, TOKENS, STEPS = 16, 8, 2, 64, 4
 
 
 class Gate(nn.Module):
-    """Returns what `kind` says; chosen(logits) is what its model then does with it."""
+    """Returns the value of `kind`; chosen(logits) is the choice of experts by the model."""
 
     def __init__(self, kind):
         super().__init__()
@@ -29,7 +29,7 @@ class Gate(nn.Module):
             self.register_buffer("e_score_correction_bias", torch.linspace(0.5, -0.5, EXPERTS))
 
     def chosen(self, logits):
-        if self.kind.startswith("deepseek"):  # two groups of experts, of which the better is used
+        if self.kind.startswith("deepseek"):  # two groups of experts; the better one is used
             scores = logits.sigmoid()
             biased = scores + self.e_score_correction_bias
             groups = biased.view(-1, 2, EXPERTS // 2).topk(2, dim=-1).values.sum(-1)
@@ -64,7 +64,7 @@ class Block(nn.Module):
         self.name = name
         if kind == "deepseek_5":
             self.route_tokens_to_experts = lambda logits: self.gate.chosen(logits)
-        self.shared_expert_gate = nn.Linear(DIM, 1)  # Qwen's: no router
+        self.shared_expert_gate = nn.Linear(DIM, 1)  # Qwen's, which is not a router
         self.gate_proj = nn.Linear(DIM, DIM)
         self.truth = []
 
@@ -111,7 +111,7 @@ def train(folder, kind):
         for step in range(STEPS):
             loss = model(torch.randn(TOKENS, DIM)).square().mean()
             with torch.no_grad():
-                model(torch.randn(TOKENS, DIM))  # an evaluation: does not count
+                model(torch.randn(TOKENS, DIM))  # an evaluation, which does not count
             log.step(step, loss=loss)
     write_truth(folder, kind, model)
 
@@ -125,7 +125,7 @@ def module_named(name, **members):
 
 
 def train_by_trainer(folder):
-    """Two micro-batches a step; a log after every second."""
+    """Two microbatches per step; the Trainer logs every second step."""
     events = ("on_init_end", "on_train_begin", "on_epoch_begin", "on_step_begin", "on_substep_end", "on_step_end", "on_log",
               "on_evaluate", "on_epoch_end", "on_train_end")
     nothing = {event: lambda self, args, state, control, **_: None for event in events}

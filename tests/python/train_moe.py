@@ -1,5 +1,5 @@
-"""Trains a small mixture of experts three ways in plain PyTorch, logs it with moescope_log.py, and writes beside each
-log what the model itself counted: usage train_moe.py FOLDER STEPS. The test reads both."""
+"""Trains three small mixtures of experts in plain PyTorch, logs them with moescope_log.py, and writes the counts of the
+models themselves next to each log. Usage: train_moe.py FOLDER STEPS. The test compares both."""
 
 import json
 import os
@@ -16,7 +16,7 @@ DIM, EXPERTS, TOP_K, TOKENS = 16, 8, 2, 64
 
 
 class Router(nn.Module):
-    """Returns what `returns` says: logits, or weights and indices."""
+    """Returns logits, or weights and indices, as `returns` says."""
 
     def __init__(self, returns):
         super().__init__()

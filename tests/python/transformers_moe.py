@@ -1,12 +1,12 @@
-"""Runs moescope_log.py over every mixture-of-experts model type of the transformers that is installed, with tiny models
-and random weights, and compares each logged row with what the experts were given: usage transformers_moe.py [TYPE...].
-Prints a table; the last result is kept in transformers_moe.txt beside this file. To renew it, where transformers is
-installed:
+"""Runs moescope_log.py on tiny models with random weights of every mixture-of-experts model type in the installed
+transformers, and compares each logged row with the inputs of the experts. Usage: transformers_moe.py [TYPE...]. Prints
+a table; the last result is in transformers_moe.txt in this folder. To renew it on a machine with transformers:
 
     python3 tests/python/transformers_moe.py > tests/python/transformers_moe.txt
 
-A type is "equal" if in all passes every row of every router was: in train() and in eval(), with right padding under an
-attention mask, under both kinds of activation checkpointing where the type has it, and without passes under no_grad()."""
+A type is "equal" if every row of every router is equal in all passes: in train() and in eval(), with right padding and
+an attention mask, and with both kinds of activation checkpointing if the type has it. Passes under no_grad() must not
+count."""
 
 import datetime
 import importlib
@@ -51,7 +51,7 @@ SMALL = {
     "decoder_start_token_id": 0, "num_nextn_predict_layers": 0, "moe_latent_size": 32, "embedding_multiplier": 1.0,
     "hidden_dropout": 0.0, "dropout": 0.0, "dropout_rate": 0.0,
 }
-# What a type needs beyond that.
+# Additional settings of some types.
 OF_TYPE = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
     "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 16,
@@ -72,11 +72,11 @@ OF_TYPE = {
 
 
 def shrunk(config_class, kind):
-    """A tiny configuration of that class, its parts shrunk as well."""
+    """Returns a tiny configuration of the class, with tiny parts."""
     default = config_class()
     names = set(default.to_dict()) | set(vars(default))
     options = {key: value for key, value in SMALL.items() if key in names}
-    if "qk_rope_head_dim" in names:  # latent attention: the rotated part, and no fewer heads of keys
+    if "qk_rope_head_dim" in names:  # latent attention: width of the rotated part, and as many key heads as query heads
         options.update(head_dim=SMALL["qk_rope_head_dim"], num_key_value_heads=SMALL["num_attention_heads"])
     options = {key: value for key, value in options.items() if key in names}
     options.update(OF_TYPE.get(kind, {}))
@@ -93,7 +93,7 @@ def shrunk(config_class, kind):
 
 
 def counts_of(config, depth=0):
-    """The numbers of experts that a configuration and its parts state."""
+    """Yields the numbers of experts in a configuration and its parts."""
     for key, value in vars(config).items():
         if re.fullmatch(r"(moe_)?num_(local_)?experts|n_routed_experts|moe_num_experts", key):
             yield max(value) if isinstance(value, (list, tuple)) and value else value or 0
@@ -108,14 +108,14 @@ def moe_types():
         try:
             config_class = CONFIG_MAPPING[kind]
             is_on = any(isinstance(n, int) and n > 1 for n in counts_of(config_class()))
-            if is_on or "enable_moe_block" in OF_TYPE.get(kind, {}):  # off by default
+            if is_on or "enable_moe_block" in OF_TYPE.get(kind, {}):  # experts are off by default
                 yield kind, config_class
         except Exception:
             continue
 
 
 def built(config):
-    """The first of transformers' automatic classes that takes this configuration."""
+    """Returns a model of the first class of transformers that accepts the configuration, automatic classes first."""
     import transformers
 
     for name in ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText",
@@ -129,12 +129,12 @@ def built(config):
              and c.config_class is type(config) and not c.__name__.endswith("PreTrainedModel")]
     found.sort(key=lambda c: (not c.__name__.endswith("ForCausalLM"), not c.__name__.endswith("TextModel")))
     if not found:
-        raise ValueError("no class of transformers takes it")
+        raise ValueError("no class of transformers accepts it")
     return found[0](config)
 
 
 class Spy:
-    """What each block's experts are given during a forward pass: by the block's name, [T, E] how many slots of a token an expert has."""
+    """Records the inputs of the experts in a forward pass: by name of the block, [T, E] slots of a token per expert."""
 
     def __init__(self, model):
         self.given, self.watching = {}, False
@@ -155,10 +155,10 @@ class Spy:
             tensors = list(module.route_tokens_to_experts(tensors[1]))
         ids = next((t for t in tensors if not t.is_floating_point()), None)
         weights = next((t for t in tensors[1:] if t.is_floating_point() and t.dim() == 2), None)
-        if ids is None:  # llama4 gives every token to every expert, times its weight
+        if ids is None:  # llama4 sends every token to every expert, times its weight
             block_module = self.llama4_weights.get(block)
             chosen = (block_module > 0).long()
-        elif ids.shape[-1] == experts:  # a map; NLLB's weights [T, E] name the second expert, too
+        elif ids.shape[-1] == experts:  # a map; the weights [T, E] of NLLB include the second expert
             chosen = (weights if weights is not None and weights.shape == ids.shape and weights.dim() == ids.dim()
                       else ids) > 0
             chosen = chosen.reshape(-1, experts).long()
@@ -191,7 +191,7 @@ class Spy:
 
 
 def passes(model):
-    """Names of the passes, and what to do before each."""
+    """Yields the passes: name, preparation of the model, and whether there is a mask."""
     yield "train", lambda: model.train(), False
     yield "eval", lambda: model.eval(), False
     yield "mask", lambda: model.train(), True
@@ -210,9 +210,9 @@ def inputs_of(model, masked):
         mask = torch.ones_like(ids)
         mask[0, TOKENS // 2:] = 0
         inputs["attention_mask"] = mask
-    if type(model).__name__.endswith("TalkerModel"):  # has no embedding of text
+    if type(model).__name__.endswith("TalkerModel"):  # has no text embedding
         del inputs["input_ids"]
-        # Reentrant checkpointing gives a layer no gradient, and no row, whose inputs need none.
+        # With reentrant checkpointing, a layer whose inputs need no gradient gets no gradient and no row.
         inputs["inputs_embeds"] = torch.randn(BATCH, TOKENS, SMALL["hidden_size"], device=device, requires_grad=True)
     if getattr(model.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = torch.randint(3, 120, (BATCH, TOKENS), device=device)
@@ -241,10 +241,10 @@ def expected(spy, masked, mask):
 
 
 def compare(kind, config_class, folder):
-    """(outcome, routers, rows compared, remark)."""
+    """Returns (outcome, routers, compared rows, remarks, passes, kinds of scores)."""
     torch.manual_seed(1)
     model = built(shrunk(config_class, kind))
-    model = getattr(model, "thinker", model)  # what reads texts in a model that also speaks
+    model = getattr(model, "thinker", model)  # the part that reads text in a model that also speaks
     with torch.no_grad():  # weights large enough for uneven loads
         for name, parameter in model.named_parameters():
             if re.search(r"(router|gate)\b", name) and parameter.dim() == 2:
@@ -254,7 +254,7 @@ def compare(kind, config_class, folder):
     outcomes, kinds, done = [], set(), []
     every = list(passes(model))
     for part in ([p for p in every if p[0] != "reentrant"], [p for p in every if p[0] == "reentrant"]):
-        if part:  # a log sees one kind of checkpointing
+        if part:  # one log per kind of checkpointing
             path = os.path.join(folder, kind + ".jsonl")
             with moescope_log.MoeLog(path, model, scores_every=1) as log:
                 truth, failed = logged_passes(log, model, spy, part)
@@ -273,11 +273,11 @@ def check_that_others_fail_too(failed, model, spy):
             trained(model, prepare, inputs, spy)
         except Exception:
             continue
-        raise RuntimeError("the pass %r fails with the logger and not without" % name)
+        raise RuntimeError("the pass %r fails with the logger, but not without it" % name)
 
 
 def logged_passes(log, model, spy, part):
-    """([(name, loads by block)] of the passes that ran, those that failed)."""
+    """Returns ([(name, loads by block)] of the passes that ran, failed passes)."""
     truth, failed = [], []
     for name, prepare, masked in part:
         inputs = inputs_of(model, masked)

@@ -1,5 +1,5 @@
-"""Writes event files as TensorBoard's writers do, with Google's protobuf for Python (python3-protobuf) and the published
-message definitions, and says what is in them: write_events.py FOLDER. tests/data holds what it wrote."""
+"""Writes event files like TensorBoard's writers, with Google's protobuf for Python (python3-protobuf) and the published
+message definitions. Usage: write_events.py FOLDER. The event files in tests/data are from this program."""
 
 import os
 import struct
@@ -89,7 +89,7 @@ def event(step, **values):
             v.tensor.tensor_shape.dim.add(size=len(rows[0]))
             v.tensor.tensor_content = b"".join(struct.pack("<q", n) for row in rows for n in row)
             v.metadata.plugin_data.plugin_name = "tensors"
-        elif isinstance(value, tuple):  # a histogram of expert numbers, a bucket each
+        elif isinstance(value, tuple):  # a histogram of expert numbers with one bucket per expert
             h = v.histo
             h.min, h.max, h.num, h.sum = 0, len(value) - 1, sum(value), sum(i * n for i, n in enumerate(value))
             h.sum_squares = sum(i * i * n for i, n in enumerate(value))
@@ -107,7 +107,7 @@ def write(folder, name, events):
 
 def main(folder):
     loads = lambda step: [[load(l, e, step) for e in range(EXPERTS)] for l in range(LAYERS)]
-    # NeMo Automodel's scalars: utilization by expert, figures by layer
+    # Scalars of NeMo Automodel: utilization by expert, figures by layer
     nemo = []
     for step in range(STEPS):
         values = {"train_loss": 5.0 - step * 0.25, "lr": 1e-3, "moe/aux_loss_mean": 0.5}
@@ -118,7 +118,7 @@ def main(folder):
                 values["moe_expert_utilization/layer_%d_expert_%d" % (l, e)] = load(l, e, step) * EXPERTS / total
         nemo.append(event(step, **values))
     write(folder, "nemo.tfevents.1700000000.host", nemo)
-    # TorchTitan's scalars, and its per-expert buffers as tensors of layers 3 and 5; one damaged record, a cut end
+    # Scalars of TorchTitan, and its per-expert buffers as tensors of layers 3 and 5; one damaged record and a truncated end
     titan = []
     for step in range(STEPS):
         values = {"loss_metrics/global_avg_loss": 6.0 - step * 0.5, "grad_norm": 1.5, "throughput(tps)": 1000.0,
@@ -130,7 +130,7 @@ def main(folder):
     broken[30] ^= 0xFF
     titan[4] = bytes(broken)
     write(folder, "titan.tfevents.1700000001.host", titan + [titan[-1][:20]])
-    # Megatron-LM's scalars by layer; loads as one tensor [L, E] and as histograms of expert numbers
+    # Scalars of Megatron-LM by layer; loads as one tensor [L, E] and as histograms of expert numbers
     megatron = []
     for step in range(STEPS):
         values = {"lm loss": 7.0 - step * 0.125, "grad-norm": 2.0, "learning-rate": 3e-4, "load_balancing_loss": 1.25}
