@@ -1,4 +1,4 @@
-// Controls: the step, playing, layer, operand, theme and keys.
+// Controls: step, playback, layer, operand, theme and keys.
 
 let asked = false;
 function draw() {
@@ -6,14 +6,14 @@ function draw() {
   asked = true;
   requestAnimationFrame(() => drawNow());
 }
-// The link that opens these runs in the program, with what the page shows now.
+// Writes the link that opens these runs in the program at the current step and layer.
 function showSetup() {
   const seen = `layer=${state.layer ?? 0}&step=${state.step}&`;
   const link = page.setup.replace(/(layer|expert|step)=\d+&/g, '').replace('config=', seen + 'config=');
   document.querySelector('#setup input').value = link;
   document.querySelector('#setup a').href = link;
 }
-// Plots in sight; all of them for paper.
+// Draws the visible plots; `all`: all plots, for printing.
 function drawNow(all = false) {
   asked = false;
   document.getElementById('scrub').value = state.step;
@@ -81,7 +81,7 @@ function chooseOperand(layer, name) {
   state.operand = {layer, name};
   draw();
 }
-// Of the class the chosen layer and operand if there are such, else the first.
+// Keeps the chosen layer and operand if the class has them; otherwise chooses its first operand.
 function chooseGemms(gemms) {
   state.gemms = gemms;
   const list = runs.flatMap(run => run.operands?.list ?? []).filter(each => each.gemms === gemms);
@@ -135,10 +135,11 @@ function how() {
     const found = runs.map((run, i) => run[table] ? `${letter(i)} ${run[table].steps.length}` : '').filter(text => text);
     return found.length ? ` ${name}, measured steps: ${found.join(', ')}.` : '';
   };
-  return `Written in this page: ${points.join('; ')}.${measured('All-to-all', 'matrices')}${measured('Quantization', 'operands')} ` +
-      `Loss and MaxVio as float32. Load as 8 bits of the largest expert of its layer and step, token copies as 8 bits of the ` +
-      `largest of their matrix: off by at most 0.2 % of it. SQNR to 0.005 dB. Shares of values and blocks as 8 bits of their ` +
-      `logarithm: off by at most 2.4 %, and less than 0.001 % is shown as 0.001 %. Where several points share a pixel, one of them is drawn. ` +
+  return `Data in this page: ${points.join('; ')}.${measured('All-to-all', 'matrices')}${measured('Quantization', 'operands')} ` +
+      `Loss and MaxVio are stored as float32. Load is stored in 8 bits relative to the largest expert of its layer and step, token ` +
+      `copies in 8 bits relative to the largest entry of their matrix: the error is at most 0.2 % of the largest. SQNR is stored to ` +
+      `0.005 dB, shares of values and blocks in 8 bits as logarithms: the error is at most 2.4 %, and less than 0.001 % is shown as ` +
+      `0.001 %. If several points share a pixel, one of them is drawn. ` +
       `A fair share is the load of an expert if all experts had the same load.`;
 }
 
@@ -180,7 +181,7 @@ function start() {
   runs.forEach(addHead);
   addFigures();
   drawNow();
-  // From the beginning of loading until the first picture was handed to the screen.
+  // Time from the start of loading until the first picture is on the screen.
   requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.firstPictureMs = performance.now().toFixed(0); }));
 }
 start();

@@ -1,4 +1,4 @@
-// The figures of each run. All runs have one scale, so that they can be compared side by side.
+// The figures of each run. All runs use the same scales, so that they can be compared side by side.
 const lossOfAll = extent(runs.flatMap(run => [...extent(run.loss), ...extent(run.val_loss)]));
 const largestMaxVio = Math.max(0.1, ...runs.flatMap(run => [extent(run.max_vio)[1], extent(run.max_vio_window)[1]]));
 
@@ -60,7 +60,7 @@ function addLoadOverTime(run) {
 function addLoadNow(run) {
   const n = run.layers.length, height = 70 + Math.max(60, Math.min(260, 22 * n));
   const plot = {kind: 'load at step', title: 'Expert load at the step', height, over: 'experts', shape: () => `${n} ${run.experts}`};
-  plot.words = () => `All MoE layers at step ${state.step}, load in fair shares, ${origin(run)}; colours as above.`;
+  plot.words = () => `All MoE layers at step ${state.step}, load in fair shares, ${origin(run)}; colours as in the plot above.`;
   plot.draw = context => {
     const {w, h} = inside(plot), p = pointAt(run, state.step);
     if (p >= 0)
@@ -103,9 +103,9 @@ function addAllToAll(run) {
   let largest = 0, largestOf = null;
   plot.words = () => {
     const m = newestAt(steps, state.step), when = m < 0 ? `Not counted up to step ${state.step}. ` : `Step ${steps[m]}, layer ${state.layer}: `;
-    const one = state.exchange === 'copies' ? 'one for every chosen expert (standard)' : 'one for every rank that a token goes to (DeepEP)';
+    const one = state.exchange === 'copies' ? 'one per chosen expert (standard)' : 'one per rank of the chosen experts (DeepEP)';
     return when + `token copies that dispatch sends from rank to rank, ${one}, counted from the routing` +
-        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. What is on the pale diagonal stays on its rank. Lines are borders of nodes.`;
+        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. Copies on the pale diagonal stay on their rank. Lines separate nodes.`;
   };
   plot.draw = context => {
     if (largestOf !== state.layer) {
@@ -138,13 +138,13 @@ function addAllToAll(run) {
   addPlot(run, plot);
 }
 
-// Layers and operands of the chosen class of GEMMs.
+// Returns the layers and operands of the chosen class of GEMMs.
 function operandGrid(run) {
   const list = run.operands.list.filter(each => each.gemms === state.gemms);
   return {rows: [...new Set(list.map(each => each.layer))].sort((a, b) => a - b), columns: [...new Set(list.map(each => each.name))]};
 }
 function layerName(layer) { return layer < 0 ? 'head' : String(layer); }
-function decibelsOfClass() {  // whole 5 dB around all of the class
+function decibelsOfClass() {  // range of the SQNR of the class, in whole multiples of 5 dB
   let low = Infinity, high = -Infinity;
   for (const run of runs.filter(each => each.operands)) {
     const n = run.operands.list.length;
@@ -168,7 +168,7 @@ function addQuantizationError(run) {
   plot.words = () => {
     const m = newestAt(run.operands.steps, state.step);
     return (m < 0 ? `Not measured up to step ${state.step}. ` : `Step ${run.operands.steps[m]}: `) +
-        `signal to quantization noise of every operand of ${state.gemms}, dB, higher is better, ${origin(run)}. A click chooses the operand.`;
+        `SQNR of every operand of ${state.gemms}, in dB, higher is better, ${origin(run)}. A click chooses the operand.`;
   };
   plot.draw = context => {
     if (rangeOf !== state.gemms) { range = decibelsOfClass(); rangeOf = state.gemms; }
@@ -203,12 +203,12 @@ function addQuantizationError(run) {
   addPlot(run, plot);
 }
 
-// Below the columns: the factor, and under groups of them the direction and the product.
+// Writes the operand below each column, and below groups of columns the direction and the GEMM.
 const kBriefly = {forward: 'fwd', dgrad: 'dx', wgrad: 'dw', dispatch: 'disp', combine: 'comb'};
 function operandNames(context, plot, columns) {
   const {w, h} = inside(plot), cellW = w / columns.length;
   context.fillStyle = colours.ink2;
-  const words = columns.map(name => name.split(' '));  // product, factor, direction
+  const words = columns.map(name => name.split(' '));  // GEMM, operand, direction
   words.forEach(([, operand], c) => context.fillText(operand, kLeft + (c + 0.5) * cellW, kTop + h + 13));
   for (const [line, same, text] of [[1, (a, b) => a[0] === b[0] && a[2] === b[2], of => of[2]], [2, (a, b) => a[0] === b[0], of => of[0]]])
     for (let c = 0; c < words.length;) {
@@ -230,7 +230,7 @@ function outlineChosen(context, plot, rows, columns) {
 
 function chosenOperand(run) { return state.operand ? operandOf(run, state.gemms, state.operand.layer, state.operand.name) : undefined; }
 function chosenName() { return state.operand ? `layer ${layerName(state.operand.layer)}, ${state.gemms} ${state.operand.name}` : 'no operand'; }
-// Exponents that the chosen operand has in any run, as bytes.
+// Returns the range of the scale bytes of the chosen operand over all runs; null without scales.
 function scaleBytes() {
   const found = runs.map(chosenOperand).filter(operand => operand?.bins);
   if (!found.length) return null;
@@ -256,7 +256,7 @@ function addScalesOverSteps(run) {
   const plot = {kind: 'scales over steps', title: 'Block scales over steps', height: 220, over: 'steps', shape: () => String(scaleBytes())};
   plot.isEmpty = () => whyNoScales(run) !== '';
   plot.words = () => whyNoScales(run) ||
-      `${sentence(chosenName())}: share of its blocks by scale, log2, ${origin(run)}. Between two measured steps the earlier one is shown.`;
+      `${sentence(chosenName())}: share of blocks by log2 of the scale, ${origin(run)}. Between two measured steps the earlier one is shown.`;
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
     const [low, high] = bytes, steps = run.operands.steps;
@@ -284,8 +284,8 @@ function addScalesNow(run) {
   const measured = () => whyNoScales(run) ? undefined : operandAt(run, chosenOperand(run), state.step);
   plot.words = () => {
     const now = measured();
-    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}. Not shown: blocks with NaN or Inf: ` +
-        `${percent(now.nan_blocks)}, blocks with the smallest scale, 2^-127, mostly zeros: ${percent(now.least_blocks)}.` : `Not measured up to step ${state.step}.`);
+    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}. Not shown: blocks with NaN or Inf ` +
+        `(${percent(now.nan_blocks)}), and blocks with the smallest scale, 2^-127, mostly zeros (${percent(now.least_blocks)}).` : `Not measured up to step ${state.step}.`);
   };
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
@@ -320,7 +320,7 @@ function addFindings(run) {
   document.getElementById('plots').append(figure);
 }
 
-// Figure by figure, so that those of two runs stand side by side; one line says what a run lacks.
+// Adds figure by figure, so that the figures of two runs are side by side. One line says which data a run lacks.
 const kHasLoad = [run => run.layers.length && run.experts, 'This recording has no expert load.'];
 const kHasMatrices = [run => run.matrices, 'This recording has no copies between ranks.'];
 const kHasOperands = [run => run.operands, 'This recording has no quantization statistics.'];

@@ -1,4 +1,4 @@
-// Plots: their place on the page, axes, colours, crosshair and what the pointer says.
+// Plots: position on the page, axes, colours, crosshair and the text at the pointer.
 
 const state = {step: last, layer: layers[0], exchange: 'copies', gemms: '', operand: null, hover: null, playing: false};
 const plots = [], colours = {};
@@ -13,11 +13,11 @@ function readColours() {
   for (const name of Object.keys(kScales)) luts[name] = lutOf(kScales[name]());
 }
 
-// Colour scales by code: 0 is none of it, 1 to 254 go along the scale, 255 is not known. The strong end of a matrix is
-// more bytes, or less signal over noise.
+// Colour scales by code: 0 is none, 1 to 254 are along the scale, 255 is unknown. The strong end of a matrix scale means
+// more copies, or a lower SQNR.
 const scales = {};
 const kScales = {
-  // Utilisation 1/8 and less is blue, 8 and more is orange.
+  // A load of 1/8 fair share and less is blue, 8 fair shares and more is orange.
   load: () => ({zero: scales['zero-load'][0], along: share => between(scales.load, share)}),
   amount: () => ({zero: scales.matrix[0], along: share => between(scales.matrix, share)}),
   quality: () => ({zero: scales['zero-load'][0], along: share => between(scales.matrix, 1 - share)})
@@ -55,16 +55,16 @@ function picture(width, height, lut, codeAt) {
   context.putImageData(image, 0, 0);
   return canvas;
 }
-// One that stays for all steps; `key` names what it shows.
+// Returns a picture that is kept for all steps; `key` identifies its content.
 function keptPicture(run, key, width, height, scale, codeAt) {
   const full = `${key} ${dark()}`;
   if (!run.pictures.has(full)) run.pictures.set(full, picture(width, height, luts[scale], codeAt));
   return run.pictures.get(full);
 }
 
-// A plot of a run: `kind` is the same for all runs, and what has the same `shape` is hovered together. `over` is 'steps'
-// for time axes. words() say what it shows, draw(context) paints, say(x, y) tells in lines what is at a place, 0 to 1
-// from the left and the top. Where there is nothing to draw, isEmpty() is true, and the words say why.
+// Adds a plot of a run. `kind` is the same for all runs; plots of the same kind and `shape` share the hover position. `over`
+// is 'steps' for time axes. words() returns the description, draw(context) paints, say(x, y) returns lines of text for a
+// position, 0 to 1 from the left and the top. If there is nothing to draw, isEmpty() is true and words() gives the reason.
 function addPlot(run, plot) {
   const figure = document.createElement('figure'), title = document.createElement('h3'), what = document.createElement('p');
   title.textContent = runs.length > 1 ? `${letter(runs.indexOf(run))}: ${plot.title}` : plot.title;
@@ -153,7 +153,7 @@ function rowTicks(names) {
   return names.map((name, i) => [(i + 0.5) / names.length, name]).filter((tick, i) => i % Math.ceil(names.length / 10) === 0);
 }
 
-// The colour scale, above the plot on the right: its ends in words.
+// Draws the colour scale at the top right of the plot, with the texts of its ends.
 function legend(context, plot, scale, low, high) {
   const right = kLeft + inside(plot).w, width = 84;
   context.fillStyle = colours.ink2;
@@ -167,7 +167,7 @@ function legend(context, plot, scale, low, high) {
   }
 }
 
-// What the lines are, at the same place.
+// Draws the legend of the lines in the same place.
 function keys(context, plot, names) {
   let right = kLeft + inside(plot).w;
   context.textAlign = 'right';
@@ -215,7 +215,7 @@ function line(context, plot, run, valueAt, low, high, colour, width) {
   let before = false;
   for (let p = 0; p < run.points; ++p) {
     const value = valueAt(p);
-    if (!isFinite(value)) continue;  // steps without a value, another cadence, do not end the line
+    if (!isFinite(value)) continue;  // steps without a value (another cadence) do not end the line
     const x = stepX(plot, (run.edges[p] + run.edges[p + 1] - 1) / 2), y = kTop + (1 - (value - low) / (high - low)) * h;
     if (before) context.lineTo(x, y); else context.moveTo(x, y);
     before = true;
@@ -223,7 +223,7 @@ function line(context, plot, run, valueAt, low, high, colour, width) {
   context.stroke();
 }
 
-// A picture with a column for each point, at its place on the time axis.
+// Draws a picture with a column for each point at its position on the time axis.
 function drawOverSteps(context, plot, image) {
   const {w, h} = inside(plot), run = plot.run, all = last + 1 - first;
   context.drawImage(image, kLeft + (run.edges[0] - first) / all * w, kTop, (run.edges[run.points] - run.edges[0]) / all * w, h);

@@ -1,7 +1,7 @@
 'use strict';
-// The runs of #data and their values, which other programs may read from the page, too. Shapes: L MoE layers, P points,
-// E experts; a point is the mean of the steps [edges[p], edges[p + 1]), most often of one. Of matrices and operands M
-// measured steps, R ranks, O operands: a step shows the newest before it.
+// The runs of #data and their values, which other programs may also read from the page. Shapes: L MoE layers, P points, E
+// experts; a point is the mean of the steps [edges[p], edges[p + 1]), usually of one step. Matrices and operands have M
+// measured steps, R ranks, O operands; a step shows the newest measured step up to it.
 
 function bytesOf(base64) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
@@ -14,7 +14,7 @@ function floatsOf(base64) {
   for (let i = 0; i < floats.length; ++i) floats[i] = view.getFloat32(4 * i, true);
   return floats;
 }
-function decibelsOf(base64) {  // int16 hundredths; the largest stands for an exact operand, the least for none
+function decibelsOf(base64) {  // int16 hundredths; the largest number is an exact operand, the smallest no value
   const view = new DataView(bytesOf(base64).buffer), values = new Float32Array(view.byteLength / 2);
   for (let i = 0; i < values.length; ++i) {
     const hundredths = view.getInt16(2 * i, true);
@@ -22,7 +22,7 @@ function decibelsOf(base64) {  // int16 hundredths; the largest stands for an ex
   }
   return values;
 }
-// Decoded when it is first asked for, so that the first picture does not wait for the last.
+// Decodes the value at its first use, so that the first picture does not wait for all data.
 function decodeLater(object, key, decode) {
   const text = object[key];
   let value = null;
@@ -35,7 +35,7 @@ for (const run of runs) {
   decodeLater(run, 'load', bytesOf);
   run.points = run.edges.length - 1;
   run.pictures = new Map();
-  // Of every row of load the newest point that has one, since logs leave out steps.
+  // For every point of a layer the newest point with a load, because logs leave out steps.
   run.newest = new Int32Array(run.load_max.length);
   for (let i = 0; i < run.newest.length; ++i)
     run.newest[i] = isFinite(run.load_max[i]) || i % run.points === 0 ? i % run.points : run.newest[i - 1];
@@ -66,7 +66,7 @@ function extent(values) {
   for (const value of values) if (isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
   return [low, high];
 }
-function pointAt(run, step) {  // the newest that begins at or before the step; -1: the run begins later
+function pointAt(run, step) {  // index of the newest point that begins at or before the step; -1: the run begins later
   let low = 0, high = run.points;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -74,7 +74,7 @@ function pointAt(run, step) {  // the newest that begins at or before the step; 
   }
   return low - 1;
 }
-function newestAt(steps, step) {  // index of the newest at or before the step, -1: there is none
+function newestAt(steps, step) {  // index of the newest of `steps` at or before the step; -1: none
   let low = 0, high = steps.length;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -98,8 +98,8 @@ function loadOfPoint(run, layer, at, expert) {
 }
 function loadAt(run, layer, step, expert) { return loadOfPoint(run, layer, pointAt(run, step), expert); }
 
-// Token copies that the dispatch of a layer sends from rank to rank; NaN: not counted. `exchange`: 'copies', the standard
-// all-to-all's, or 'distinct', DeepEP's.
+// Returns the token copies that the dispatch of a layer sends from rank to rank; NaN: not counted. `exchange`: 'copies'
+// (standard all-to-all) or 'distinct' (DeepEP).
 function copiesAt(run, exchange, layer, step, from, to) {
   if (!run.matrices) return NaN;
   const m = newestAt(run.matrices.steps, step), slot = run.layers.indexOf(layer), ranks = run.matrices.ranks;
@@ -107,18 +107,18 @@ function copiesAt(run, exchange, layer, step, from, to) {
   const row = m * run.layers.length + slot;
   return run.matrices[exchange + '_largest'][row] * run.matrices[exchange][(row * ranks + from) * ranks + to] / 255;
 }
-// Of the standard all-to-all, which never sends fewer: both share a scale.
+// Returns the largest entry for the standard all-to-all, which never sends fewer copies than DeepEP: both share a scale.
 function largestCopies(run, layer) {
   const slot = run.layers.indexOf(layer);
   return !run.matrices || slot < 0 ? 0 : extent(run.matrices.copies_largest.filter((_, row) => row % run.layers.length === slot))[1];
 }
 
-// An operand of a layer by the name of its product, factor and direction; undefined: the run does not quantize it.
+// Returns an operand of a layer by the name of its GEMM, operand and direction; undefined: the run does not quantize it.
 function operandOf(run, gemms, layer, name) {
   return run.operands?.byName.get(`${gemms} ${layer} ${name}`);
 }
 function shareOf(code) { return code === 0 ? 0 : code === 255 ? NaN : 10 ** (-5 * (254 - code) / 253); }
-function operandAt(run, operand, step) {  // undefined: not measured up to the step
+function operandAt(run, operand, step) {  // undefined if it is not measured up to the step
   const table = run.operands, m = newestAt(table.steps, step);
   if (m < 0) return undefined;
   const at = m * table.list.length + operand.o;
@@ -126,7 +126,8 @@ function operandAt(run, operand, step) {  // undefined: not measured up to the s
   return {step: table.steps[m], sqnr: table.sqnr[at], underflow: shareOf(table.underflow[at]), clipped: shareOf(table.clipped[at]),
           nan_blocks: shareOf(table.nan_blocks[at]), least_blocks: shareOf(table.least_blocks[at]), format: table.formats[table.format[at]]};
 }
-// Share of the operand's blocks whose scale is 2^(byte - 127), or from there to below the double of it.
+// Returns the code of the share of the operand's blocks with the scale 2^(byte - 127), or with scales from there to below
+// twice this value.
 function scaleCodeAt(run, operand, m, byte) {
   const bin = byte - operand.first;
   return m < 0 || bin < 0 || bin >= operand.bins ? 0 : run.operands.blocks[m * run.operands.row + operand.begin + bin];
@@ -136,7 +137,7 @@ function scaleShareAt(run, operand, step, byte) {
 }
 
 function short(value) { return isFinite(value) ? String(Number(value.toPrecision(4))) : value === Infinity ? 'exact' : 'none'; }
-// Of a value that changes while it plays: as wide as before.
+// Text of constant width for a value that changes during playback.
 function steady(value) { return isFinite(value) ? value.toPrecision(4) : short(value); }
 function percent(share) { return isFinite(share) ? `${Number((100 * share).toPrecision(3))} %` : 'none'; }
 function byteText(bytes) {
@@ -146,5 +147,5 @@ function byteText(bytes) {
 function sentence(text) { return text[0].toUpperCase() + text.slice(1); }
 function letter(i) { return String.fromCharCode(65 + i); }
 function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
-// The loss of a log is in its own unit, most often nats/token.
+// The loss of a log is in the unit of the log, usually nats/token.
 function lossUnit(run) { return run.from_log ? 'as logged' : 'nats/token'; }
