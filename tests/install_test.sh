@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the build into an empty folder, uses it from there, and makes the Debian package.
+# Installs the build into an empty folder, runs the installed programs, and makes the Debian package.
 #   install_test.sh BUILD-FOLDER
 set -euo pipefail
 build=$1
@@ -18,7 +18,7 @@ bin=$root/usr/bin share=$root/usr/share
 "$bin/moescope" "$root/run.moescope" --screenshot "$root/run.png" --size 1280x800 || fail "no picture"
 [ -s "$root/run.png" ] || fail "the picture is empty"
 
-# Every option that --help names stands in the man page.
+# Checks that the man page has every option of --help.
 check_page() {
   local page=$share/man/man1/$1.1 option
   shift
