@@ -115,7 +115,7 @@ class FailOn {
       if (word == each.word) return kinds_.push_back(each.kind);
       allowed += std::string(", ") + each.word;
     }
-    throw std::runtime_error("--fail-on: \"" + word + "\" is not a finding, allowed are " + allowed);
+    throw std::runtime_error("--fail-on: \"" + word + "\" is not a finding; allowed: " + allowed);
   }
   int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe: no
                                                         // severity fails

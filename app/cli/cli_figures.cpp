@@ -69,7 +69,7 @@ class Wanted {
   explicit Wanted(const std::vector<std::string>& keys) : keys_(keys) {
     for (const std::string& key : keys)
       if (!find_metric(key))
-        throw std::runtime_error("--figure " + key + ": there is no such figure, allowed are " + all_keys());
+        throw std::runtime_error("--figure " + key + ": there is no such figure; allowed: " + all_keys());
   }
   bool has(const MetricInfo& info) const {
     return keys_.empty() || std::find(keys_.begin(), keys_.end(), info.key) != keys_.end();

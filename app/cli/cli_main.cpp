@@ -38,8 +38,8 @@ void print_error(const std::string& text) {
 void check_command(const CLI::App& app, const char* given) {
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
   if (std::ranges::find(commands, given, &CLI::App::get_name) == commands.end())
-    throw std::runtime_error(std::string(given) + ": no such command, allowed are " +
-                             moescope::joined(commands, ", ", &CLI::App::get_name));
+    throw std::runtime_error(std::string(given) +
+                             ": no such command; allowed: " + moescope::joined(commands, ", ", &CLI::App::get_name));
 }
 
 // All processes of `mpirun moescope-cli train --ep R` or `sweep` find the same errors; only rank 0 prints them.

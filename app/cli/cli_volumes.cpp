@@ -70,7 +70,7 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
   if (found == file.metadata().end()) return otherwise;
   const std::int64_t value = std::atoll(found->second.c_str());
   if (value < 1 || value > most)
-    throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "', allowed are 1 to " +
+    throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "'; allowed: 1 to " +
                              std::to_string(most));
   return value;
 }

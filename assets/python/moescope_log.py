@@ -117,7 +117,7 @@ class MoeLog:
                  scores_every=10, bias_every=10, settings=None, append=False, group=None, first_layer=0,
                  count_padding=False, expert_norms_every=0):
         if scores is not None and scores not in _SCORE_KINDS:
-            raise ValueError("scores=%r: allowed are %s" % (scores, ", ".join(_SCORE_KINDS)))
+            raise ValueError("scores=%r: allowed: %s" % (scores, ", ".join(_SCORE_KINDS)))
         self._start = time.time()
         self._scores_every, self._bias_every = scores_every, bias_every
         self._given_settings, self._top_k, self._routers = settings, top_k, routers

@@ -44,7 +44,7 @@ class Reader {
     if (!value->is_number()) fail(at(place, key), std::string("is ") + value->type_name() + ", a number is needed");
     const double number = value->get<double>();
     if (!(number >= low && number <= high))
-      fail(at(place, key), "is " + value->dump() + ", allowed are " + text(low) + " to " + text(high));
+      fail(at(place, key), "is " + value->dump() + "; allowed: " + text(low) + " to " + text(high));
     return number;
   }
   double time(const Json& row, const std::string& place, const char* key) const {

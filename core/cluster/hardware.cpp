@@ -69,7 +69,7 @@ HardwareNumber read_number(const toml::table& table, const std::string& key, con
   }
   const auto* known = std::ranges::find(kKinds, kind, provenance_name);
   if (known == std::end(kKinds))
-    fail(file, place + "kind: is '" + kind + "', allowed are " + joined(kKinds, ", ", provenance_name));
+    fail(file, place + "kind: is '" + kind + "'; allowed: " + joined(kKinds, ", ", provenance_name));
   number.kind = *known;
   return number;
 }
@@ -135,7 +135,7 @@ HardwareProfile hardware_profile(const std::string& name_or_path) {
     allowed += lower(profile.name) + ", ";
   }
   if (!name_or_path.ends_with(".toml"))
-    throw std::runtime_error("hardware '" + name_or_path + "': allowed are " + allowed +
+    throw std::runtime_error("hardware '" + name_or_path + "' is not known; allowed: " + allowed +
                              "or a .toml file of that form");
   return parse_hardware(read_file(name_or_path, std::uint64_t{1} << 20, "hardware profile"), name_or_path);
 }

@@ -41,8 +41,8 @@ const ModelShape* find_model_shape(std::string_view name) {
 
 const ModelShape& model_shape(std::string_view name) {
   if (const ModelShape* shape = find_model_shape(name)) return *shape;
-  throw std::runtime_error("model '" + std::string(name) + "': no such shape, allowed are " +
-                           joined(kShapes, ", ", &ModelShape::name));
+  throw std::runtime_error("model '" + std::string(name) +
+                           "': no such shape; allowed: " + joined(kShapes, ", ", &ModelShape::name));
 }
 
 ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {

@@ -290,7 +290,7 @@ const char* hypothesis_name(Hypothesis hypothesis) {
 Hypothesis hypothesis_named(std::string_view name) {
   for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2})
     if (name == hypothesis_name(hypothesis)) return hypothesis;
-  throw std::runtime_error("hypothesis '" + std::string(name) + "': allowed are h1, h2");
+  throw std::runtime_error("hypothesis '" + std::string(name) + "' is not known; allowed: h1, h2");
 }
 
 const char* recompute_name(Recompute recompute) {
@@ -301,7 +301,7 @@ const char* recompute_name(Recompute recompute) {
 Recompute recompute_named(std::string_view name) {
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
     if (name == recompute_name(recompute)) return recompute;
-  throw std::runtime_error("recompute '" + std::string(name) + "': allowed are none, selective, full");
+  throw std::runtime_error("recompute '" + std::string(name) + "' is not known; allowed: none, selective, full");
 }
 
 RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way) {

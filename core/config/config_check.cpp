@@ -34,7 +34,7 @@ std::string range_text(const ConfigField& field) {
 
 std::string check_number(const ConfigField& field, double number, const ConfigValue& value) {
   if (number >= field.min && number <= field.max) return {};  // false for NaN as well
-  return "is " + to_string(value) + ", allowed is " + range_text(field);
+  return "is " + to_string(value) + "; allowed: " + range_text(field);
 }
 
 // Text that is not UTF-8 or holds control characters could not be written as TOML and read back.
@@ -63,27 +63,27 @@ std::string check_placement(const std::string& text) {
 constexpr std::size_t kMaxProbe = 1024;
 
 std::string check_probe(const std::string& text) {
-  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed are escapes: \\n, \\t, \\x41";
+  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8; allowed: escapes: \\n, \\t, \\x41";
   const auto bytes = unescape_bytes(text);
   if (!bytes)
     return "holds a backslash that does not begin one of \\n"
            ", \\t, \\r, \\x41 and \\\\";
   if (bytes->size() > kMaxProbe)
-    return "has " + std::to_string(bytes->size()) + " bytes, allowed are at most " + std::to_string(kMaxProbe);
+    return "has " + std::to_string(bytes->size()) + " bytes; allowed: at most " + std::to_string(kMaxProbe);
   return {};
 }
 
 std::string check_text(const ConfigField& field, const std::string& text) {
   if (!field.choices.empty()) {
     if (std::ranges::find(field.choices, text) != field.choices.end()) return {};
-    return "is \"" + text + "\", allowed is " + quoted_list(field.choices);
+    return "is \"" + text + "\"; allowed: " + quoted_list(field.choices);
   }
   const Setting setting = field;
   if (setting == &RunConfig::name && !is_name(text))
-    return "is \"" + text + "\", allowed are 1 to 64 letters, digits and - _ . + without a leading dot";
+    return "is \"" + text + "\"; allowed: 1 to 64 letters, digits and - _ . + without a leading dot";
   if (setting == &TelemetryConfig::probe) return check_probe(text);
   if (setting == &ParallelConfig::placement) return check_placement(text);
-  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed is plain UTF-8 text";
+  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8; allowed: plain UTF-8 text";
   return {};
 }
 
@@ -481,7 +481,7 @@ std::string check_field(const ConfigField& field, const ConfigValue& value) {
   const std::size_t type = field.get(RunConfig{}).index();
   if (value.index() != type) {
     const std::string quote = value.index() == 3 ? "\"" : "";
-    return "is " + quote + to_string(value) + quote + ", allowed is " + type_name(field, type);
+    return "is " + quote + to_string(value) + quote + "; allowed: " + type_name(field, type);
   }
   switch (type) {
     case 1:

@@ -65,7 +65,7 @@ struct Reader {
       else if (node.is_table() && prefix.empty() && is_section(path))
         read(*node.as_table(), path);
       else if (node.is_table() && prefix.empty())
-        problem(line, path, "no such section, allowed are " + section_list());
+        problem(line, path, "no such section; allowed: " + section_list());
       else
         problem(line, path, "no such key, did you mean " + nearest_key(path) + "?");
     }
@@ -94,7 +94,7 @@ struct Reader {
     const toml::array& twins = *node->as_array();
     if (twins.size() > kMaxCandidates)
       return problem(line, kCompareKey,
-                     "holds " + std::to_string(twins.size()) + " twins, allowed are " + std::to_string(kMaxCandidates));
+                     "holds " + std::to_string(twins.size()) + " twins; allowed: " + std::to_string(kMaxCandidates));
     for (const toml::node& twin : twins) read_twin(*twin.as_table());
   }
 
@@ -122,9 +122,9 @@ struct Reader {
     const std::optional<ConfigValue> value = value_of(node, field);
     if (!value)
       problem(line, field.key,
-              node.is_array()   ? "is an array, allowed is one value"
-              : node.is_table() ? "is a section, allowed is one value"
-                                : "is a date or time, allowed is a number, text, true or false");
+              node.is_array()   ? "is an array; allowed: one value"
+              : node.is_table() ? "is a section; allowed: one value"
+                                : "is a date or time; allowed: a number, text, true or false");
     else if (std::string message = check_field(field, *value); !message.empty())
       problem(line, field.key, message);
     else
@@ -315,7 +315,7 @@ std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
 ParsedConfig load_preset(std::string_view name) {
   if (const std::string file = preset_file(name); !file.empty()) return parse_config(asset(file), file);
   const std::string allowed = joined(preset_names(), ", ") + ", " + joined(comparison_preset_names(), ", ");
-  return {{}, {}, {{"", 0, kPresetKey, "is \"" + std::string(name) + "\", allowed are " + allowed}}};
+  return {{}, {}, {{"", 0, kPresetKey, "is \"" + std::string(name) + "\"; allowed: " + allowed}}};
 }
 
 std::string to_toml(const RunConfig& config) {

@@ -48,7 +48,7 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
       break;
     }
   comparison.expect = static_cast<ClaimExpect>(section.choice("expect", {"higher", "lower", "equal"}, 2));
-  if (!section.has("expect")) section.problem("expect", "is missing, allowed are higher, lower, equal");
+  if (!section.has("expect")) section.problem("expect", "is missing; allowed: higher, lower, equal");
   if (comparison.expect == ClaimExpect::equal && !section.has("within"))
     section.problem("within", "is missing: the largest difference that counts as none");
   if (comparison.expect != ClaimExpect::equal && section.has("within"))
@@ -119,7 +119,7 @@ ParsedClaim find_claim(std::string_view name) {
     if (name == name_without_number(each)) return parse_claim(asset(each), each);
   if (!name.ends_with(".toml"))
     return unread<ParsedClaim>(
-        name, "no such claim, allowed are " + joined(claim_names(), ", ") + ", or the path of a .toml file");
+        name, "no such claim; allowed: " + joined(claim_names(), ", ") + ", or the path of a .toml file");
   std::string text;
   const std::string why = read_toml_file(std::string(name), kMaxClaimBytes, "claim", text);
   return why.empty() ? parse_claim(text, name) : unread<ParsedClaim>(name, why);

@@ -42,7 +42,7 @@ MatrixFormat read_format(TomlSection& section) {
   if (const auto named = element_named(name))
     element = *named;
   else if (!name.empty())
-    section.problem("format", "is \"" + name + "\", allowed are " + element_names());
+    section.problem("format", "is \"" + name + "\"; allowed: " + element_names());
   const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
   MatrixFormat chosen;
   const toml::node* block = section.node("block");
@@ -109,8 +109,8 @@ class LessonParser {
     const LessonFigureInfo* info = find_lesson_figure(figure.key);
     if (!info) {
       if (!figure.key.empty())
-        section.problem("figure", "there is no figure " + figure.key + ", allowed are " +
-                                      joined(lesson_figures(), ", ", &LessonFigureInfo::key));
+        section.problem("figure", "there is no figure " + figure.key +
+                                      "; allowed: " + joined(lesson_figures(), ", ", &LessonFigureInfo::key));
       figure.key = "ce_loss";
       info = find_lesson_figure(figure.key);
     }
@@ -395,7 +395,7 @@ ParsedLesson find_lesson(std::string_view name, std::optional<std::int64_t> seed
     if (name == name_without_number(each)) return parse_lesson(asset(each), each, seed);
   if (!name.ends_with(".toml"))
     return unread<ParsedLesson>(
-        name, "no such lesson, allowed are " + joined(lesson_names(), ", ") + ", or the path of a .toml file");
+        name, "no such lesson; allowed: " + joined(lesson_names(), ", ") + ", or the path of a .toml file");
   std::string text;
   const std::string why = read_toml_file(std::string(name), kMaxLessonBytes, "lesson", text);
   return why.empty() ? parse_lesson(text, name, seed) : unread<ParsedLesson>(name, why);

@@ -58,7 +58,7 @@ TomlSection::~TomlSection() {
   for (const auto& [key, node] : table_)
     if (!used_.contains(key.str()))
       problems_.add(static_cast<int>(key.source().begin.line), path(key.str()),
-                    "no such key, allowed are " + joined(used_, ", "));
+                    "no such key; allowed: " + joined(used_, ", "));
 }
 
 const toml::node* TomlSection::node(std::string_view key) {
@@ -122,7 +122,7 @@ int TomlSection::choice(std::string_view key, std::initializer_list<std::string_
   const std::string given = text(key);
   const auto* found = std::ranges::find(choices, given);
   if (found != choices.end()) return static_cast<int>(found - choices.begin());
-  problem(key, "is \"" + given + "\", allowed are " + joined(choices, ", "));
+  problem(key, "is \"" + given + "\"; allowed: " + joined(choices, ", "));
   return otherwise;
 }
 

@@ -153,9 +153,9 @@ void check_feed_token(const std::string& token) {
     throw std::runtime_error(counted + "expected at least " + std::to_string(kMinTokenLength) +
                              "; if it is not set, a safe one is made and printed");
   if (token.size() > kMaxTokenLength)
-    throw std::runtime_error(counted + "allowed are at most " + std::to_string(kMaxTokenLength));
+    throw std::runtime_error(counted + "expected at most " + std::to_string(kMaxTokenLength));
   if (!std::ranges::all_of(token, [](char c) { return c > ' ' && c < 127; }))
-    throw std::runtime_error(std::string(kTokenVariable) + ": allowed are ASCII characters without blanks");
+    throw std::runtime_error(std::string(kTokenVariable) + ": expected ASCII characters without blanks");
 }
 
 // ---- server: the training ----

@@ -115,7 +115,7 @@ double scale_of(const toml::table& entry, const std::string& file_name) {
 
 bool are_layers_as_text(const toml::table& entry, const std::string& file_name) {
   const toml::node* given = entry.get("layers");
-  if (given && given->value_or(std::string()) != "as text") fail(file_name, *given, "layers: allowed is \"as text\"");
+  if (given && given->value_or(std::string()) != "as text") fail(file_name, *given, "layers: expected \"as text\"");
   return given != nullptr;
 }
 
@@ -140,7 +140,7 @@ std::vector<std::string> patterns_of(const toml::table& entry, const std::string
 void add_rules(const toml::table& entry, const std::string& file_name, std::vector<TagRule>& rules) {
   for (const auto& [key, value] : entry)
     if (key != "pattern" && key != "means" && key != "scale" && key != "layers")
-      fail(file_name, value, std::string(key.str()) + ": no such key, allowed are pattern, means, scale, layers");
+      fail(file_name, value, std::string(key.str()) + ": no such key; allowed: pattern, means, scale, layers");
   for (const std::string& pattern : patterns_of(entry, file_name)) {
     TagRule rule;
     rule.pattern = pattern;
@@ -149,7 +149,7 @@ void add_rules(const toml::table& entry, const std::string& file_name, std::vect
     rule.place = static_cast<int>(rules.size());
     if (!set_meaning(rule, rule.column))
       fail(file_name, entry,
-           "means: is \"" + rule.column + "\", allowed are " + allowed_meanings() +
+           "means: is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
                " (figures of a router need {layer} in the pattern)");
     rule.scale = scale_of(entry, file_name);
     rule.layers_as_text = are_layers_as_text(entry, file_name);
@@ -188,11 +188,10 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   for (const auto& [key, value] : table) {
     if (key == "layer_offset") {
       const auto offset = value.value<std::int64_t>();
-      if (!offset || std::abs(*offset) > kLargestOffset)
-        fail(file_name, value, "layer_offset: allowed is -1000 to 1000");
+      if (!offset || std::abs(*offset) > kLargestOffset) fail(file_name, value, "layer_offset: expected -1000 to 1000");
       map.layer_offset_ = static_cast<int>(*offset);
     } else if (key != "tag" || !value.is_array()) {
-      fail(file_name, value, std::string(key.str()) + ": no such key, allowed are layer_offset and [[tag]]");
+      fail(file_name, value, std::string(key.str()) + ": no such key; allowed: layer_offset and [[tag]]");
     }
   }
   const toml::array* tags = table["tag"].as_array();

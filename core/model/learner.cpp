@@ -245,7 +245,7 @@ void check_ranks(const RunConfig& config, int ranks) {
   const int shards = batch_shards(config.data.batch, config.data.seq);
   if (ranks < 1 || shards % ranks)
     refuse("a batch of " + std::to_string(config.data.batch) + " sequences of " + std::to_string(config.data.seq) +
-           " tokens can be cut into " + std::to_string(shards) + "; allowed are ranks that divide this");
+           " tokens can be cut into " + std::to_string(shards) + "; allowed: ranks that divide this");
   if (config.model.n_experts % ranks)
     refuse("they must divide the " + std::to_string(config.model.n_experts) + " experts");
   if (ranks > 1 && config.telemetry.gradient_every > 0)

@@ -92,7 +92,7 @@ bool can_choose_matrix_unit(std::string_view choice) {
 
 std::string choose_matrix_unit(std::string_view choice) {
   if (std::ranges::find(kMatrixUnitChoices, choice) == std::end(kMatrixUnitChoices))
-    return "matrix units '" + std::string(choice) + "': allowed are auto, amx, avx512_bf16, off";
+    return "matrix unit '" + std::string(choice) + "' is not known; allowed: auto, amx, avx512_bf16, off";
   setenv(kMatrixUnitsVariable, std::string(choice).c_str(), 1);
   return gives(choice, matrix_unit()) ? "" : "this processor has no " + std::string(choice) + " units";
 }

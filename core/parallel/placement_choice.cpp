@@ -86,7 +86,7 @@ std::string placement_problem(const PlacementChoice& choice, int n_experts, int 
              std::to_string(n_experts) + " experts";
     const std::int32_t most = *std::ranges::max_element(rank_of);
     if (most >= ranks)
-      return where + " names rank " + std::to_string(most) + ", allowed are 0 to " + std::to_string(ranks - 1);
+      return where + " names rank " + std::to_string(most) + "; allowed: 0 to " + std::to_string(ranks - 1);
   }
   return {};
 }

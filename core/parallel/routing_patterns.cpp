@@ -16,8 +16,9 @@ namespace {
 constexpr double kMaxZipf = 8;
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw std::runtime_error("routing '" + std::string(text) +
-                           "': allowed are forced, uniform, grouped[:LIMITED[/GROUPS]] and zipf:EXPONENT (0 to 8)");
+  throw std::runtime_error(
+      "routing '" + std::string(text) +
+      "' is not known; allowed: forced, uniform, grouped[:LIMITED[/GROUPS]] and zipf:EXPONENT (0 to 8)");
 }
 
 template <class Number>

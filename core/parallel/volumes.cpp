@@ -109,7 +109,7 @@ const char* payload_name(Payload payload) {
 Payload payload_named(std::string_view name) {
   for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8})
     if (name == payload_name(payload)) return payload;
-  throw std::runtime_error("payload '" + std::string(name) + "': allowed are bf16, fp8, mxfp8");
+  throw std::runtime_error("payload '" + std::string(name) + "' is not known; allowed: bf16, fp8, mxfp8");
 }
 
 const char* all_to_all_name(AllToAll way) {
@@ -119,7 +119,7 @@ const char* all_to_all_name(AllToAll way) {
 AllToAll all_to_all_named(std::string_view name) {
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep})
     if (name == all_to_all_name(way)) return way;
-  throw std::runtime_error("all-to-all '" + std::string(name) + "': allowed are standard, deepep");
+  throw std::runtime_error("all-to-all '" + std::string(name) + "' is not known; allowed: standard, deepep");
 }
 
 std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) {

@@ -78,7 +78,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    refuse(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
+    refuse(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\"; allowed: whole numbers from 0");
   return value;
 }
 

@@ -36,7 +36,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
   const auto before = files();
   const std::vector<WrongCall> calls = {
       {{}, {"subcommand"}},
-      {{"fly"}, {"fly: no such command, allowed are train"}},
+      {{"fly"}, {"fly: no such command; allowed: train"}},
       {{"train", "--fly"}, {"--fly"}},
       {{"train", "--steps", "many"}, {"--steps", "many"}},
       {{"train", "--threads", "0"}, {"--threads", "1 to 1024"}},
@@ -48,7 +48,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--config", path("bad.toml"), "--out", path("r.moescope"), "--jsonl", path("j")},
        {"bad.toml:2: router.top_k: top_k is 20, but there are 16 experts",
         "bad.toml:4: model.n_expert: no such key, did you mean model.n_experts?",
-        "bad.toml:5: model.dim: is \"x\", allowed is a whole number, 8 to 8192"}},
+        "bad.toml:5: model.dim: is \"x\"; allowed: a whole number, 8 to 8192"}},
       {{"train", "--set", "router.topk=3"}, {"--set router.topk=3", "did you mean router.top_k?"}},
       {{"train", "--set", "router.top_k"}, {"KEY=VALUE"}},
       {{"train", "--set", "router.top_k=x", "--precision", "fp7"},

@@ -84,7 +84,7 @@ TEST_F(CliCheck, JsonHasEveryFindingAndWhetherItFails) {
 TEST_F(CliCheck, WrongWordsAreNamed) {
   const Result word = run({"check", sample("domain_shift"), "--fail-on", "colapsed"});
   EXPECT_EQ(word.status, 2);
-  EXPECT_NE(word.err.find("\"colapsed\" is not a finding, allowed are severe, warning, nan"), std::string::npos)
+  EXPECT_NE(word.err.find("\"colapsed\" is not a finding; allowed: severe, warning, nan"), std::string::npos)
       << word.err;
   EXPECT_EQ(run({"check", path("nothing.jsonl")}).status, 2);
   EXPECT_EQ(run({"check", sample("domain_shift"), "--until", "5"}).status, 2) << "--until needs --follow";
@@ -109,7 +109,7 @@ TEST_F(CliCheck, ScanRanksOperandsByTheGradientsError) {
   EXPECT_EQ(run({"scan", "--preset", "nano", "--steps", "1"}).status, 2) << "nothing is rounded";
   const Result wrong = run({"scan", "--preset", "nano", "--recipe", "fp3"});
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_NE(wrong.err.find("allowed are fp32"), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("allowed: fp32"), std::string::npos) << wrong.err;
 }
 
 TEST_F(CliCheck, FollowsALogUntilItFails) {
@@ -178,7 +178,7 @@ TEST_F(CliCheck, FiguresOfARecordingByKeyAndStep) {
   EXPECT_NE(run({"figures", path("r.moescope")}).out.find("ce_loss "), std::string::npos);
   const Result wrong = run({"figures", path("r.moescope"), "--figure", "loss"});
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_NE(wrong.err.find("there is no such figure, allowed are ce_loss"), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("there is no such figure; allowed: ce_loss"), std::string::npos) << wrong.err;
   EXPECT_EQ(run({"figures", path("r.moescope"), "--at", "9"}).status, 2);
 }
 

@@ -100,7 +100,7 @@ TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
   EXPECT_NE(result.out.find("\nlayer 1, experts, x "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nmxfp8_nvidia "), std::string::npos) << result.out;
   EXPECT_EQ(run(run_model({"--text", path("prose.txt"), "--recipe", "fp3"}))
-                .err.find("moescope-cli: error: --recipe: is \"fp3\", allowed are fp32, bf16, "),
+                .err.find("moescope-cli: error: --recipe: is \"fp3\"; allowed: fp32, bf16, "),
             0u);
 }
 

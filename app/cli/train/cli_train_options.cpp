@@ -107,7 +107,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
 std::optional<Recipe> recipe_option(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (const auto recipe = recipe_named(name)) return recipe;
-  throw std::runtime_error("--recipe: is \"" + name + "\", allowed are " + joined(recipes(), ", ", &RecipeInfo::name));
+  throw std::runtime_error("--recipe: is \"" + name + "\"; allowed: " + joined(recipes(), ", ", &RecipeInfo::name));
 }
 
 }  // namespace moescope

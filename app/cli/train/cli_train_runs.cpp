@@ -145,7 +145,7 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
   if (o.perturbed_twin) twins.push_back(perturbed_twin(configs.front()));
   if (configs.size() + twins.size() > 1 + kMaxCandidates)
     throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size() - 1) +
-                             " twins, allowed are " + std::to_string(kMaxCandidates));
+                             " twins; allowed: " + std::to_string(kMaxCandidates));
   for (RunConfig& twin : twins) {
     for (const RunConfig& other : configs)
       if (difference(twin, other).empty())

@@ -18,7 +18,7 @@ namespace {
 
 std::vector<Trainer> checked(std::vector<Trainer> trainers) {
   if (trainers.empty() || trainers.size() > kMaxRuns)
-    throw std::runtime_error(std::to_string(trainers.size()) + " runs are to train together, allowed are 1 to " +
+    throw std::runtime_error(std::to_string(trainers.size()) + " runs are to train together; allowed: 1 to " +
                              std::to_string(kMaxRuns) +
                              "; \"Compare with...\" and moescope-cli train take more, in groups");
   const Trainer& first = trainers.front();

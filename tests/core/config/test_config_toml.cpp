@@ -66,11 +66,11 @@ x = 1
                                            "run.toml");
   EXPECT_EQ(all_text(parsed.problems),
             "run.toml:2: sed: no such key, did you mean seed?\n"
-            "run.toml:4: model.dim: is \"wide\", allowed is a whole number, 8 to 8192\n"
+            "run.toml:4: model.dim: is \"wide\"; allowed: a whole number, 8 to 8192\n"
             "run.toml:8: router.topk: no such key, did you mean router.top_k?\n"
             "run.toml:9: router.lr: no such key, did you mean optimizer.lr?\n"
-            "run.toml:11: optimizer.lr: is 7, allowed is 0 to 1\n"
-            "run.toml:13: rooter: no such section, allowed are [model], [router], [optimizer], [precision], [data], "
+            "run.toml:11: optimizer.lr: is 7; allowed: 0 to 1\n"
+            "run.toml:13: rooter: no such section; allowed: [model], [router], [optimizer], [precision], [data], "
             "[parallel], [telemetry]\n"
             "run.toml:7: router.top_k: top_k is 20, but there are 16 experts: choose 1 to 16\n"
             "run.toml:12: optimizer.warmup_steps: warmup_steps is 5000, but the schedule has only 2000 steps "
@@ -92,8 +92,8 @@ TEST(ParseConfig, RuleIsReportedAtTheLineThatWasWritten) {
 TEST(ParseConfig, TypesThatAreNoValues) {
   const ParsedConfig parsed = parse_config("seed = [1]\n[router]\ntop_k = {a = 1}\nn_groups = 1979-05-27\n", "f");
   EXPECT_EQ(all_text(parsed.problems),
-            "f:1: seed: is an array, allowed is one value\nf:3: router.top_k: is a section, allowed is one value\n"
-            "f:4: router.n_groups: is a date or time, allowed is a number, text, true or false\n");
+            "f:1: seed: is an array; allowed: one value\nf:3: router.top_k: is a section; allowed: one value\n"
+            "f:4: router.n_groups: is a date or time; allowed: a number, text, true or false\n");
   EXPECT_NE(all_text(parse_config("model = 3\n", "f").problems), "");
   EXPECT_NE(all_text(parse_config("[router.top_k]\nx = 1\n", "f").problems), "");
   EXPECT_NE(all_text(parse_config("[model.sub]\nx = 1\n", "f").problems), "");
@@ -141,13 +141,13 @@ TEST(ParseConfig, TwinsThatCannotBe) {
   EXPECT_EQ(problems("[[compare]]\npreset = \"nano\"\n"), "f:2: preset: no such key, did you mean seed?\n");
   EXPECT_EQ(problems("compare = 3\n"),
             "f:1: compare: expected [[compare]] with the settings in which a twin differs\n");
-  EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 42), "f:1: preset: is \"huge\", allowed are nano, ");
+  EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 39), "f:1: preset: is \"huge\"; allowed: nano, ");
   EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is not text; expected the name of a preset\n");
   std::string many;
   for (int seed = 2; seed < 18; ++seed) many += "[[compare]]\nseed=" + std::to_string(seed) + "\n";
   EXPECT_EQ(problems(many.c_str()), "");
   many += "[[compare]]\nseed=18\n";
-  EXPECT_EQ(problems(many.c_str()), "f:1: compare: holds 17 twins, allowed are 16\n");
+  EXPECT_EQ(problems(many.c_str()), "f:1: compare: holds 17 twins; allowed: 16\n");
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ TEST(Presets, StoreWhatTheirSourcesStore) {
 
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(all_text(load_preset("tiny").problems),
-            "preset: is \"tiny\", allowed are nano, nano-facts, long-context, small, small-fp32, mini-v3, 16B-like, "
+            "preset: is \"tiny\"; allowed: nano, nano-facts, long-context, small, small-fp32, mini-v3, 16B-like, "
             "OLMoE, DeepSeek-V3, "
             "gpt-oss, Qwen3-Next, Nemotron-3-Super, DeepSeek-V4, Kimi-K3, precisions, convergence-check, "
             "mxfp4-everywhere, mini-v3-formats, fp4-study\n");

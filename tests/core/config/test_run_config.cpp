@@ -257,15 +257,15 @@ TEST(DenseTwin, MultipliesInTheExpertsFormat) {
 TEST(CheckField, RefusesOtherTypesAndRanges) {
   const ConfigField& top_k = *find_field("router.top_k");
   EXPECT_EQ(check_field(top_k, std::int64_t{3}), "");
-  EXPECT_EQ(check_field(top_k, std::int64_t{0}), "is 0, allowed is 1 to 64");
-  EXPECT_EQ(check_field(top_k, 2.0), "is 2, allowed is a whole number, 1 to 64");
+  EXPECT_EQ(check_field(top_k, std::int64_t{0}), "is 0; allowed: 1 to 64");
+  EXPECT_EQ(check_field(top_k, 2.0), "is 2; allowed: a whole number, 1 to 64");
   const ConfigField& lr = *find_field("optimizer.lr");
-  EXPECT_EQ(check_field(lr, -0.5), "is -0.5, allowed is 0 to 1");
-  EXPECT_EQ(check_field(lr, std::nan("")), "is nan, allowed is 0 to 1");
+  EXPECT_EQ(check_field(lr, -0.5), "is -0.5; allowed: 0 to 1");
+  EXPECT_EQ(check_field(lr, std::nan("")), "is nan; allowed: 0 to 1");
   EXPECT_NE(check_field(lr, INFINITY), "");
   const ConfigField& aux = *find_field("router.aux_mode");
-  EXPECT_EQ(check_field(aux, std::string("off")), "is \"off\", allowed is \"none\", \"sequence\" or \"batch\"");
-  EXPECT_EQ(check_field(aux, true), "is true, allowed is \"none\", \"sequence\" or \"batch\"");
+  EXPECT_EQ(check_field(aux, std::string("off")), "is \"off\"; allowed: \"none\", \"sequence\" or \"batch\"");
+  EXPECT_EQ(check_field(aux, true), "is true; allowed: \"none\", \"sequence\" or \"batch\"");
   const ConfigField& name = *find_field("name");
   EXPECT_NE(check_field(name, std::string("../x")), "");
   EXPECT_NE(check_field(name, std::string("")), "");

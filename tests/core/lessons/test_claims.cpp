@@ -55,7 +55,7 @@ TEST(ClaimFile, NamesEveryProblemWithItsLine) {
   EXPECT_NE(found.find("my.toml:15: compare 1.figure: there is no metric los\n"), std::string::npos) << found;
   EXPECT_NE(found.find("my.toml:16: compare 1.run: there is no run C in [runs]\n"), std::string::npos) << found;
   EXPECT_NE(found.find("my.toml:13: compare 1.within: is missing"), std::string::npos) << found;
-  EXPECT_NE(found.find("my.toml:18: compare 1.colour: no such key, allowed are "), std::string::npos) << found;
+  EXPECT_NE(found.find("my.toml:18: compare 1.colour: no such key; allowed: "), std::string::npos) << found;
 }
 
 TEST(ClaimFile, NeedsTwoRunsAndAComparison) {
@@ -69,7 +69,7 @@ TEST(ClaimFile, NeedsTwoRunsAndAComparison) {
   EXPECT_NE(
       claim_problems(kClaimHead + kCompare + "expect = \"lower\"\nwithin = 1\n").find("is allowed only with expect"),
       std::string::npos);
-  EXPECT_NE(find_claim("no-such").problems.front().message.find("allowed are frozen-router"), std::string::npos);
+  EXPECT_NE(find_claim("no-such").problems.front().message.find("allowed: frozen-router"), std::string::npos);
   EXPECT_EQ(find_claim("no-such.toml").problems.front().message, "no such file");
 }
 

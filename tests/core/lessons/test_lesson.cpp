@@ -73,8 +73,7 @@ LessonFigure figure(const char* key, std::int64_t last) {
 
 TEST(LessonFile, UnknownKeysNameTheirLineAndWhatIsAllowed) {
   const std::string found = problems_of(kGood);
-  EXPECT_NE(found.find("my.toml:7: runs.run 1.seed_is: no such key, allowed are name, set"), std::string::npos)
-      << found;
+  EXPECT_NE(found.find("my.toml:7: runs.run 1.seed_is: no such key; allowed: name, set"), std::string::npos) << found;
 }
 
 TEST(LessonFile, SettingsAreCheckedWithTheConfigsOwnRules) {

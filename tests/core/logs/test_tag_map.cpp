@@ -85,8 +85,7 @@ TEST(TagMap, PatternsAndTheirProblems) {
                             "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
     EXPECT_TRUE(TagMap::built_in().find(known)) << known;
   for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
-           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
-            "t.toml:1: means: is \"los\", allowed are tokens_per_expert"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n", "t.toml:1: means: is \"los\"; allowed: tokens_per_expert"},
            {"[[tag]]\npattern = \"x\"\nmeans = \"margin\"\n", "need {layer}"},
            {"[[tag]]\nmeans = \"lr\"\n", "pattern: not given"},
            {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key"},
