@@ -25,7 +25,7 @@ if(MAN_PAGES_MADE)  # made above, or by a build whose programs run on this machi
 endif()
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT "MoEscope developers <moescope@localhost>")
+set(CPACK_PACKAGE_CONTACT "MoEScope developers <moescope@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION
     "Trains a small DeepSeek-V3-style mixture-of-experts language model on the CPU and shows live what its router, its
 all-to-all and its MXFP8 number formats do. Reads recordings and logs of other trainings, compares precisions side by

@@ -16,13 +16,13 @@ page() {
   shift 2
   printf '#!/bin/sh\nexec %s "$@"\n' "$(printf '%q ' "$@")" >"$folder/$name"
   chmod +x "$folder/$name"
-  help2man --no-info --section=1 --name="$what" --source=MoEscope --manual=MoEscope --version-string="$version" \
+  help2man --no-info --section=1 --name="$what" --source=MoEScope --manual=MoEScope --version-string="$version" \
     "$folder/$name" | sed 's#/HOME/#~/#g' >"$out/$name.1"
 }
 
 version=$("$cli" --version | awk '{print $NF}')
 page moescope "train a small mixture-of-experts model and see inside" "$window"
-page moescope-cli "MoEscope without a window" "$cli"
+page moescope-cli "MoEScope without a window" "$cli"
 commands=$("$cli" --help | sed -n '/^Subcommands:/,/^$/p' | sed -nE 's/^  ([a-z-]+) +(.*)/\1|\2/p')
 [ -n "$commands" ] || { echo "man_pages.sh: $cli --help names no commands" >&2; exit 1; }
 while IFS='|' read -r command what; do

@@ -1,4 +1,4 @@
-// moescope-cli: MoEscope without a window.
+// moescope-cli: MoEScope without a window.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   moescope::start_with_fast_kernels(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on file sizes then fails
   CLI::App app{
-      "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
+      "MoEScope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
       "counts and predicts cluster communication."};
   app.name("moescope-cli");
   app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);

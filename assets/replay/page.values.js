@@ -146,6 +146,6 @@ function byteText(bytes) {
 }
 function sentence(text) { return text[0].toUpperCase() + text.slice(1); }
 function letter(i) { return String.fromCharCode(65 + i); }
-function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
+function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEScope'; }
 // The loss of a log is in the unit of the log, usually nats/token.
 function lossUnit(run) { return run.from_log ? 'as logged' : 'nats/token'; }

@@ -319,7 +319,7 @@ ParsedConfig load_preset(std::string_view name) {
 }
 
 std::string to_toml(const RunConfig& config) {
-  std::string out = "# MoEscope run config. Keys that are left out keep the program's defaults.\n";
+  std::string out = "# MoEScope run config. Keys that are left out keep the program's defaults.\n";
   std::string_view section;
   for (const ConfigField& field : config_fields()) {
     if (field.derived) continue;

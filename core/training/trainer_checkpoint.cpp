@@ -69,7 +69,7 @@ std::string table_name(const RunConfig& config, std::size_t moe, const SavedTabl
 const std::string& meta(const SafetensorsFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end())
-    refuse(file.path(), "not a MoEscope checkpoint: its metadata has no \"" + key + "\"");
+    refuse(file.path(), "not a MoEScope checkpoint: its metadata has no \"" + key + "\"");
   return found->second;
 }
 

@@ -338,7 +338,7 @@ TEST_F(BadCheckpoint, EachIsNamed) {
   SafetensorsWriter foreign;
   foreign.add("x", DType::u8, {1}, std::as_bytes(std::span("x", 1)));
   foreign.write(bad_);
-  contains("not a MoEscope checkpoint");
+  contains("not a MoEScope checkpoint");
   const std::string whole = slurp(good_);
   for (const double share : {0.0, 0.0001, 0.01, 0.5, 0.999999}) {
     std::ofstream(bad_, std::ios::binary)
