@@ -21,7 +21,7 @@ CheckpointActions::CheckpointActions(const Context& context, ActionsDock* dock) 
 void CheckpointActions::addActionsTo(QMenu* menu) {
   const auto from_kept = [this](void (CheckpointActions::*act)(qint64)) {
     return [this, act] {
-      if (const auto step = keptBefore(selection_->step()))
+      if (const auto step = checkpointAtOrBefore(selection_->step()))
         (this->*act)(*step);
       else
         messages_->say("No checkpoint is kept (telemetry.checkpoint_every)", 6000);
@@ -61,7 +61,7 @@ std::vector<KeptCheckpoint> CheckpointActions::kept() const {
   return session_->isLive() ? session_->live()->checkpoints() : std::vector<KeptCheckpoint>{};
 }
 
-std::optional<qint64> CheckpointActions::keptBefore(qint64 step) const {
+std::optional<qint64> CheckpointActions::checkpointAtOrBefore(qint64 step) const {
   std::optional<qint64> found;
   for (const KeptCheckpoint& checkpoint : kept())
     if (checkpoint.step <= step || !found) found = checkpoint.step;

@@ -28,7 +28,7 @@ class CheckpointActions : public Actions {
 
  private:
   std::vector<KeptCheckpoint> kept() const;
-  std::optional<qint64> keptBefore(qint64 step) const;  // newest kept step up to `step`, else the first one
+  std::optional<qint64> checkpointAtOrBefore(qint64 step) const;  // newest kept step up to `step`, else the first one
   void keepNow();
   void rewind(qint64 step);
   void askForBranch(qint64 step);

@@ -114,7 +114,7 @@ void CompareActions::addActionsTo(QMenu* menu) {
     menu->addAction(choose);
     choices_ << choose;
   }
-  nameChoices();
+  updateRunLetters();
 }
 
 void CompareActions::fillMenu(QMenu* menu) {
@@ -145,7 +145,7 @@ void CompareActions::fillMenu(QMenu* menu) {
                     [this, run] { removeRun(run); });
 }
 
-void CompareActions::nameChoices() {
+void CompareActions::updateRunLetters() {
   for (int run = 0; run < choices_.size(); ++run) {
     const QString letter = runLetter(*selection_, run);
     choices_[run]->setText("Run " + letter);
@@ -236,7 +236,7 @@ void CompareActions::showDifferences() {
   std::vector<bool> twins;
   for (const ComparedRun& run : compared) twins.push_back(run.noise_twin);
   selection_->setNoiseTwins(std::move(twins));
-  nameChoices();
+  updateRunLetters();
   compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());

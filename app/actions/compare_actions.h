@@ -51,7 +51,7 @@ class CompareActions : public Actions {
   void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
   void fillMenu(QMenu* menu);  // fills the menu of the chips
-  void nameChoices();          // updates the letters of the runs in the entries that choose the active run
+  void updateRunLetters();     // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);
   void measureGradients(int every);
   float secondsPerStep(const LiveStatus& status);

@@ -233,7 +233,7 @@ bool FileActions::offerRuns(const QString& path) {
   connect(dialog, &FolderRunsDialog::chosen, this, &FileActions::open);
   connect(dialog, &FolderRunsDialog::textWanted, this, [this, path] { trainOn(path); });
   dialog->open();
-  emit runsOffered(path);
+  emit askedWhichRuns(path);
   return true;
 }
 
@@ -251,7 +251,7 @@ void FileActions::askTrainOn(const QString& path) {
     if (box->buttonRole(button) == QMessageBox::AcceptRole) messages_->warnOfErrors([&] { trainOn(path); });
   });
   box->open();
-  emit textUnknown(path);
+  emit askedToTrainOn(path);
 }
 
 void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
@@ -272,7 +272,7 @@ void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   connect(dialog, &QInputDialog::textValueSelected, this,
           [this, path](const QString& name) { session_->open({path}, {}, {name}); });
   dialog->open();
-  emit runsOffered(path);
+  emit askedWhichRuns(path);
 }
 
 void FileActions::trainOn(const QString& path) {

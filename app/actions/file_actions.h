@@ -42,9 +42,9 @@ class FileActions : public Actions {
   void lessonOpened(QString path);
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
-  void formWanted();                 // the set-up form was filled and should be shown
-  void runsOffered(QString folder);  // emitted when the user is asked which runs or checkpoints to open
-  void textUnknown(QString path);    // emitted when the user is asked whether to train on this text
+  void formWanted();                    // the set-up form was filled and should be shown
+  void askedWhichRuns(QString folder);  // emitted when the user is asked which runs or checkpoints to open
+  void askedToTrainOn(QString path);    // emitted when the user is asked whether to train on this text
 
  private:
   void openSnapshot(const QStringList& paths);

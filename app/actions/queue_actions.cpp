@@ -35,7 +35,7 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
   });
-  connect(outcomes_, &OutcomesDock::takeUpRequested, this, &QueueActions::takeUp);
+  connect(outcomes_, &OutcomesDock::takeUpRequested, this, &QueueActions::continueQueue);
   connect(outcomes_, &OutcomesDock::openRequested, this, &QueueActions::openCandidate);
   connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
     if (session_->showsLog() && session_->path() == recording) openCandidate(recording, run);
@@ -48,7 +48,7 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
       messages_->saySaved(path);
     });
   });
-  connect(files_, &FileActions::queueOpened, this, &QueueActions::takeUp);
+  connect(files_, &FileActions::queueOpened, this, &QueueActions::continueQueue);
   connect(session_, &RunSession::opened, this, &QueueActions::chooseAskedRun);
   connect(session_, &RunSession::opened, this, &QueueActions::offerQueueOfOpened);
   // Runs of a recording that is still being written appear with their first steps.
@@ -87,7 +87,7 @@ void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
   });
 }
 
-void QueueActions::takeUp(QString queue_file) {
+void QueueActions::continueQueue(QString queue_file) {
   if (!mayTrain()) return;
   if (queue_file.isEmpty())
     queue_file = QFileDialog::getOpenFileName(messages_->window(), "Earlier candidates", recordingsFolder(),
@@ -126,7 +126,8 @@ void QueueActions::offerQueueOfOpened() {
                              .arg(state.finished)
                              .arg(groups);
     const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
-    notice_->offer(before + text, done ? "Show their outcomes" : "Train the others", [this, queue] { takeUp(queue); });
+    notice_->offer(before + text, done ? "Show their outcomes" : "Train the others",
+                   [this, queue] { continueQueue(queue); });
   } catch (const std::runtime_error&) {
     return;  // without a readable queue file the recording is opened on its own
   }

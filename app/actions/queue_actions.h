@@ -27,7 +27,7 @@ class QueueActions : public Actions {
   // Trains run A and its candidates, `steps` steps each, and pauses the live run.
   void start(std::vector<RunConfig> runs, qint64 steps);
   // Reads the trained groups of a queue and trains the others. If `queue_file` is empty, asks for the file.
-  void takeUp(QString queue_file);
+  void continueQueue(QString queue_file);
 
  private:
   bool mayTrain();  // returns false after saying that other runs are training

@@ -50,8 +50,8 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
 // an end that the user has set.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
-  if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
-  const bool has_end = !comparison_.empty() && asked_end_instead_.empty();
+  if (comparison_ != comparison_with_user_end_) comparison_with_user_end_.clear();
+  const bool has_end = !comparison_.empty() && comparison_with_user_end_.empty();
   if (LiveRuns* live = session_->live(); live && (has_end || end_is_of_run_)) live->pause();
   if (std::exchange(end_is_of_run_, has_end) || has_end)
     endAt(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
@@ -104,7 +104,7 @@ void RunControl::goOn() {
 
 void RunControl::setUntil(std::optional<qint64> step) {
   if (step == until_) return;
-  asked_end_instead_ = comparison_;
+  comparison_with_user_end_ = comparison_;
   end_is_of_run_ = false;
   endAt(step);
 }

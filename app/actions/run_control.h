@@ -61,9 +61,9 @@ class RunControl : public Actions {
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
-  std::string comparison_;         // name of the built-in comparison that was started last; empty: another run
-  std::string asked_end_instead_;  // name of the built-in comparison whose end the user replaced
-  bool end_is_of_run_ = false;     // true: the end belongs to the run; false: the user set it for any run
+  std::string comparison_;                // name of the built-in comparison that was started last; empty: another run
+  std::string comparison_with_user_end_;  // name of the built-in comparison whose end the user replaced
+  bool end_is_of_run_ = false;            // true: the end belongs to the run; false: the user set it for any run
 };
 
 }  // namespace moescope

@@ -196,7 +196,7 @@ void StatusLine::showState(const QString& text, Dot dot) {
   fit();
 }
 
-void StatusLine::showHoldings(const QString& path, bool attached, bool training, const History& history) {
+void StatusLine::showRecording(const QString& path, bool attached, bool training, const History& history) {
   const QFileInfo file(path);
   const QString size = bytes(recordingBytes(path));
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();

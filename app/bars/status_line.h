@@ -22,7 +22,7 @@ class StatusLine : public QStatusBar {
   void showTraining(const LiveStatus& status, int runs);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
   // `path`: path of the recording or log; empty if there is none.
-  void showHoldings(const QString& path, bool attached, bool training, const History& history);
+  void showRecording(const QString& path, bool attached, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready);
 
  signals:

@@ -227,11 +227,11 @@ const char* variant_name(const LiveCase& c) {
 Json live_costs_json(const std::vector<LiveCost>& costs) {
   Json rows = Json::array();
   for (const LiveCost& cost : costs)
-    rows.push_back({{"ep", cost.the_case.ep},
-                    {"variant", variant_name(cost.the_case)},
-                    {"node_limited", cost.the_case.node_limited},
-                    {"balanced_placement", cost.the_case.balanced},
-                    {"payload", payload_name(cost.the_case.payload)},
+    rows.push_back({{"ep", cost.live_case.ep},
+                    {"variant", variant_name(cost.live_case)},
+                    {"node_limited", cost.live_case.node_limited},
+                    {"balanced_placement", cost.live_case.balanced},
+                    {"payload", payload_name(cost.live_case.payload)},
                     {"tokens_per_second_per_gpu", cost.tokens_per_second},
                     {"band", {cost.band.low, cost.band.high}},
                     {"forced_balance", cost.forced_tokens_per_second},
@@ -245,12 +245,12 @@ void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
   std::printf("\ncost of this imbalance: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
               all_to_all_name(asked.config.way));
   std::printf("%4s %8s", "EP", "forced");
-  for (std::size_t i = 0; i < costs.size() && costs[i].the_case.ep == costs[0].the_case.ep; ++i)
-    std::printf(" %19s", variant_name(costs[i].the_case));
+  for (std::size_t i = 0; i < costs.size() && costs[i].live_case.ep == costs[0].live_case.ep; ++i)
+    std::printf(" %19s", variant_name(costs[i].live_case));
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const LiveCost& cost = costs[i];
-    if (i == 0 || cost.the_case.ep != costs[i - 1].the_case.ep)
-      std::printf("\n%4d %8.0f", cost.the_case.ep, cost.forced_tokens_per_second);
+    if (i == 0 || cost.live_case.ep != costs[i - 1].live_case.ep)
+      std::printf("\n%4d %8.0f", cost.live_case.ep, cost.forced_tokens_per_second);
     std::printf(" %19s", formatted("%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost()).c_str());
   }
   std::printf("\n");

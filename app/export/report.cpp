@@ -171,7 +171,7 @@ void Report::outcome() {
     health(i);
   }
   for (std::size_t i = 1; i < histories_.size(); ++i) {
-    const auto first = first_difference(*histories_.front(), *histories_[i], kAnyDifference);
+    const auto first = first_divergence_step(*histories_.front(), *histories_[i], kAnyDifference);
     const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
                                   : QString("Its losses equal those of A at every step, to the bit.");
     if (noiseTwin(i))

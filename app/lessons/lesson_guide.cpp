@@ -64,7 +64,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       session_, &RunSession::opened, this,
       [this] {
         if (!active_ || at_end_) return;
-        if (std::exchange(entered_, false)) panels_.selectNothing();
+        if (std::exchange(entered_, false)) panels_.resetSelection();
         arrange(), keepBeginning(), look();
       },
       Qt::QueuedConnection);

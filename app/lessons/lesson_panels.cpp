@@ -126,10 +126,10 @@ void LessonPanels::startAfresh() {
   multiples_.end();
   arranged_.clear();
   for (const InitialState& initial : initial_) initial.panel->restoreState(initial.state);
-  selectNothing();
+  resetSelection();
 }
 
-void LessonPanels::selectNothing() {
+void LessonPanels::resetSelection() {
   selection_->setRun(0);
   selection_->showLayer(0);  // selects the MoE layer nearest to 0
   selection_->setExpert(-1);

@@ -67,7 +67,7 @@ class LessonPanels {
   // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges the
   // panels again.
   void startAfresh();
-  void selectNothing();  // selects run A, its first MoE layer, no expert, all steps and the newest one
+  void resetSelection();  // selects run A, its first MoE layer, no expert, all steps and the newest one
   void show(const LessonView& view);
   void clearHighlights();
   void leave();                   // removes highlights and panels of single runs

@@ -107,9 +107,9 @@ void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
 }
 
 void quitWhereAsked(MainWindow* window) {
-  QObject::connect(window->files(), &FileActions::runsOffered, window,
+  QObject::connect(window->files(), &FileActions::askedWhichRuns, window,
                    [](const QString& path) { quitWith(path + ": holds several runs; name one of them"); });
-  QObject::connect(window->files(), &FileActions::textUnknown, window, [](const QString& path) {
+  QObject::connect(window->files(), &FileActions::askedToTrainOn, window, [](const QString& path) {
     quitWith(QString::fromStdString(no_runs_in(path.toStdString(), FileKind::text)));
   });
 }

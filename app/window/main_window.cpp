@@ -360,7 +360,7 @@ void MainWindow::takeRuns() {
 
 // Selects the layer of the verdict once the verdict is known, unless the user has chosen a layer. takeRuns() has
 // selected the least even layer.
-void MainWindow::showWorstLayer() {
+void MainWindow::showLayerOfVerdict() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
   opened_layer_ = -1;
@@ -411,7 +411,7 @@ void MainWindow::showSettings() {
 // Shows the number of findings in the status line, and those of the active run on the timeline.
 void MainWindow::showFindings() {
   status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
-  showWorstLayer();
+  showLayerOfVerdict();
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())
     if (findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
@@ -436,7 +436,7 @@ void MainWindow::onTick() {
   }
   source_status_->showProgress();
   if (selection_.history())
-    status_->showHoldings(session_.path(), !session_.attachedTo().isEmpty(), session_.isLive(), *selection_.history());
+    status_->showRecording(session_.path(), !session_.attachedTo().isEmpty(), session_.isLive(), *selection_.history());
 }
 
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {

@@ -91,9 +91,9 @@ class MainWindow : public QMainWindow {
   void connectPanels();
   void connectClock();
 
-  void takeRuns();        // passes the opened runs to the selection
-  void showWorstLayer();  // selects the layer of an opened file that the verdict names, once it is known
-  void showOpened();      // updates the window once all parts have the new runs
+  void takeRuns();            // passes the opened runs to the selection
+  void showLayerOfVerdict();  // selects the layer of an opened file that the verdict names, once it is known
+  void showOpened();          // updates the window once all parts have the new runs
   void showGrowth();
   void showAddedOrRemovedRuns();
   void showSettings();

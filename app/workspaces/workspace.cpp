@@ -77,9 +77,9 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
 
 // Adds the line in a tool bar at the lower edge: besides docks, a QMainWindow has room only there.
 void Workspace::addFoldLine() {
-  lacks_ = new FoldLine;
-  lacks_->setObjectName("lacks");
-  lacks_->hide();
+  fold_line_ = new FoldLine;
+  fold_line_->setObjectName("lacks");
+  fold_line_->hide();
   lacking_ = new FittedLabel;
   lacking_->setRole(QPalette::PlaceholderText);
   auto* link = new QLabel("<a href=\"#\">Show</a>");
@@ -88,11 +88,11 @@ void Workspace::addFoldLine() {
   link->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   link->setFocusPolicy(Qt::TabFocus);
   connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
-  auto* line = new QHBoxLayout(lacks_);
+  auto* line = new QHBoxLayout(fold_line_);
   line->setContentsMargins(kSpace12, 0, kSpace12, 0);
   line->addWidget(lacking_, 1);
   line->addWidget(link);
-  followFont(lacks_, [this] { lacks_->setFixedHeight(withType(kFieldHeight, lacks_->fontMetrics())); });
+  followFont(fold_line_, [this] { fold_line_->setFixedHeight(withType(kFieldHeight, fold_line_->fontMetrics())); });
   fold_bar_ = new QToolBar("Hidden panels", this);
   fold_bar_->setObjectName("fold_bar");
   fold_bar_->setMovable(false);
@@ -101,14 +101,14 @@ void Workspace::addFoldLine() {
   auto* holder = new QWidget;
   auto* row = new QHBoxLayout(holder);
   row->setContentsMargins(0, kSpace8, 0, 0);
-  row->addWidget(lacks_);
+  row->addWidget(fold_line_);
   fold_bar_->addWidget(holder);
   addToolBar(Qt::BottomToolBarArea, fold_bar_);
   fold_bar_->hide();
 }
 
 void Workspace::showFoldLine(bool shown) {
-  lacks_->setVisible(shown);
+  fold_line_->setVisible(shown);
   fold_bar_->setVisible(shown);
 }
 
@@ -224,14 +224,14 @@ void Workspace::foldEmpty() {
   const History* history = selection_->history();
   const std::int64_t steps = history ? history->count() : 0;
   const std::size_t runs = selection_->histories().size();
-  if (history == looked_ && runs == looked_runs_ && steps < 2 * looked_steps_) return;
+  if (history == folded_for_ && runs == looked_runs_ && steps < 2 * looked_steps_) return;
   unfold();
-  looked_ = history, looked_runs_ = runs, looked_steps_ = std::max<std::int64_t>(1, steps);
+  folded_for_ = history, looked_runs_ = runs, looked_steps_ = std::max<std::int64_t>(1, steps);
   fold();
 }
 
 void Workspace::foldAnew() {
-  looked_ = nullptr;
+  folded_for_ = nullptr;
   foldEmpty();
 }
 
@@ -239,7 +239,7 @@ void Workspace::foldAnew() {
 QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
   QList<QDockWidget*> empty;
   for (const Foldable& each : foldable_) {
-    const QString missing = each.dock->isVisibleTo(this) ? each.missing(*looked_) : QString();
+    const QString missing = each.dock->isVisibleTo(this) ? each.missing(*folded_for_) : QString();
     if (missing.isEmpty()) continue;
     empty << each.dock;
     if (!lacking->contains(missing)) *lacking << missing;
@@ -252,7 +252,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
 
 // Folds empty panels of logs and checkpoints only: a run of this program may have the data at its next step.
 void Workspace::fold() {
-  if (!looked_ || !looked_->info().config_toml.empty() || looked_->steps().empty()) return;
+  if (!folded_for_ || !folded_for_->info().config_toml.empty() || folded_for_->steps().empty()) return;
   QStringList lacking, names;
   const QScopedValueRollback<bool> ours(arranging_, true);
   folded_ = emptyDocks(&lacking);
@@ -261,7 +261,7 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  const QString source = run_origin(looked_->info()) == RunOrigin::log ? "log" : "run";
+  const QString source = run_origin(folded_for_->info()) == RunOrigin::log ? "log" : "run";
   const QString hidden = names.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(names.size());
   lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, lacking.join(", "), hidden), hidden});
   lacking_->setToolTip("Hidden: " + names.join(", "));

@@ -124,11 +124,11 @@ class Workspace : public QMainWindow {
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;
   bool projected_ = false;
-  bool room_used_ = false;           // true: another dock was moved into the room of folded panels
-  const History* looked_ = nullptr;  // run for which panels were folded; only compared, never dereferenced
-  std::int64_t looked_steps_ = 0;    // number of its steps at that time
-  std::size_t looked_runs_ = 0;      // number of open runs at that time
-  DockShares shares_;                // shares that the user set; empty: the default sizes
+  bool room_used_ = false;               // true: another dock was moved into the room of folded panels
+  const History* folded_for_ = nullptr;  // run for which panels were folded; only compared, never dereferenced
+  std::int64_t looked_steps_ = 0;        // number of its steps at that time
+  std::size_t looked_runs_ = 0;          // number of open runs at that time
+  DockShares shares_;                    // shares that the user set; empty: the default sizes
   // The restored sizes in pixels, valid as long as the same docks are shown and the window has the same size.
   struct Exact {
     QByteArray layout;
@@ -141,7 +141,7 @@ class Workspace : public QMainWindow {
   bool arranging_ = false;  // true: the program moves the docks, not the user
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
-  QFrame* lacks_;  // the line that names the missing data, with a link that shows the folded panels
+  QFrame* fold_line_;  // the line that names the missing data, with a link that shows the folded panels
   FittedLabel* lacking_;
   QToolBar* fold_bar_;
   bool shown_ = false;  // whether the workspace was shown before

@@ -21,44 +21,44 @@ constexpr double kMostFactor = 1e6, kMostPositions = 1e9;
 
 // Passes over the keys of training, generation and other programs, which do not affect the forward pass.
 void pass_over_others(ConfigKeys& keys) {
-  keys.pass_over({"architectures",
-                  "attention_dropout",
-                  "attn_implementation",
-                  "aux_loss_alpha",
-                  "auto_map",
-                  "bos_token_id",
-                  "chunk_size_feed_forward",
-                  "dtype",
-                  "embd_pdrop",
-                  "eos_token_id",
-                  "ep_size",
-                  "hidden_dropout",
-                  "id2label",
-                  "initial_context_length",
-                  "initializer_range",
-                  "is_decoder",
-                  "label2id",
-                  "max_position_embeddings",
-                  "max_window_layers",
-                  "model_type",
-                  "num_nextn_predict_layers",
-                  "output_attentions",
-                  "output_hidden_states",
-                  "output_router_logits",
-                  "pad_token_id",
-                  "pretraining_tp",
-                  "problem_type",
-                  "resid_pdrop",
-                  "return_dict",
-                  "router_aux_loss_coef",
-                  "router_jitter_noise",
-                  "seq_aux",
-                  "sep_token_id",
-                  "tokenizer_class",
-                  "torch_dtype",
-                  "transformers_version",
-                  "unsloth_fixed",
-                  "use_cache"});
+  keys.ignore_key({"architectures",
+                   "attention_dropout",
+                   "attn_implementation",
+                   "aux_loss_alpha",
+                   "auto_map",
+                   "bos_token_id",
+                   "chunk_size_feed_forward",
+                   "dtype",
+                   "embd_pdrop",
+                   "eos_token_id",
+                   "ep_size",
+                   "hidden_dropout",
+                   "id2label",
+                   "initial_context_length",
+                   "initializer_range",
+                   "is_decoder",
+                   "label2id",
+                   "max_position_embeddings",
+                   "max_window_layers",
+                   "model_type",
+                   "num_nextn_predict_layers",
+                   "output_attentions",
+                   "output_hidden_states",
+                   "output_router_logits",
+                   "pad_token_id",
+                   "pretraining_tp",
+                   "problem_type",
+                   "resid_pdrop",
+                   "return_dict",
+                   "router_aux_loss_coef",
+                   "router_jitter_noise",
+                   "seq_aux",
+                   "sep_token_id",
+                   "tokenizer_class",
+                   "torch_dtype",
+                   "transformers_version",
+                   "unsloth_fixed",
+                   "use_cache"});
 }
 
 RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) {
@@ -68,7 +68,7 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) 
   if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1)
     keys.fail("partial_rotary_factor", "is not 1; allowed: 1");
   if (kind == "default") {
-    keys.pass_over({"factor", "original_max_position_embeddings"});
+    keys.ignore_key({"factor", "original_max_position_embeddings"});
     return rope;
   }
   rope.original_positions = keys.number({"original_max_position_embeddings"}, 1, kMostPositions, positions);
@@ -174,7 +174,7 @@ void read_grouped(ConfigKeys& keys, CheckpointConfig& c) {
 void read_experts(ConfigKeys& keys, CheckpointConfig& c, std::initializer_list<const char*> width) {
   c.experts = keys.count({"num_experts", "num_local_experts", "n_routed_experts"}, 0, kMostExperts, 0);
   if (c.experts == 0) {
-    keys.pass_over({"num_experts_per_tok", "moe_intermediate_size"});
+    keys.ignore_key({"num_experts_per_tok", "moe_intermediate_size"});
     return;
   }
   c.router.config.top_k = keys.count({"num_experts_per_tok", "experts_per_token"}, 1, c.experts);
@@ -212,7 +212,7 @@ void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
   latent.interleaved = keys.flag("rope_interleave").value_or(true);
   latent.norm_eps = kLatentNormEps;
   c.latent = latent;
-  keys.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads"});
+  keys.ignore_key({"head_dim", "qk_head_dim", "num_key_value_heads"});
 }
 
 void read_groups(ConfigKeys& keys, CheckpointConfig& c) {
@@ -257,7 +257,7 @@ void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
   const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.config.route_norm = false;
-  keys.pass_over({"norm_topk_prob"});  // transformers takes the scores as mixing weights regardless of this key
+  keys.ignore_key({"norm_topk_prob"});  // transformers takes the scores as mixing weights regardless of this key
   c.router.group_by_best = true;
   if (method != "group_limited_greedy") c.router.config.n_groups = c.router.config.n_limited_groups = 0;
 }

@@ -168,8 +168,8 @@ class CheckpointModel::Pass final : public Decoder<float> {
     const RoutedTokens routed = route(model_.config_.router, l.moe, rows.h);
     watch_.routed(index, routed);
     std::vector<float> norms;
-    experts_forward(l.moe, routed, rows.h, rows.y, watch_.wants_outputs() ? &norms : nullptr);
-    if (watch_.wants_outputs()) watch_.outputs(index, routed, norms);
+    experts_forward(l.moe, routed, rows.h, rows.y, watch_.wants_output_norms() ? &norms : nullptr);
+    if (watch_.wants_output_norms()) watch_.outputs(index, routed, norms);
   }
 
   void head(const Rows& rows) override {

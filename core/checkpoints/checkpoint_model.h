@@ -43,7 +43,7 @@ class PassWatch {
   virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
   // True if outputs() is to be called, with the norms of the chosen experts' outputs before they are mixed, [T, K] in
   // the order of RoutedTokens::ids.
-  virtual bool wants_outputs() const { return false; }
+  virtual bool wants_output_norms() const { return false; }
   virtual void outputs(int layer, const RoutedTokens& tokens, std::span<const float> norm_TK) {
     (void)layer, (void)tokens, (void)norm_TK;
   }

@@ -22,7 +22,7 @@ std::string number_text(double value) {
   return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
-bool asks_for_nothing(const Json& value) {
+bool has_no_effect(const Json& value) {
   if (value.is_null()) return true;
   if (value.is_boolean()) return !value.get<bool>();
   if (value.is_number()) return value.get<double>() == 0;
@@ -102,13 +102,13 @@ std::string ConfigKeys::choice(std::initializer_list<const char*> keys, std::ini
   fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + names);
 }
 
-void ConfigKeys::pass_over(std::initializer_list<const char*> keys) {
+void ConfigKeys::ignore_key(std::initializer_list<const char*> keys) {
   for (const char* key : keys) read_.insert(key);
 }
 
 void ConfigKeys::require_all_read() const {
   for (const auto& [key, value] : json_.items())
-    if (!read_.contains(key) && !key.starts_with('_') && !asks_for_nothing(value))
+    if (!read_.contains(key) && !key.starts_with('_') && !has_no_effect(value))
       fail(key, "is " + shown(value) + ", and the meaning of this key is not known");
 }
 

@@ -29,7 +29,7 @@ class ConfigKeys {
   // Returns one of `allowed`; `missing` if the key is absent.
   std::string choice(std::initializer_list<const char*> keys, std::initializer_list<const char*> allowed,
                      const std::string& missing);
-  void pass_over(std::initializer_list<const char*> keys);
+  void ignore_key(std::initializer_list<const char*> keys);
 
   // Throws if there is a key that was not read and whose value has an effect: it is not null, false, 0 or empty.
   // Ignores keys that begin with "_".

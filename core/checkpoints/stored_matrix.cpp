@@ -32,7 +32,7 @@ void read_elements(const TensorView& tensor, std::size_t first, std::span<Bf16> 
   for (std::size_t done = 0, n = 0; done < to.size(); done += n) {
     n = std::min(kPart, to.size() - done);
     tensor.read_floats(first + done, std::span(part).first(n));
-    round_for_units(part.data(), n, to.data() + done);
+    round_to_unit_bf16(part.data(), n, to.data() + done);
   }
 }
 
@@ -45,7 +45,7 @@ Index outputs_of_task(Index rows, Index inputs) {
 }
 
 // Whether a product replaces y or is added to it: y = factor x W^T, or y += factor x W^T.
-struct Onto {
+struct ProductTarget {
   float factor = 1;
   bool adds = false;
   float beta() const { return adds ? 1 : 0; }
@@ -53,7 +53,7 @@ struct Onto {
 
 // Multiplies x with the weights of the outputs from `first` on, in FP32 or BF16 (N).
 template <class N>
-void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const Onto& onto,
+void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const ProductTarget& onto,
                       const Matrix<float>& y) {
   N* piece = thread_scratch<N>(static_cast<std::size_t>(y.cols * w.inputs()));
   w.read_outputs(first, y.cols, piece);
@@ -70,7 +70,7 @@ void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index firs
   float* piece = thread_scratch<float>(static_cast<std::size_t>(y.cols) * inputs);
   w.weight.read_outputs(first, y.cols, piece);
   if (w.arithmetic == Arithmetic::bf16 && w.weight.tensor().dtype != DType::bf16)
-    round_for_units(piece, static_cast<std::size_t>(y.cols) * inputs, piece);
+    round_to_unit_bf16(piece, static_cast<std::size_t>(y.cols) * inputs, piece);
   for (Index o = 0; o < y.cols; ++o)
     for (Index r = 0; r < y.rows; ++r) y.at(r, o) = dot(x.row(r), piece + o * w.inputs(), inputs);
 }
@@ -81,23 +81,23 @@ std::vector<N> rounded(ConstMatrix<float> x) {
   std::vector<N> values(static_cast<std::size_t>(x.size()));
   parallel_slices(static_cast<std::size_t>(x.rows), 16, [&](std::size_t first, std::size_t last) {
     for (auto r = static_cast<Index>(first); r < static_cast<Index>(last); ++r)
-      round_for_units(x.row(r), static_cast<std::size_t>(x.cols), values.data() + r * x.cols);
+      round_to_unit_bf16(x.row(r), static_cast<std::size_t>(x.cols), values.data() + r * x.cols);
   });
   return values;
 }
 
-void add_bias(const StoredLinear& w, Index first, const Onto& onto, const Matrix<float>& y) {
+void add_bias(const StoredLinear& w, Index first, const ProductTarget& onto, const Matrix<float>& y) {
   if (w.bias.empty()) return;
   for (Index r = 0; r < y.rows; ++r)
     add_scaled(onto.factor, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
 }
 
-bool takes_dots(Index rows, const StoredLinear& w) {
+bool uses_dots(Index rows, const StoredLinear& w) {
   constexpr Index kFew = 4;
   return rows <= kFew && !w.weight.across();
 }
 
-void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Onto& onto,
+void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const ProductTarget& onto,
                      const Matrix<float>& y) {
   if (!onto.adds) return dot_outputs(x, w, first, y);
   thread_local std::vector<float> memory;
@@ -108,13 +108,13 @@ void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index 
 }
 
 template <class N>
-void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Onto& onto, const Matrix<float>& y) {
+void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const ProductTarget& onto, const Matrix<float>& y) {
   const auto step = static_cast<std::size_t>(outputs_of_task(x.rows, w.inputs()));
   parallel_slices(static_cast<std::size_t>(w.outputs()), step, [&](std::size_t begin, std::size_t end) {
     const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
     const Matrix<float> to = y.col_block(first, count);
     if constexpr (std::is_same_v<N, float>) {
-      if (takes_dots(x.rows, w))
+      if (uses_dots(x.rows, w))
         add_dot_outputs(x, w, first, onto, to);
       else
         multiply_outputs(x, w.weight, first, onto, to);
@@ -153,7 +153,7 @@ float amax_of(const StoredLinear& w) {
   return amax;
 }
 
-void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const Onto& onto, const Matrix<float>& y) {
+void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductTarget& onto, const Matrix<float>& y) {
   std::vector<float> rounded_x(static_cast<std::size_t>(x.size()));
   const Matrix<float> qx(rounded_x.data(), x.rows, x.cols);
   quantize_operand(Operand<float>{.matrix = x, .format = w.rounding->x, .axis = BlockAxis::row}, qx, Threads::all);
@@ -206,10 +206,10 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
 }
 
 void StoredLinear::forward(ConstMatrix<float> x, Matrix<float> y, bool accumulate) const {
-  const Onto onto{accumulate ? added_factor : 1, accumulate};
+  const ProductTarget onto{accumulate ? added_factor : 1, accumulate};
   if (rounding && rounding->rounds()) return rounded_forward(x, *this, onto, y);
   if (arithmetic == Arithmetic::fp32) return multiply_all<float>(x, *this, onto, y);
-  if (has_matrix_unit() && !takes_dots(x.rows, *this)) {
+  if (has_matrix_unit() && !uses_dots(x.rows, *this)) {
     const std::vector<Bf16> numbers = rounded<Bf16>(x);
     return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, *this, onto, y);
   }

@@ -51,7 +51,7 @@ class Costs {
       throw std::runtime_error("EP " + std::to_string(c.ep) + " does not divide the " +
                                std::to_string(shape.n_experts) + " experts");
     LiveCost cost;
-    cost.the_case = c;
+    cost.live_case = c;
     StepConfig config = config_;
     config.way = c.way;
     config.payload = c.payload;

@@ -23,7 +23,7 @@ struct LiveCase {
 };
 
 struct LiveCost {
-  LiveCase the_case;
+  LiveCase live_case;
   RoutingTraffic traffic;
   int gradients_sent = 0;               // experts of one layer whose gradients are sent (core/parallel/replication.h)
   double tokens_per_second = 0;         // per GPU

@@ -18,23 +18,23 @@ struct Operation {
 };
 
 struct Schedule {
-  int ranks, stages_a_rank, microbatches, round;  // `round`: microbatches per round
+  int ranks, stages_per_rank, microbatches, round;  // `round`: microbatches per round
 
-  int stages() const { return ranks * stages_a_rank; }
-  int operations() const { return microbatches * stages_a_rank; }  // operations of a rank in each direction
+  int stages() const { return ranks * stages_per_rank; }
+  int operations() const { return microbatches * stages_per_rank; }  // operations of a rank in each direction
 
   int warm_up(int rank) const {
     const int hops = ranks - 1 - rank;
-    const int operations_before = stages_a_rank == 1 ? hops : (stages_a_rank - 1) * round + 2 * hops;
+    const int operations_before = stages_per_rank == 1 ? hops : (stages_per_rank - 1) * round + 2 * hops;
     return std::min(operations_before, operations());
   }
 
   // Returns the i-th forward or backward operation of a rank. In each round, all microbatches of the round pass one
   // stage of the rank, then the next stage.
   Operation operation(bool forward, int rank, int i) const {
-    const int chunk = i / round % stages_a_rank;
-    const int stage = (forward ? chunk : stages_a_rank - 1 - chunk) * ranks + rank;
-    return {forward, stage, i / (round * stages_a_rank) * round + i % round};
+    const int chunk = i / round % stages_per_rank;
+    const int stage = (forward ? chunk : stages_per_rank - 1 - chunk) * ranks + rank;
+    return {forward, stage, i / (round * stages_per_rank) * round + i % round};
   }
 
   // Returns the n-th operation of a rank: first forwards, then alternately a forward and a backward, then backwards.
@@ -50,14 +50,14 @@ struct Schedule {
 };
 
 Schedule schedule_of(int stages, int ranks, int microbatches) {
-  const int stages_a_rank = stages / ranks;
-  if (stages_a_rank == 1) return {ranks, 1, microbatches, microbatches};
+  const int stages_per_rank = stages / ranks;
+  if (stages_per_rank == 1) return {ranks, 1, microbatches, microbatches};
   const int rounds = std::max(1, microbatches / ranks);
   if (microbatches % rounds)
     throw std::runtime_error(std::to_string(microbatches) + " microbatches do not divide into " +
                              std::to_string(rounds) + " rounds of an interleaved schedule over " +
                              std::to_string(ranks) + " pipeline ranks; take a multiple of " + std::to_string(ranks));
-  return {ranks, stages_a_rank, microbatches, microbatches / rounds};
+  return {ranks, stages_per_rank, microbatches, microbatches / rounds};
 }
 
 // Simulates the schedule: each rank does its operations in order, each operation as soon as its inputs are ready.

@@ -26,7 +26,7 @@ float mean_of(const History& history, Metric metric, StepRange window) {
 
 }  // namespace
 
-std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
+std::optional<std::int64_t> first_divergence_step(const History& a, const History& b, double epsilon) {
   GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b));
   track.update();
   return track.first_beyond(epsilon);
@@ -98,7 +98,7 @@ RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
   double sum = 0;
   for (const FlipFrame& layer : compared->flips) {
     sum += static_cast<double>(layer.overlap);
-    if (layer.flip_rate > 0 && routing.first_other_layer < 0) routing.first_other_layer = layer.layer;
+    if (layer.flip_rate > 0 && routing.first_differing_layer < 0) routing.first_differing_layer = layer.layer;
   }
   routing.overlap = static_cast<float>(sum / static_cast<double>(compared->flips.size()));
   return routing;
@@ -112,8 +112,8 @@ std::string to_text(const RoutingOverlap& routing) {
   const std::string text =
       formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
       std::to_string(routing.step);
-  if (routing.first_other_layer < 0) return text;
-  return text + ", different experts from layer " + std::to_string(routing.first_other_layer) + " on";
+  if (routing.first_differing_layer < 0) return text;
+  return text + ", different experts from layer " + std::to_string(routing.first_differing_layer) + " on";
 }
 
 void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,

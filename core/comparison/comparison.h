@@ -16,7 +16,7 @@ namespace moescope {
 inline constexpr double kGapEpsilon = 0.05;  // nats/token; default of `epsilon` below, which the user can change
 // Returns the first step at which |loss_b - loss_a| > epsilon, or at which only one loss is NaN or infinite; nullopt if
 // there is no such step.
-std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon);
+std::optional<std::int64_t> first_divergence_step(const History& a, const History& b, double epsilon);
 
 // Returns u_e of b minus u_e of a (u_e = n_e E / (K T)) for every expert of one layer at one step, [E]; empty if the
 // layers have different numbers of experts.
@@ -50,10 +50,10 @@ FormatCosts format_costs(const History& history, std::int64_t step);
 
 // Comparison of a run's choice of experts with run A's at a step, or at the newest earlier step with a comparison.
 struct RoutingOverlap {
-  std::int64_t step = -1;      // -1: not compared
-  float overlap = kNoValue;    // share of experts in common, mean over tokens and layers; kNoValue: not recorded
-  int first_other_layer = -1;  // first layer in which a token has other experts; -1: none
-  bool replayed = false;       // the run uses run A's choice (router.replay)
+  std::int64_t step = -1;          // -1: not compared
+  float overlap = kNoValue;        // share of experts in common, mean over tokens and layers; kNoValue: not recorded
+  int first_differing_layer = -1;  // first layer in which a token has other experts; -1: none
+  bool replayed = false;           // the run uses run A's choice (router.replay)
 };
 RoutingOverlap routing_overlap(const History& run, std::int64_t step);
 // Returns "97.2 % of experts in common with run A at step 100, different experts from layer 1 on"; empty if not

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostBytesOfToken = 256;  // mean over a text; fill() throws above it
+constexpr std::size_t kMaxMeanBytesPerToken = 256;  // mean over a text; fill() throws above it
 
 // Sequence i of a run (i = step * B + row) is cut from newly generated documents. Without a mixture, every round of as
 // many sequences as there are domains contains each domain once, in a random order that is different for each round.
@@ -62,7 +62,7 @@ class GeneratedDataset : public Dataset {
     };
     std::vector<std::int32_t> ids = tokens();
     for (; ids.size() < needed; ids = tokens()) {
-      if (text.size() > kMostBytesOfToken * needed)
+      if (text.size() > kMaxMeanBytesPerToken * needed)
         throw std::runtime_error(config_.tokenizer + ": turns " + std::to_string(text.size()) +
                                  " bytes of the built-in text into " + std::to_string(ids.size()) + " tokens only");
       lengthen(2 * text.size());

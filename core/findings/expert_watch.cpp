@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 // True if a load below `share` of the fair share has lasted for `steps` steps and is not due to chance.
-bool lasts_without_chance(const Since& since, std::int64_t steps, double share, const RecentLoad& load) {
+bool lasts_without_chance(const ConditionStart& since, std::int64_t steps, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
   const double expected = static_cast<double>(load.loads() - since.loads) * per_load;
   return load.lasts(since, steps) && (1 - share) * expected >= kExpected;

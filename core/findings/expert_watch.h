@@ -54,7 +54,7 @@ class ExpertWatch {
     std::int64_t silent_batches = 0, longest_silence = 0;
     double missed = 0;  // tokens of an even share that the expert missed in these steps
     bool had_token = false;
-    Since starved, underused, hot;
+    ConditionStart starved, underused, hot;
 
     std::int64_t silent_steps() const { return silent_batches > 0 ? silent_last - silent_since + 1 : 0; }
     bool is_dead() const {

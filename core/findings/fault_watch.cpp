@@ -11,8 +11,8 @@ namespace moescope {
 namespace {
 
 bool has_information(const RouterFrame& router) {
-  constexpr double kSome = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
-  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kSome;
+  constexpr double kLeastInformation = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
+  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kLeastInformation;
 }
 
 // Returns the auxiliary loss with coefficient 1 from the layer's counts and scores, E sum_e f_e P_e; NaN: not known.

@@ -80,20 +80,20 @@ class FaultWatch {
 
   std::vector<float> bias_;  // [E] expert_bias of the previous window
   double bias_rate_ = 0;
-  Lasting still_;
+  ConsecutiveWindows still_;
 
   std::optional<double> aux_;  // auxiliary loss of the previous window
   double aux_expected_ = 0;    // auxiliary loss from counts and scores; NaN: not known
-  Lasting flat_;
+  ConsecutiveWindows flat_;
 
-  Lasting constant_;  // constant mixing weights
+  ConsecutiveWindows constant_;  // constant mixing weights
 
   double counted_ = 0, slots_ = 0;  // sum of the counts of a step, and the correct sum
-  Lasting twice_;
+  ConsecutiveWindows twice_;
 
   std::vector<int> excess_;  // the K experts with the shared excess
   double excess_size_ = 0;   // excess load in fair shares
-  Lasting shared_;
+  ConsecutiveWindows shared_;
 
   std::vector<int> unchanged_windows_;  // [E] consecutive windows without a change of the weights
   std::int64_t unchanged_since_ = -1;

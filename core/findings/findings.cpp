@@ -311,7 +311,7 @@ void Reading::read_losses(LossWatch& losses) const {
     const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
     const bool counted =
         std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
-    if (counted && !seen) losses.lost_among(block(b));
+    if (counted && !seen) losses.non_finite_among(block(b));
   }
 }
 

@@ -68,7 +68,7 @@ class GateWatch {
   BiasStep bias_step_;
   double margin_ = 0;
   bool softmax_ = false;
-  Lasting saturated_, uninformative_;
+  ConsecutiveWindows saturated_, uninformative_;
   double at_ends_ = 0, information_ = 0;  // values by which saturation and information are judged
   std::vector<Gate> gates_;               // [E]
 };

@@ -87,20 +87,20 @@ std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad
   return found;
 }
 
-const Since* ImbalanceWatch::lasting_unevenness(const RecentLoad& load, bool nothing_balances) const {
+const ConditionStart* ImbalanceWatch::lasting_unevenness(const RecentLoad& load, bool nothing_balances) const {
   for (std::size_t i = 0; i < uneven_.size(); ++i)
     if (load.lasts(uneven_[i], uneven_steps(kUnevenLevels[i], nothing_balances))) return &uneven_[i];
   return nullptr;
 }
 
 void ImbalanceWatch::findings(const RecentLoad& load, bool nothing_balances, std::vector<Finding>& out) const {
-  const Since* uneven = lasting_unevenness(load, nothing_balances);
+  const ConditionStart* uneven = lasting_unevenness(load, nothing_balances);
   if (uneven) add_uneven(load, *uneven, out);
   if (load.lasts(rank_, kUnevenRankSteps)) add_rank(load, out);
   if (!uneven && load.lasts(batches_, kUnevenBatchSteps)) add_batches(load, out);
 }
 
-void ImbalanceWatch::add_uneven(const RecentLoad& load, const Since& since, std::vector<Finding>& out) const {
+void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& since, std::vector<Finding>& out) const {
   Finding finding = load.finding(FindingKind::uneven, Severity::warning, since.step);
   const int fullest = load.fullest();
   finding.experts = {fullest};

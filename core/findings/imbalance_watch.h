@@ -57,15 +57,15 @@ class ImbalanceWatch {
   static double uneven_vio(const RecentLoad& load);
   static Rank fullest_rank(const RecentLoad& load, int ranks);
   std::optional<Rank> uneven_rank(const RecentLoad& load, double threshold) const;
-  const Since* lasting_unevenness(const RecentLoad& load, bool nothing_balances) const;
-  void add_uneven(const RecentLoad& load, const Since& since, std::vector<Finding>& out) const;
+  const ConditionStart* lasting_unevenness(const RecentLoad& load, bool nothing_balances) const;
+  void add_uneven(const RecentLoad& load, const ConditionStart& since, std::vector<Finding>& out) const;
   void add_rank(const RecentLoad& load, std::vector<Finding>& out) const;
   void add_batches(const RecentLoad& load, std::vector<Finding>& out) const;
 
   int ranks_;
-  std::array<Since, kUnevenLevels.size()> uneven_;  // for each level
-  double highest_vio_ = 0;                          // highest MaxVio since the load became uneven
-  Since rank_, batches_;
+  std::array<ConditionStart, kUnevenLevels.size()> uneven_;  // for each level
+  double highest_vio_ = 0;                                   // highest MaxVio since the load became uneven
+  ConditionStart rank_, batches_;
 };
 
 }  // namespace moescope

@@ -52,7 +52,7 @@ void LossWatch::note_lost(std::int64_t previous, std::int64_t step, bool of_grad
   lost.weights |= with_weights;
 }
 
-void LossWatch::lost_among(StepRange steps) {
+void LossWatch::non_finite_among(StepRange steps) {
   lost_.push_back({steps, false, false, false});
 }
 

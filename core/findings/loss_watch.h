@@ -40,7 +40,7 @@ class LossWatch {
   LossWatch(int run, bool trained_here, const StepAxis& axis) : axis_(&axis), run_(run), trained_here_(trained_here) {}
   void block(std::int64_t first, const LossValues& values);
   // Values of these steps are no longer kept individually; at least one was NaN or infinite.
-  void lost_among(StepRange steps);
+  void non_finite_among(StepRange steps);
   // `even_aux`: value of the auxiliary losses at an even load; nullopt: not known.
   void findings(std::vector<Finding>& out, std::optional<double> even_aux) const;
 

@@ -124,12 +124,12 @@ double RecentLoad::tokens() const {
   return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }
 
-void RecentLoad::follow(bool begins, bool ends, Since& since) const {
+void RecentLoad::follow(bool begins, bool ends, ConditionStart& since) const {
   if (!since.goes_on() && begins) since = {first_step(), loads_ - loads_in_window()};
   if (since.goes_on() && ends) since = {};
 }
 
-bool RecentLoad::lasts(const Since& since, std::int64_t steps) const {
+bool RecentLoad::lasts(const ConditionStart& since, std::int64_t steps) const {
   return since.goes_on() && steps_since(since) >= steps && loads_ - since.loads >= kLeastLoads;
 }
 

@@ -45,7 +45,7 @@ struct LoadEpisode {
 };
 
 // Number of consecutive windows in which a condition holds.
-struct Lasting {
+struct ConsecutiveWindows {
   int windows = 0;
   std::int64_t since = -1;
   void follow(std::int64_t step, bool holds) {
@@ -64,7 +64,7 @@ std::vector<int> experts_where(const std::vector<Expert>& experts, Holds holds) 
 }
 
 // Start of a condition.
-struct Since {
+struct ConditionStart {
   std::int64_t step = -1;  // -1: the condition does not hold
   std::int64_t loads = 0;  // loads read before `step`
   bool goes_on() const { return step >= 0; }
@@ -118,9 +118,9 @@ class RecentLoad {
   const Chance& chance() const { return chance_; }
 
   // Updates a condition on the means: it begins if `begins`, and ends if `ends`.
-  void follow(bool begins, bool ends, Since& since) const;
-  bool lasts(const Since& since, std::int64_t steps) const;
-  std::int64_t steps_since(const Since& since) const { return last_step_ - since.step + 1; }
+  void follow(bool begins, bool ends, ConditionStart& since) const;
+  bool lasts(const ConditionStart& since, std::int64_t steps) const;
+  std::int64_t steps_since(const ConditionStart& since) const { return last_step_ - since.step + 1; }
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
   Finding finding(FindingKind kind, Severity severity, std::int64_t since) const;

@@ -7,10 +7,10 @@
 
 namespace moescope {
 
-LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t most_asked)
+LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t max_predicted)
     : experts_(n_experts > kMostExperts ? 0 : static_cast<std::size_t>(std::max(n_experts, 0))),
       top_k_(static_cast<std::size_t>(std::max(top_k, 1))),
-      most_asked_(most_asked),
+      most_asked_(max_predicted),
       together_(experts_ * experts_),
       tokens_(experts_),
       score_(experts_),

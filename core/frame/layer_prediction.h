@@ -17,8 +17,9 @@ class LayerPrediction {
  public:
   static constexpr int kMostExperts = 4096;
 
-  // `most_asked` is the largest number of tokens that are predicted in one call of share(); each takes K E additions.
-  LayerPrediction(int n_experts, int top_k, std::size_t most_asked);
+  // `max_predicted` is the largest number of tokens that are predicted in one call of share(); each takes K E
+  // additions.
+  LayerPrediction(int n_experts, int top_k, std::size_t max_predicted);
 
   // Returns the share of the predicted tokens' experts that are among the K predicted ones. Ids of E and above are
   // slots without an expert. Returns kNoValue if there are fewer than two tokens or more than kMostExperts experts, if

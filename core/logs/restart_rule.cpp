@@ -12,7 +12,7 @@ std::string restart_text(const Restart& restart) {
   return "continues from step " + first + ": dropped " + steps + " of an earlier attempt";
 }
 
-bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
+bool is_shuffled(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
   return to_new_steps >= 2 && 2 * dropped > logged;
 }
 

@@ -31,7 +31,7 @@ std::string restart_text(const Restart& restart);
 
 // True if a log must be refused: most of its steps would be dropped, and at least two restarts go back to a step that
 // was not logged before. Then its lines were shuffled, or the newest comes first.
-bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
+bool is_shuffled(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 
 class RestartRule {

@@ -54,7 +54,7 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
       bias_momentum(expert_bias.size()),
       ranks_(ranks),
       slices_(optimizer_slices(parameters.runs())) {
-  divide_weights();
+  assign_to_optimizers();
   if (weights == Weights::zero) return;
   parameters.initialise(config.seed);
   begin();
@@ -70,7 +70,7 @@ void Learner<T>::begin() {
 }
 
 template <class T>
-void Learner<T>::divide_weights() {
+void Learner<T>::assign_to_optimizers() {
   const auto missing = parse_experts(config.optimizer.fault_missing_experts, config.model, ListOf::experts);
   const auto is_updated = [&](const ParameterTensor& tensor, int expert) {
     return is_of_rank({.expert = expert}, ranks_, config.model.n_experts) &&

@@ -64,7 +64,7 @@ class Learner {
   void gather_experts();
 
  private:
-  void divide_weights();
+  void assign_to_optimizers();
   void pin_biases();
   void round_biases();
   std::vector<double> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;

@@ -10,7 +10,7 @@ static_assert(std::is_trivially_copyable_v<QuantSums>);
 
 // True if each rank has only a part of the operand: operands of experts and payload, and all operands with rows of
 // tokens. The other weights are equal on all ranks.
-bool is_shared(std::size_t gemm, std::size_t operand) {
+bool is_split_over_ranks(std::size_t gemm, std::size_t operand) {
   const GemmClass of = gemm_class_of(static_cast<Gemm>(gemm));
   return of == GemmClass::experts || of == GemmClass::payload || kGemmOperands[operand].operand != OperandRole::w;
 }
@@ -28,8 +28,9 @@ WholeRouter::WholeRouter(const RouterActivations<float>& here, const BatchPart& 
   gather(here.mix, k, mix_, whole_.mix);
   gather(here.margin, 1, margin_, whole_.margin);
   gather(here.cutoff, 1, cutoff_, whole_.cutoff);
-  float* levelled = nullptr;
-  if (!here.levelled.empty()) gather(here.levelled.data(), experts, whole_.levelled, levelled);
+  float* levelled_scores = nullptr;
+  if (!here.levelled_scores.empty())
+    gather(here.levelled_scores.data(), experts, whole_.levelled_scores, levelled_scores);
   gather(here.ids, whole_.ids);
   if (!here.not_dropped.empty()) gather(here.not_dropped, whole_.not_dropped);
 }
@@ -55,7 +56,7 @@ std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {
     layer = all.front();
     for (std::size_t gemm = 0; gemm < layer.size(); ++gemm)
       for (std::size_t i = 0; i < layer[gemm].size(); ++i)
-        for (std::size_t rank = 1; rank < all.size() && is_shared(gemm, i); ++rank)
+        for (std::size_t rank = 1; rank < all.size() && is_split_over_ranks(gemm, i); ++rank)
           layer[gemm][i].add(all[rank][gemm][i]);
   }
   return whole;

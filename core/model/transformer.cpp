@@ -157,7 +157,7 @@ template <class T>
 void Transformer<T>::moe_forward(int layer, const T* expert_bias, PhaseClock& clock) {
   const HalfRows& rows = blocks_[layer].ffn_rows;
   const std::size_t i = moe_index(layer);
-  const RoutingLimits limits{killed(i),
+  const RoutingInputs limits{killed(i),
                              hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
                                       static_cast<std::uint64_t>(layer)}),
                              i < given_.size() ? given_[i].data() : nullptr,

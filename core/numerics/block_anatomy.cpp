@@ -187,7 +187,7 @@ float nvfp4_wanted(const BlockAnatomy& block, float tensor_amax, std::vector<std
   const std::string amax =
       block.amax_at < 0 ? std::string("all values are 0: amax = 0")
                         : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax);
-  const Nvfp4Tensor tensor = nvfp4_tensor(scaling, tensor_amax);
+  const Nvfp4TensorScale tensor = nvfp4_tensor(scaling, tensor_amax);
   switch (scaling.rule) {
     case Nvfp4Rule::transformer_engine:
       lines = {"tensor amax = " + number(tensor_amax) + ": e = 448 x 6 / amax = " + scientific(tensor.encode), amax,

@@ -45,7 +45,7 @@ void QuantSums::add(const QuantSums& other) {
   crest += other.crest, crest_blocks += other.crest_blocks;
 }
 
-void QuantSums::join_blocks() {
+void QuantSums::count_as_one_block() {
   for (std::uint32_t& count : e8m0_blocks) count = std::min(count, 1u);
   blocks = std::min<std::uint64_t>(blocks, 1);
   clipped_blocks = std::min<std::uint64_t>(clipped_blocks, 1);

@@ -29,7 +29,7 @@ struct QuantSums {
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
-  void join_blocks();  // counts the parts of a tensor that has one scale as one block
+  void count_as_one_block();  // counts the parts of a tensor that has one scale as one block
   bool all_nan() const { return x2 == 0 && nonzero > 0; }  // true if no value has an error that can be computed
   double sqnr_db() const;                                  // 10 log10(x2 / err2); +inf if exact, NaN if all_nan()
   double relative_l2() const;                              // sqrt(err2 / x2); NaN if all_nan()

@@ -7,7 +7,7 @@ namespace moescope {
 namespace {
 
 constexpr const char* kRuleNames[] = {"floor", "rceil", "even", "ceil"};
-constexpr const char* kShares[] = {"tensor", "row", "1x128", "128x128"};  // by ScaleGranularity
+constexpr const char* kGranularityNames[] = {"tensor", "row", "1x128", "128x128"};  // by ScaleGranularity
 
 constexpr NamedFormat kFormats[] = {
     {"fp32", {}, true},
@@ -41,7 +41,7 @@ std::string name_without_rounding(const OperandFormat& format) {
       assert(format.block == 32);
       return std::string(find_format(mx_format(format.element))->name) + '_' + scale_rule_name(format.rule);
     case QuantScheme::fp8:
-      return std::string("fp8_") + element_name(format) + '_' + kShares[static_cast<int>(format.granularity)];
+      return std::string("fp8_") + element_name(format) + '_' + kGranularityNames[static_cast<int>(format.granularity)];
     case QuantScheme::nvfp4:
       return nvfp4_name(format.nvfp4);
     case QuantScheme::fp32:

@@ -63,7 +63,7 @@ Matrix<N> part_of(const Matrix<N>& whole, const Operand<T>& operand, int index) 
 }
 
 template <class T>
-QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool counted, T* scratch) {
+QuantizedOperand<T> quantized_fp32(const Operand<T>& operand, Threads threads, bool counted, T* scratch) {
   QuantizedOperand<T> quantized = described(operand);
   quantized.values = operand.matrix;
   if (is_plain(operand.format)) return quantized;
@@ -161,10 +161,10 @@ Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, co
       Factors<T> factors{taken, {}};
       if (packs_at_once(taken, b) ? pack_in_bf16(b, threads, factors.b) : in_bf16(b, threads, second, factors.b))
         return factors;
-      return {in_full(a, threads, false, scratch), in_full(b, threads, false, second)};
+      return {quantized_fp32(a, threads, false, scratch), quantized_fp32(b, threads, false, second)};
     }
   }
-  return {taken, in_full(b, threads, true, second)};
+  return {taken, quantized_fp32(b, threads, true, second)};
 }
 
 // Quantizes both operands of a product into `scratch`.
@@ -178,7 +178,7 @@ Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, 
       counted = true;
     }
   }
-  return with_second(in_full(a, threads, !counted, scratch), a, b, threads, scratch);
+  return with_second(quantized_fp32(a, threads, !counted, scratch), a, b, threads, scratch);
 }
 
 // Quantizes the operands of a product after another product that also used `a` and left it at the beginning of
@@ -214,7 +214,7 @@ void pack_second(Trans tb, QuantizedOperand<T>& b) {
 
 // Returns elements [first, first + count) of A or B along the contracting dimension.
 template <class T>
-QuantizedOperand<T> along_k(bool k_is_columns, const QuantizedOperand<T>& operand, Index first, Index count) {
+QuantizedOperand<T> k_slice(bool k_is_columns, const QuantizedOperand<T>& operand, Index first, Index count) {
   return k_is_columns ? operand.block(0, first, operand.rows(), count) : operand.block(first, 0, count, operand.cols());
 }
 
@@ -239,8 +239,8 @@ void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, co
     count = k - done;
     if (a_grid.scales) count = std::min(count, a_grid.left(done));
     if (b_grid.scales) count = std::min(count, b_grid.left(done));
-    gemm(ta, tb, a.scale[0].factor * b.scale[0].factor, along_k(ta == Trans::no, a, done, count).bf16,
-         along_k(tb == Trans::yes, b, done, count).bf16, 0.0f, part);
+    gemm(ta, tb, a.scale[0].factor * b.scale[0].factor, k_slice(ta == Trans::no, a, done, count).bf16,
+         k_slice(tb == Trans::yes, b, done, count).bf16, 0.0f, part);
     take_scales(a_grid, done, c.rows, of_a);
     take_scales(b_grid, done, c.cols, of_b);
     const bool first = done == 0 && !adds;
@@ -447,9 +447,9 @@ void multiply(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedO
   } else if (cut_a > 0 || cut_b > 0) {
     const Index cut = std::max(cut_a, cut_b), k = a.cols();
     const auto rest = [&](const QuantizedOperand<T>& operand, bool columns) {
-      return operand.halves == Halves::none ? along_k(columns, operand, cut, k - cut) : second_half(operand);
+      return operand.halves == Halves::none ? k_slice(columns, operand, cut, k - cut) : second_half(operand);
     };
-    multiply_part(ta, tb, along_k(true, a, 0, cut), along_k(false, b, 0, cut), adds, c);
+    multiply_part(ta, tb, k_slice(true, a, 0, cut), k_slice(false, b, 0, cut), adds, c);
     multiply_part(ta, tb, rest(a, true), rest(b, false), true, c);
   } else {
     multiply_part(ta, tb, without_first_half(a), without_first_half(b), adds, c);

@@ -37,7 +37,8 @@ constexpr double kStochasticCosts = 3.0;
 // SQNR that stochastic rounding costs NVFP4 with 16 values per scale, dB. The block's largest value is rounded as well,
 // because the scale is no power of two.
 constexpr double kStochasticCostsNvfp4 = 3.2;
-constexpr double kFourOverSixMisses = 0.4;  // additional cost, dB: 4over6 chooses by the errors of rounding to nearest
+constexpr double kStochasticCosts4over6 =
+    0.4;  // additional cost, dB: 4over6 chooses by the errors of rounding to nearest
 
 const Element* find_element(std::string_view name) {
   const auto found = std::ranges::find(kElements, name, &Element::name);
@@ -66,7 +67,7 @@ double sqnr_by(const QuantFormat& format, std::size_t rule) {
   double lost = format.stochastic ? kStochasticCosts : 0;
   if (format.scale == QuantScale::e4m3) {
     if (format.stochastic && format.block == 16)
-      lost = kStochasticCostsNvfp4 + (format.rule == "4over6" ? kFourOverSixMisses : 0);
+      lost = kStochasticCostsNvfp4 + (format.rule == "4over6" ? kStochasticCosts4over6 : 0);
     return nvfp4_figure(kNvfp4Sqnr, format) - lost;
   }
   const Element* element = find_element(format.element);

@@ -105,7 +105,7 @@ void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_a
     part.in = values;
     quantize_unrotated(format, part, tensor_amax, all);
   });
-  if (has_one_fp8_scale(format)) all.join_blocks();
+  if (has_one_fp8_scale(format)) all.count_as_one_block();
   sums.add(all);
 }
 
@@ -197,7 +197,7 @@ void quantize_bands(const Operand<float>& operand, const auto& quantize) {
   if (!operand.sums) return;
   QuantSums total;
   for (const QuantSums& band : band_sums) total.add(band);
-  if (has_one_fp8_scale(operand.format)) total.join_blocks();
+  if (has_one_fp8_scale(operand.format)) total.count_as_one_block();
   operand.sums->add(total);
 }
 

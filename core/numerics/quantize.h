@@ -64,7 +64,7 @@ float larger_amax(float a, float b);  // NaN or infinity if one of them is
 
 // Quantization for BF16 matrix units (matrix_units.h), which multiply BF16 numbers exactly: q = BF16 number * scale.
 //   bf16, mx   number: q;            scale: 1
-//   nvfp4      number: element * s;  scale: t for rule `divided`, else Nvfp4Tensor::unit (scale_rules.h)
+//   nvfp4      number: element * s;  scale: t for rule `divided`, else Nvfp4TensorScale::unit (scale_rules.h)
 //   fp8        number: the element;  scale: 1 / e, one for the tensor or a grid of scales
 // element * s has at most 6 significant bits, so BF16 holds it.
 // fits_bf16() is true for all formats but fp32.

@@ -45,8 +45,8 @@ BlockScale nvfp4_scale(const Nvfp4Scaling& scaling, float amax, float tensor_ama
     s = nvfp4_block_scale(amax, found.tensor);
     found.value = found.tensor * s;
   } else {
-    const Nvfp4Tensor tensor = nvfp4_tensor(scaling, tensor_amax);
-    const Nvfp4Block block = nvfp4_block_of(scaling, tensor, amax, false);
+    const Nvfp4TensorScale tensor = nvfp4_tensor(scaling, tensor_amax);
+    const Nvfp4BlockScale block = nvfp4_block_of(scaling, tensor, amax, false);
     s = block.s, found.encode = block.encode, found.value = block.decode;
     found.tensor = static_cast<float>(tensor.unit);
   }
@@ -57,7 +57,7 @@ BlockScale nvfp4_scale(const Nvfp4Scaling& scaling, float amax, float tensor_ama
 
 }  // namespace
 
-Nvfp4Block nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4Tensor& t, float amax, bool four) {
+Nvfp4BlockScale nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4TensorScale& t, float amax, bool four) {
   switch (scaling.rule) {
     case Nvfp4Rule::transformer_engine:
       if (scaling.four_over_six != FourOverSix::off)

@@ -127,15 +127,15 @@ inline float nvfp4_block_scale(float amax, float tensor_scale) {
 // reference equals; torchao's prototype/mx_formats/nvfp4_tensor.py at 36027d82d. A block whose s is 0 decodes to zeros,
 // whatever its codes are. Here its codes are 0, so that they do not count as clipped. By torchao's rule, a tensor of
 // zeros has t = 1.
-struct Nvfp4Tensor {
+struct Nvfp4TensorScale {
   float encode = 1, decode = 1;  // transformer_engine: e and d; torchao: 1 / t and t
   float base = 1;                // e * (1/6)
   float amax = 0, bound = 0;     // a and 6 c
   double unit = 1;               // a / (6 c), or t: value of one unit of element times s
 };
-inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
+inline Nvfp4TensorScale nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
   constexpr float kMax = std::numeric_limits<float>::max();
-  Nvfp4Tensor t;
+  Nvfp4TensorScale t;
   t.amax = amax, t.bound = 6.0f * static_cast<float>(scaling.scale_bound);
   if (scaling.rule == Nvfp4Rule::transformer_engine) {
     t.encode = std::min(t.bound / amax, kMax);
@@ -159,14 +159,14 @@ inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
   return (held + magic) - magic;
 }
 
-struct Nvfp4Block {
-  float s, encode, decode;  // decode: s times Nvfp4Tensor::unit, rounded once
+struct Nvfp4BlockScale {
+  float s, encode, decode;  // decode: s times Nvfp4TensorScale::unit, rounded once
 };
 // `four`: with 4over6, whether the largest value is scaled to 4.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
-[[gnu::always_inline]] inline Nvfp4Block nvfp4_block(const Nvfp4Tensor& t, float amax, bool four = false) {
+[[gnu::always_inline]] inline Nvfp4BlockScale nvfp4_block(const Nvfp4TensorScale& t, float amax, bool four = false) {
   constexpr float kMax = std::numeric_limits<float>::max();
-  Nvfp4Block block;
+  Nvfp4BlockScale block;
   if constexpr (kRule == Nvfp4Rule::transformer_engine) {
     const float six = amax / 6.0f * t.encode;
     block.s = e4m3_rounded(!kFourOverSix ? amax * t.base : four ? six * 1.5f : six);
@@ -180,7 +180,7 @@ template <Nvfp4Rule kRule, bool kFourOverSix = false>
   block.decode = static_cast<float>(static_cast<double>(block.s) * t.unit);
   return block;
 }
-Nvfp4Block nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4Tensor& t, float amax, bool four);
+Nvfp4BlockScale nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4TensorScale& t, float amax, bool four);
 
 // The scale of one block and how it is stored.
 struct BlockScale {

@@ -34,7 +34,7 @@ class MpiRanks : public Ranks {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int size_here() const override { return size_here_; }
+  int ranks_on_machine() const override { return size_here_; }
 
   void exchange(int partner, const void* send, void* receive, std::size_t bytes) override {
     for (std::size_t done = 0; done < bytes; done += kMaxBytes) {

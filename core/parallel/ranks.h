@@ -17,7 +17,7 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int size_here() const { return size(); }  // ranks that share the cores of this machine
+  virtual int ranks_on_machine() const { return size(); }  // ranks that share the cores of this machine
   // Number of neighbouring ranks that count as one node with a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
   // True if token rows are sent through a rank of the destination's node (two_hop.h) and not straight to their rank.

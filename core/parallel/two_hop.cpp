@@ -102,7 +102,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e >= 0 && at.node(e / own) == node; });
   };
 
-  outward_.clear();
+  first_hop_tokens_.clear();
   outward_rows_.assign(size, 0);
   gateway_rows_.assign(size, 0);
   std::vector<std::vector<std::int32_t>> at_gateway(size);  // [source][token]: row after the first hop
@@ -113,7 +113,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     at_gateway[partner].assign(tokens, -1);
     for (std::size_t t = 0; t < tokens; ++t) {
       if (needs_node(me, t, node)) {
-        outward_.push_back(static_cast<std::int32_t>(t));
+        first_hop_tokens_.push_back(static_cast<std::int32_t>(t));
         ++outward_rows_[partner];
       }
       if (needs_node(static_cast<int>(partner), t, my_node)) {
@@ -123,7 +123,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     }
   }
 
-  onward_.clear();
+  second_hop_moves_.clear();
   onward_rows_.assign(size, 0);
   arrived_rows_.assign(size, 0);
   std::vector<std::vector<std::int32_t>> arrived(size);  // [source][token]: row after the second hop
@@ -137,7 +137,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
         if (needs_rank(source, t, to)) {
           const std::int32_t from =
               source == me ? -1 - static_cast<std::int32_t>(t) : at_gateway[static_cast<std::size_t>(source)][t];
-          onward_.push_back({from, static_cast<std::int32_t>(onward_.size())});
+          second_hop_moves_.push_back({from, static_cast<std::int32_t>(second_hop_moves_.size())});
           ++onward_rows_[static_cast<std::size_t>(to)];
         }
         if (needs_rank(theirs, t, me)) {
@@ -161,14 +161,15 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
   const auto copy = [row_bytes](char* to, std::size_t to_row, const char* from, std::size_t from_row) {
     std::memcpy(to + to_row * row_bytes, from + from_row * row_bytes, row_bytes);
   };
-  std::vector<char> packed(outward_.size() * row_bytes);
-  for (std::size_t i = 0; i < outward_.size(); ++i) copy(packed.data(), i, own, static_cast<std::size_t>(outward_[i]));
+  std::vector<char> packed(first_hop_tokens_.size() * row_bytes);
+  for (std::size_t i = 0; i < first_hop_tokens_.size(); ++i)
+    copy(packed.data(), i, own, static_cast<std::size_t>(first_hop_tokens_[i]));
   const Ranks::Parts gateway_parts(gateway_rows_, row_bytes);
   std::vector<char> gateway(gateway_parts.total);
   ranks_->all_to_all(packed.data(), Ranks::Parts(outward_rows_, row_bytes), gateway.data(), gateway_parts);
 
-  std::vector<char> handed(onward_.size() * row_bytes);
-  for (const Move& move : onward_) {
+  std::vector<char> handed(second_hop_moves_.size() * row_bytes);
+  for (const Move& move : second_hop_moves_) {
     const bool here = move.from < 0;
     copy(handed.data(), static_cast<std::size_t>(move.to), here ? own : gateway.data(),
          static_cast<std::size_t>(here ? -1 - move.from : move.from));

@@ -31,9 +31,10 @@ class MergedDispatch {
     std::int32_t from, to;  // rows
   };
   Ranks* ranks_ = nullptr;
-  std::vector<std::int32_t> outward_;                     // tokens to pack for other nodes, by destination
+  std::vector<std::int32_t> first_hop_tokens_;            // tokens to pack for other nodes, by destination
   std::vector<std::size_t> outward_rows_, gateway_rows_;  // [R] rows sent and received in the first hop
-  std::vector<Move> onward_;  // rows of the second hop; from < 0: own token -1 - from, else row of the first hop
+  std::vector<Move>
+      second_hop_moves_;  // rows of the second hop; from < 0: own token -1 - from, else row of the first hop
   std::vector<std::size_t> onward_rows_, arrived_rows_;  // [R] rows sent and received in the second hop
   std::vector<Move> placed_;                             // from the arrived row to the row of its expert
 };

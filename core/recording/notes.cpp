@@ -35,7 +35,7 @@ void write_marker(const std::string& recording, const Marker& marker) {
   sqlite3_busy_timeout(connection.handle(), kPatienceMs);
   connection.execute("BEGIN IMMEDIATE");
   replace_marker(connection, marker);
-  if (takes_in_log) Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kLogTakenIn).run();
+  if (takes_in_log) Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kLogMerged).run();
   connection.execute("COMMIT");  // if COMMIT is never reached, closing the connection rolls back
 }
 

@@ -224,7 +224,7 @@ std::string RecordingFile::missing() const {
   const std::string ends = (any ? "The recording ends with step " + std::to_string(newest.get_integer())
                                 : std::string("The recording has no step")) +
                            "; later steps, if any, are in the log. Copy both files from where it was recorded";
-  if (state == kClosed || state == kLogTakenIn) return {};
+  if (state == kClosed || state == kLogMerged) return {};
   if (opened_.log_bytes >= 0)
     return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
   return path_ + ": its program was killed or is still writing to it, and its log, " + log + ", is not here. " + ends;

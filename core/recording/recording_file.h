@@ -57,7 +57,7 @@ class RecordingFile {
 // Values of meta.state, which says whether the log beside the file may hold newer data than the file.
 inline constexpr const char* kBeingWritten = "being written";  // also after the program was killed
 inline constexpr const char* kClosed = "closed";
-inline constexpr const char* kLogTakenIn = "killed, log taken in";  // a later writer moved the log into the file
+inline constexpr const char* kLogMerged = "killed, log taken in";  // a later writer moved the log into the file
 
 std::string log_of(const std::string& recording);  // returns PATH-wal
 

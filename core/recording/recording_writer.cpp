@@ -280,7 +280,7 @@ struct RecordingWriter::Database {
   std::map<int, std::int64_t> newest_step;  // by run
   // Run and step of each note; filled when the first note is written.
   std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;
-  std::chrono::steady_clock::time_point log_taken_in{};
+  std::chrono::steady_clock::time_point log_merged_at{};
 };
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
@@ -380,8 +380,8 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
 // and its log is not copied.
 void RecordingWriter::Database::checkpoint_log() {
   const auto now = std::chrono::steady_clock::now();
-  if (!has_log || now - log_taken_in < kLogTakenInEvery) return;
-  log_taken_in = now;
+  if (!has_log || now - log_merged_at < kLogTakenInEvery) return;
+  log_merged_at = now;
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 

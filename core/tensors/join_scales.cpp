@@ -50,7 +50,7 @@ constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
                                          {".weight_packed", ".input_global_scale"}};
 
 // Tensors that belong to codes.
-struct Beside {
+struct RelatedTensors {
   std::vector<std::size_t> scales, seconds, others;  // indices in the file
 };
 
@@ -130,8 +130,9 @@ class Joiner {
   void join(std::size_t place) {
     TensorView& codes = file_.tensors[place];
     if (codes.holds == Holds::scales || codes.elements() == 0) return;
-    const Beside beside{find_beside(file_, codes.name, kScaleNames), find_beside(file_, codes.name, kSecondNames),
-                        find_beside(file_, codes.name, kOtherNames)};
+    const RelatedTensors beside{find_beside(file_, codes.name, kScaleNames),
+                                find_beside(file_, codes.name, kSecondNames),
+                                find_beside(file_, codes.name, kOtherNames)};
     if (beside.scales.empty() && beside.seconds.empty()) return;
     for (const auto& places : {beside.scales, beside.seconds, beside.others})
       for (const std::size_t at : places) mark_scales(file_.tensors[at], codes.name);
@@ -152,7 +153,7 @@ class Joiner {
     file_.keep(scales.note.size());
   }
 
-  bool make_weight(std::size_t place, const Beside& beside) {
+  bool make_weight(std::size_t place, const RelatedTensors& beside) {
     TensorView& codes = file_.tensors[place];
     if (beside.scales.size() != 1 || beside.seconds.size() > 1 || !beside.others.empty()) return false;
     CodeScaleGrid blocks{file_.tensors[beside.scales.front()], {}};

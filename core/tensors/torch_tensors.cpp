@@ -121,7 +121,7 @@ class Collector {
     if (++visits_ > kMostVisits || passed_ > kMostPassed)
       file_.fail("holds more than " + std::to_string(kMostVisits) + " containers and objects, or more values than " +
                  std::to_string(kMostPassed));
-    if (way_.size() > static_cast<std::size_t>(kMostDepth)) return skip_too_deep();
+    if (path_.size() > static_cast<std::size_t>(kMostDepth)) return skip_too_deep();
     if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMostPlaces)
       file_.fail("names one tensor or object in more than " + std::to_string(kMostPlaces) + " places");
     switch (value.kind) {
@@ -142,14 +142,14 @@ class Collector {
 
   void below(Step step, const PickleValue& value) {
     if (value.kind == Kind::none || value.kind == Kind::number || value.kind == Kind::text) return;
-    way_.push_back(step);
+    path_.push_back(step);
     collect(value);
-    way_.pop_back();
+    path_.pop_back();
   }
 
   std::string name() const {
     std::string text;
-    for (const Step& step : way_) {
+    for (const Step& step : path_) {
       if (step.key && objects_ > 0 && is_part_of_module(step.key->text)) continue;
       if (!text.empty()) text += '.';
       text += !step.key                        ? std::to_string(step.index)
@@ -173,7 +173,7 @@ class Collector {
     const PickleValue& function = *call.items[0];
     const Items& arguments = call.items[1]->items;
     try {
-      if (function.text == "torch._utils" && take_maker(function.name, arguments)) return;
+      if (function.text == "torch._utils" && rebuild_tensor(function.name, arguments)) return;
       if (function.text == "torch._tensor" && function.name.starts_with("_rebuild_from_type"))
         return take_typed(arguments);
       if (function.text == "torch.jit._pickle" && !arguments.empty()) return collect_same_place(*arguments[0]);
@@ -201,7 +201,7 @@ class Collector {
   }
 
   // Returns false if the function makes something other than a tensor.
-  bool take_maker(std::string_view maker, const Items& arguments) {
+  bool rebuild_tensor(std::string_view maker, const Items& arguments) {
     if (maker == "_rebuild_parameter" || maker == "_rebuild_parameter_with_state") {
       if (!arguments.empty()) collect_same_place(*arguments[0]);
       return true;
@@ -233,7 +233,7 @@ class Collector {
     const PickleValue &function = *arguments[0], &type = *arguments[1];
     const Items& inner = arguments[2]->items;
     if (function.is("torch._utils", "_rebuild_wrapper_subclass")) return take_wrapper(type, inner, arguments);
-    const bool computed = function.text != "torch._utils" || !take_maker(function.name, inner);
+    const bool computed = function.text != "torch._utils" || !rebuild_tensor(function.name, inner);
     if (computed) throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
   }
 
@@ -343,7 +343,7 @@ class Collector {
   MappedTensors& file_;
   std::unordered_set<const PickleValue*> empty_;                // containers in which no tensor was found
   std::unordered_map<const PickleValue*, std::size_t> places_;  // visits of each tensor and object
-  std::vector<Step> way_;                                       // from the root to the current value
+  std::vector<Step> path_;                                      // from the root to the current value
   int objects_ = 0;                                             // number of objects on the path
   int same_place_ = 0;                                          // depth of nested calls of collect_same_place()
   std::size_t visits_ = 0, passed_ = 0, too_deep_ = 0;

@@ -27,7 +27,7 @@ struct RoundedChoice {
   Arena<float> arena;
   RouterActivations<float> routed;
 
-  RoundedChoice(const RouterAlone& router, RouterRounding rounding)
+  RoundedChoice(const SingleRouter& router, RouterRounding rounding)
       : bias(router.expert_bias.begin(), router.expert_bias.end()) {
     RunConfig config = router.config;
     config.router = choice_alone(config.router);
@@ -44,7 +44,7 @@ struct RoundedChoice {
   }
 };
 
-void count_changes(const RouterAlone& router, const RouterActivations<float>& exact,
+void count_changes(const SingleRouter& router, const RouterActivations<float>& exact,
                    const RouterActivations<float>& rounded, RouterRoundingFrame& row) {
   const std::size_t tokens = router.part.tokens(), top_k = size(router.config.router.top_k);
   std::size_t changed = 0;
@@ -84,7 +84,7 @@ RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t mo
 
 }  // namespace
 
-std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router) {
+std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router) {
   const RoundedChoice exact(router, RouterRounding::none);
   std::vector<RouterRoundingFrame> rows;
   for (const RouterRounding rounding :
@@ -106,13 +106,13 @@ std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner,
   if (config.router.force_balance || reference.replayed()) return rows;
   for (std::size_t moe = size(config.router.n_hash_layers); moe < reference.moe().size(); ++moe) {
     const int layer = config.model.n_dense_layers + static_cast<int>(moe);
-    const RouterAlone router{config,
-                             layer,
-                             reference.part(),
-                             reference.rows_of(layer).back().first,  // input of the router
-                             learner.parameters.weight_view.layers[size(layer)].gate,
-                             learner.expert_bias[moe],
-                             {.killed = reference.killed(moe), .padding = reference.moe()[moe].router.padding}};
+    const SingleRouter router{config,
+                              layer,
+                              reference.part(),
+                              reference.rows_of(layer).back().first,  // input of the router
+                              learner.parameters.weight_view.layers[size(layer)].gate,
+                              learner.expert_bias[moe],
+                              {.killed = reference.killed(moe), .padding = reference.moe()[moe].router.padding}};
     for (RouterRoundingFrame& row : router_roundings(router)) rows.push_back(row);
     if (counts_decide(learner.config.router)) rows.push_back(count_rounding(learner, moe));
   }

@@ -14,18 +14,18 @@
 namespace moescope {
 
 // The router of one layer, apart from its model.
-struct RouterAlone {
+struct SingleRouter {
   const RunConfig& config;  // its [precision] is ignored
   int layer = 0;
   BatchPart part;
   Matrix<const float> h;     // [T, D]
   Matrix<const float> gate;  // [E, D]
   std::span<const float> expert_bias;
-  RoutingLimits limits = {};
+  RoutingInputs limits = {};
 };
 
 // Returns the rows for none, operands, gate_output and bias.
-std::vector<RouterRoundingFrame> router_roundings(const RouterAlone& router);
+std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router);
 
 // Returns all rows of the MoE layers whose router chooses the experts. The inputs are those of `reference`, an FP32
 // pass with the learner's weights over the same batch. Layers that choose by a table have no rows, and with forced

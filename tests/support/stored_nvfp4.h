@@ -14,12 +14,12 @@
 namespace moescope {
 
 struct StoredScale {
-  Nvfp4Block block;
+  Nvfp4BlockScale block;
   std::uint8_t code;
 };
 
-inline StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4Tensor& tensor,
-                                      const SharedBlock& values) {
+inline StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4TensorScale& tensor,
+                                      const BlockValues& values) {
   float amax = 0;
   for (Index r = 0; r < values.rows; ++r)
     for (Index i = 0; i < values.count; ++i) {
@@ -27,8 +27,9 @@ inline StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4Te
       if (!std::isfinite(x) || !std::isfinite(tensor.amax)) return {{}, 0x7F};
       amax = std::max(amax, x);
     }
-  const bool four = format.nvfp4.four_over_six != FourOverSix::off && goes_to_four(format.nvfp4, tensor, amax, values);
-  const Nvfp4Block block = nvfp4_block_of(format.nvfp4, tensor, amax, four);
+  const bool four =
+      format.nvfp4.four_over_six != FourOverSix::off && scales_to_four(format.nvfp4, tensor, amax, values);
+  const Nvfp4BlockScale block = nvfp4_block_of(format.nvfp4, tensor, amax, four);
   return {block, encode(ElementFormat::e4m3, block.s)};
 }
 
@@ -42,7 +43,7 @@ inline std::uint8_t stored_nvfp4_code(Nvfp4Rule rule, const StoredScale& scale, 
 inline void store_nvfp4(const OperandFormat& format, ConstMatrix<float> in, float tensor_amax, std::uint8_t* codes,
                         std::uint8_t* scales) {
   constexpr Index kBlock = 16;
-  const Nvfp4Tensor tensor = nvfp4_tensor(format.nvfp4, has_tensor_scale(format) ? tensor_amax : 1);
+  const Nvfp4TensorScale tensor = nvfp4_tensor(format.nvfp4, has_tensor_scale(format) ? tensor_amax : 1);
   const Index across = format.nvfp4.square ? kBlock : 1, per_row = (in.cols + kBlock - 1) / kBlock;
   for (Index first = 0; first < in.rows; first += across)
     for (Index b = 0; b < per_row; ++b) {

@@ -33,7 +33,7 @@ double lostOf(const LiveCost& cost, const LiveCost& first_of_row) {
 double replicaBytes(const LiveCost& cost) {
   const ModelShape shape = askedConfig().shape;
   const double expert = 3.0 * static_cast<double>(shape.row_dim() * shape.moe_inter) * 2;
-  return cost.gradients_sent * expert * static_cast<double>(shape.n_moe_layers()) / cost.the_case.ep;
+  return cost.gradients_sent * expert * static_cast<double>(shape.n_moe_layers()) / cost.live_case.ep;
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
 
 void ThisImbalancePanel::fillRow(int row) {
   const LiveCost* first = &costs_[static_cast<std::size_t>(row) * kVariants];
-  table_->setFigure(row, 0, {QString::number(first->the_case.ep)}, "expert-parallel ranks, in nodes of 8", true);
+  table_->setFigure(row, 0, {QString::number(first->live_case.ep)}, "expert-parallel ranks, in nodes of 8", true);
   table_->setFigure(row, 1, {formatCount(std::round(first->forced_tokens_per_second))},
                     "forced round-robin, experts in order, BF16 tokens");
   const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
@@ -174,9 +174,9 @@ Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.empty() || !notice_->text().isEmpty()) return {};
   std::size_t row = 0;
   for (std::size_t i = 0; i < costs_.size(); i += kVariants)
-    if (costs_[i].the_case.ep == kAnsweredEp) row = i;
+    if (costs_[i].live_case.ep == kAnsweredEp) row = i;
   const LiveCost &now = costs_[row], &all = costs_[row + kVariants - 1];
-  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(now.the_case.ep);
+  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(now.live_case.ep);
   const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
   if (lost_now < kLittle) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
   const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at;
@@ -195,8 +195,8 @@ QString ThisImbalancePanel::csv() const {
       "step,layer,EP,node-limited,balanced placement,payload,modelled [tokens/s/GPU],band low,band high,forced "
       "balance [tokens/s/GPU],lost (share),experts max/mean,copies per token\n");
   for (const LiveCost& cost : costs_)
-    text += csvRow(shown_.step, shown_.layer, cost.the_case.ep, cost.the_case.node_limited ? 1 : 0,
-                   cost.the_case.balanced ? 1 : 0, payload_name(cost.the_case.payload),
+    text += csvRow(shown_.step, shown_.layer, cost.live_case.ep, cost.live_case.node_limited ? 1 : 0,
+                   cost.live_case.balanced ? 1 : 0, payload_name(cost.live_case.payload),
                    QString::number(cost.tokens_per_second, 'f', 2), QString::number(cost.band.low, 'f', 2),
                    QString::number(cost.band.high, 'f', 2), QString::number(cost.forced_tokens_per_second, 'f', 2),
                    cost.lost(), cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);

@@ -143,16 +143,16 @@ void GapPlot::paintData(QPainter& painter) {
   if (left + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
   painter.setPen(mutedText(palette()));
   QRect place(left, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
-  if (crossed(place)) {
+  if (curveTouches(place)) {
     QRect below = place;
     below.moveBottom(plotRect().bottom() - 2);
-    if (!crossed(below)) place = below;
+    if (!curveTouches(below)) place = below;
   }
   painter.drawText(place, Qt::AlignLeft, words);
 }
 
 // True if a point of a curve is in `place`.
-bool GapPlot::crossed(const QRect& place) const {
+bool GapPlot::curveTouches(const QRect& place) const {
   const Axis axis = valueAxis();
   return std::ranges::any_of(series_, [&](const GapSeries& curve) {
     for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {

@@ -186,10 +186,10 @@ QString RoutingFlipsPanel::commonText() const {
     const QString letter = runLetter(*selection_, each.run);
     if (routing.replayed)
       overlaps << QString("%1 all, replayed").arg(letter);
-    else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
+    else if (routing.first_differing_layer >= 0 && !is_missing(routing.overlap))
       overlaps << QString("%1 %2 from layer %3 on")
                       .arg(letter, formatPercent(routing.overlap))
-                      .arg(routing.first_other_layer);
+                      .arg(routing.first_differing_layer);
   }
   return overlaps.isEmpty() ? QString()
                             : QString(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));

@@ -408,7 +408,7 @@ QString FindingsPanel::status() const {
     parts << QStringLiteral("%1 %2").arg(count).arg(
         count == 1 || severity == Severity::severe ? name : name + QLatin1Char('s'));
   }
-  if (const int over = watch_->overCount()) parts << QString("%1 over").arg(over);
+  if (const int over = watch_->pastCount()) parts << QString("%1 over").arg(over);
   if (parts.isEmpty()) parts << QString("nothing found");
   if (const int muted = watch_->mutedCount()) parts << QString("%1 muted").arg(muted);
   if (!watch_->read().isEmpty()) parts << QString("read: %1").arg(watch_->read());

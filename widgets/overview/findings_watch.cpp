@@ -117,7 +117,7 @@ int FindingsWatch::count(Severity severity) const {
       findings(), [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
 }
 
-int FindingsWatch::overCount() const {
+int FindingsWatch::pastCount() const {
   return static_cast<int>(
       std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
 }

@@ -41,7 +41,7 @@ class FindingsWatch : public QObject {
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
   int mutedCount() const;
   int count(Severity severity) const;  // number of counted findings that are not muted
-  int overCount() const;               // number of other findings that are not muted
+  int pastCount() const;               // number of other findings that are not muted
   QString text() const;                // text of the findings that are not muted, for export
 
  signals:

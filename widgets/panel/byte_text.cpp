@@ -14,7 +14,7 @@ constexpr struct {
   const char* name;
 } kWhiteSpace[] = {
     {' ', 0x2423, "space"}, {'\n', 0x21b5, "line feed"}, {'\t', 0x2192, "tab"}, {'\r', 0x240d, "carriage return"}};
-constexpr char16_t kBullet = 0x25a1;
+constexpr char16_t kUnprintable = 0x25a1;
 constexpr char16_t kLeftGuillemet = 0x2039, kRightGuillemet = 0x203a;
 
 QString glyphs(std::string_view bytes) {
@@ -32,7 +32,7 @@ QString glyphs(std::string_view bytes) {
 QString byteGlyph(std::uint8_t byte) {
   for (const auto& each : kWhiteSpace)
     if (each.byte == byte) return QChar(each.glyph);
-  return byte > 0x20 && byte < 0x7f ? QChar(byte) : QChar(kBullet);
+  return byte > 0x20 && byte < 0x7f ? QChar(byte) : QChar(kUnprintable);
 }
 
 QString byteName(std::uint8_t byte) {

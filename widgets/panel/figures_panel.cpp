@@ -40,7 +40,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     if (!all) tile->setPlace([this, i] { return placeText(i); });
     if (!all)
       tile->figure = [this, i] {
-        FigureTarget of_tile = target(metric_info(toldBy(i)));
+        FigureTarget of_tile = target(metric_info(tileMetric(i)));
         of_tile.layer = layerOf(i);
         return of_tile;
       };
@@ -58,7 +58,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     plots_[i]->setAccessibleName(figures_[i].name);
   }
   addBody(body_);
-  foldWhenLow(body_);
+  hideWhenLow(body_);
   drawn_layers_.assign(plots_.size(), kWholeRun);
   connect(group, &QButtonGroup::idClicked, this, [this](int figure) {
     chosen_ = true;
@@ -117,7 +117,7 @@ void FiguresPanel::showTilesWithData() {
   }
 }
 
-Metric FiguresPanel::toldBy(int figure) const {
+Metric FiguresPanel::tileMetric(int figure) const {
   const Figure& of = figures_[figure];
   return of.curves[of.told].first;
 }
@@ -243,7 +243,7 @@ QString FiguresPanel::valueText(int figure) const {
     return QString::number(
         std::count_if(tiles_.begin(), tiles_.end() - 1, [](auto* tile) { return !tile->isHidden(); }));
   if (!history || history->steps().empty()) return QString("no data");
-  const Metric metric = toldBy(figure);
+  const Metric metric = tileMetric(figure);
   const float value = history->value_at(metric, layerOf(figure), selection_->step());
   if (is_missing(value)) return QStringLiteral("\u2013");
   return metricIsShare(metric) ? formatPercent(value) : formatValue(value, 3);

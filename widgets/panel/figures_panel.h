@@ -53,7 +53,7 @@ class FiguresPanel : public Panel {
   std::int64_t olderStep(int figure) const;
   QStringList placeText(int figure) const;  // layer of the shown value, from long to short
   QString valueText(int figure) const;
-  Metric toldBy(int figure) const;
+  Metric tileMetric(int figure) const;
 
   std::vector<Figure> figures_;
   QComboBox* layers_;

@@ -117,7 +117,7 @@ class Panel : public QWidget {
   void addBody(QWidget* body, int stretch = 1);  // adds the panel's content and connects the readouts of its plots
   void setPictureLegend(std::function<LegendScale()> legend) { picture_legend_ = std::move(legend); }
   void giveFocusTo(QWidget* part);  // gives the panel's focus to this part; Tab reaches it after the header
-  void foldWhenLow(QWidget* body) { folds_ = body; }  // hides this part if the panel is too low to read it
+  void hideWhenLow(QWidget* body) { folds_ = body; }  // hides this part if the panel is too low to read it
   // The text "step 1,234", with ", held" if the cursor is not on the newest step, and the number of kept array frames.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 

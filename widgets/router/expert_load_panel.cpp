@@ -17,7 +17,7 @@ namespace {
 constexpr int kBarsWidth = 130, kBarFigure = 40;  // widths of the bars beside the layers and of their figures
 constexpr int kLeastForBars = 460;                // width of the plot from which bars are shown
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
-constexpr float kUneven = 1;          // MaxVio
+constexpr float kUnevenMaxVio = 1;    // MaxVio
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
 
 QString sharesText(double times) {
@@ -280,7 +280,8 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
     most = std::max(most, bars.bars.back().value);
   }
   for (MarginBar& bar : bars.bars)
-    bar.strong = bar.value >= most || (bar.value >= static_cast<double>(kUneven) && bar.value >= kFarFromRest * most);
+    bar.strong =
+        bar.value >= most || (bar.value >= static_cast<double>(kUnevenMaxVio) && bar.value >= kFarFromRest * most);
   const QRect area(cells.right() + kSpace12, cells.top(), room - withType(kBarFigure, fontMetrics()), cells.height());
   paintMarginBars(painter, area, bars, palette());
 }
@@ -326,13 +327,13 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const QString who = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
   const auto uneven =
-      std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUneven; });
+      std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUnevenMaxVio; });
   QString head = "Mostly even";
   if (uneven > 0) {
     head = window().layers.size() == 1 ? QString("Uneven")
                                        : QString("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
   } else if (selection_->following()) {
-    const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUneven);
+    const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUnevenMaxVio);
     const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
     if (over) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
@@ -356,7 +357,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(counts)));
     experts += static_cast<int>(counts.size());
     silent += static_cast<int>(std::ranges::count(counts, 0u));
-    uneven += value >= kUneven;
+    uneven += value >= kUnevenMaxVio;
     if (value > most) most = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
   }
   if (layer < 0) return {};

@@ -105,21 +105,21 @@ void ExpertPanel::followChoice() {
   expert_->setValue(expert);
   setHeading(expert < 0 ? title() : QString("Expert %1 of layer %2").arg(expert).arg(selection_->layer()));
   refreshActions();
-  showWhatThereIs();
+  hidePartsWithoutData();
 }
 
 void ExpertPanel::showEvent(QShowEvent* event) {
-  showWhatThereIs();
+  hidePartsWithoutData();
   Panel::showEvent(event);
 }
 
 void ExpertPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
-  showWhatThereIs();
+  hidePartsWithoutData();
 }
 
 // Hides what has no data, and in a low panel all plots but the load.
-void ExpertPanel::showWhatThereIs() {
+void ExpertPanel::hidePartsWithoutData() {
   if (!isVisible()) return;
   const History* history = selection_->history();
   const bool any = history && !history->steps().empty() && selection_->expert() >= 0;
@@ -305,7 +305,7 @@ QString ExpertPanel::weightsText() const {
 void ExpertPanel::showExperts(std::shared_ptr<const MeasuredExperts> measured) {
   measured_ = std::move(measured);
   costs_->markDirty();
-  showWhatThereIs();
+  hidePartsWithoutData();
   update();
 }
 
@@ -334,7 +334,7 @@ void ExpertPanel::refillCosts() {
 
 void ExpertPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
   similarity_ = std::move(measured);
-  showWhatThereIs();
+  hidePartsWithoutData();
   update();
 }
 

@@ -51,7 +51,7 @@ class ExpertPanel : public Panel {
   QString whyNothing() const;
   void addNavigation();
   void followChoice();
-  void showWhatThereIs();  // hides plots and tiles without data
+  void hidePartsWithoutData();  // hides plots and tiles without data
   void addTiles();
   void addActions();
   void refillLoad();

@@ -74,7 +74,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
     shown_ >= kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
   });
   addBody(plot_);
-  foldWhenLow(plot_);
+  hideWhenLow(plot_);
 
   factor_row_ = new QWidget(this);
   auto* knob = new QHBoxLayout(factor_row_);

@@ -38,7 +38,7 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   run_ = std::clamp(run_, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
   if (const History* now = history()) {
     layer_ = nearestMoeLayer(now->info(), layer_);
-    takeTensorAlong();
+    moveTensorToLayer();
     if (expert_ >= now->info().n_experts) expert_ = -1;
   }
   following_ = true;
@@ -72,7 +72,7 @@ void Selection::setRun(int run) {
   if (run == run_) return;
   run_ = run;
   layer_ = nearestMoeLayer(history()->info(), layer_);
-  takeTensorAlong();
+  moveTensorToLayer();
   if (expert_ >= history()->info().n_experts) expert_ = -1;
   emit focusChanged();
   moveTime(following_ ? history()->steps().last : step_, range_);
@@ -131,7 +131,7 @@ void Selection::setLayer(int layer) {
 void Selection::showLayer(int layer) {
   if (const History* now = history()) layer = nearestMoeLayer(now->info(), layer);
   if (std::exchange(layer_, layer) == layer) return;
-  takeTensorAlong();
+  moveTensorToLayer();
   emit focusChanged();
 }
 
@@ -150,7 +150,7 @@ void Selection::setTensor(OperandPlace tensor) {
 }
 
 // Moves the selected tensor to the selected layer, unless its operand is of a dense layer or the head.
-void Selection::takeTensorAlong() {
+void Selection::moveTensorToLayer() {
   const GemmClass of = tensor_.gemm_class();
   if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;
 }

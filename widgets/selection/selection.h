@@ -85,7 +85,7 @@ class Selection : public QObject {
   void hoverStepChanged();
 
  private:
-  void takeTensorAlong();
+  void moveTensorToLayer();
   // Moves cursor and range, clamped to the existing steps. Returns true if they changed and timeChanged was emitted.
   bool moveTime(std::int64_t step, StepRange range);
 

@@ -114,7 +114,7 @@ void ByteAffinityPanel::refillStrip() {
   if (!now) return;
   int expert = selection_->expert();
   const bool chosen = expert >= 0 && expert < static_cast<int>(now->n_experts());
-  if (!chosen) expert = static_cast<int>(mostParticular(byte_class_lift(*now)) % now->n_experts());
+  if (!chosen) expert = static_cast<int>(highestLift(byte_class_lift(*now)) % now->n_experts());
   strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
                           : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
                    bytes_of_expert(*now, static_cast<std::size_t>(expert)));
@@ -143,7 +143,7 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
 Panel::Answer ByteAffinityPanel::answer() const {
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
-  const std::size_t best = mostParticular(lift_);
+  const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
   const auto expert = best % now->n_experts();
   const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));

@@ -57,7 +57,7 @@ QString liftText(float lift) {
   return is_missing(lift) || lift == 0 ? QString() : QString::number(lift, 'f', lift < 9.95f ? 1 : 0);
 }
 
-std::size_t mostParticular(const std::vector<float>& lift) {
+std::size_t highestLift(const std::vector<float>& lift) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < lift.size(); ++i)
     if (!is_missing(lift[i]) && (is_missing(lift[best]) || lift[i] > lift[best])) best = i;
@@ -314,7 +314,7 @@ Panel::Answer SpecialisationPanel::answer() const {
   if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
       !is_missing(share_[static_cast<std::size_t>(domain_) * now->n_experts()]))
     return expertsOf(static_cast<std::size_t>(domain_));
-  const std::size_t best = mostParticular(lift_);
+  const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
   const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
   const QString domain = domainName(selection_->history()->info(), best / now->n_experts());

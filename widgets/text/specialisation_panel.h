@@ -67,6 +67,6 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value
 QString domainName(const RunInfo& info, std::size_t domain);
-std::size_t mostParticular(const std::vector<float>& lift);  // index of the highest lift
+std::size_t highestLift(const std::vector<float>& lift);  // index of the highest lift
 
 }  // namespace moescope

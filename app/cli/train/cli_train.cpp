@@ -159,7 +159,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
 // Divides the cores among the ranks of a machine: with more threads than cores they would wait for each other.
 void share_cores(const Ranks& ranks) {
   const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
+  set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.ranks_on_machine())));
 }
 
 void use_matrix_units(const std::string& choice) {

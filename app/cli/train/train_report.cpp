@@ -106,7 +106,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                      std::to_string(window.size()) + ", loss in nats/token\n" + table(histories, configs, window);
   for (std::size_t i = 1; i < histories.size(); ++i) {
     const HistoryPtr& other = histories[i];
-    const auto first = first_difference(*histories.front(), *other, epsilon);
+    const auto first = first_divergence_step(*histories.front(), *other, epsilon);
     text += other->info().name + ": ";
     text += first ? "first step with a loss difference above " + to_string(ConfigValue(epsilon)) + ": " +
                         std::to_string(*first)

@@ -32,7 +32,7 @@ class OutputWatch : public Predictions {
     for (std::vector<Seen>& experts : layers_)
       for (Seen& seen : experts) seen.slots.push_back(0), seen.weighted_norms.push_back(0);
   }
-  bool wants_outputs() const override { return true; }
+  bool wants_output_norms() const override { return true; }
   void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
     std::vector<Seen>& experts = layers_[layer_++];
     for (std::size_t i = 0; i < norm_TK.size(); ++i) {

@@ -17,7 +17,7 @@ namespace {
 constexpr Index kOutputs = Index{1} << 26;  // values of all experts' outputs that are held at a time
 constexpr std::size_t kRows = 16;           // rows of a task
 
-void scale_to_length_1(float* row, Index width) {
+void normalize_row(float* row, Index width) {
   double squares = 0;
   for (Index i = 0; i < width; ++i) squares += static_cast<double>(row[i]) * static_cast<double>(row[i]);
   if (squares == 0) return;
@@ -53,7 +53,7 @@ class SimilarityWatch : public PassWatch {
     parallel_for(static_cast<int>(sum_EE.rows), [&](int e) {
       const Matrix<float> y(outputs->row(e), h.rows, h.cols);
       feed_forward_forward(moe.experts[size(e)], h, y);
-      for (Index t = 0; t < y.rows; ++t) scale_to_length_1(y.row(t), y.cols);
+      for (Index t = 0; t < y.rows; ++t) normalize_row(y.row(t), y.cols);
     });
     parallel_slices(static_cast<std::size_t>(sum_EE.rows), kRows, [&](std::size_t first, std::size_t last) {
       const auto row = static_cast<Index>(first), rows = static_cast<Index>(last - first);

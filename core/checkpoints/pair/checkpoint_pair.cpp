@@ -31,20 +31,20 @@ std::string brief(const json& value) {
 }
 
 // Returns the first key whose values differ and the values, as text; empty if all are equal.
-std::string first_difference(const json& a, const json& b, const std::string& at) {
+std::string first_divergence_step(const json& a, const json& b, const std::string& at) {
   if (a == b) return {};
   const std::string dot = at.empty() ? "" : at + ".";
   if (a.is_object() && b.is_object()) {
     for (const auto& [key, value] : a.items()) {
       if (!b.contains(key)) return dot + printable(key) + " is in A alone";
-      if (std::string found = first_difference(value, b[key], dot + printable(key)); !found.empty()) return found;
+      if (std::string found = first_divergence_step(value, b[key], dot + printable(key)); !found.empty()) return found;
     }
     for (const auto& [key, value] : b.items())
       if (!a.contains(key)) return dot + printable(key) + " is in B alone";
   }
   if (a.is_array() && b.is_array()) {
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-      if (std::string found = first_difference(a[i], b[i], at + '[' + std::to_string(i) + ']'); !found.empty())
+      if (std::string found = first_divergence_step(a[i], b[i], at + '[' + std::to_string(i) + ']'); !found.empty())
         return found;
     return at + " has " + std::to_string(a.size()) + " entries in A and " + std::to_string(b.size()) + " in B";
   }
@@ -133,7 +133,7 @@ void require_same_tokenizer(const std::string& folder_a, const std::string& fold
   const std::filesystem::path a = std::filesystem::path(folder_a) / "tokenizer.json",
                               b = std::filesystem::path(folder_b) / "tokenizer.json";
   if (!std::filesystem::exists(a) || !std::filesystem::exists(b)) return;
-  const std::string difference = first_difference(tokenizer_json(a.string()), tokenizer_json(b.string()), "");
+  const std::string difference = first_divergence_step(tokenizer_json(a.string()), tokenizer_json(b.string()), "");
   if (!difference.empty()) throw std::runtime_error("the tokenizers differ: " + difference);
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kNamed = 3;  // experts, and tensors, that text() names
 
 // Squared norms of the weights of A and B and of their difference.
-struct Lengths {
+struct SquaredNorms {
   double of_a = 0, of_b = 0, of_difference = 0;
   void add(std::span<const float> a, std::span<const float> b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -51,9 +51,9 @@ bool same_shape(const StoredFeedForward& a, const StoredFeedForward& b) {
   return std::ranges::all_of(kParts, [&](auto part) { return same_shape(a.*part, b.*part); });
 }
 
-Lengths lengths_of(const StoredFeedForward& a, const StoredFeedForward& b) {
+SquaredNorms squared_norms_of(const StoredFeedForward& a, const StoredFeedForward& b) {
   constexpr Index kOutputs = 64;
-  Lengths lengths;
+  SquaredNorms lengths;
   for (const auto part : kParts) {
     if ((a.*part).empty()) continue;
     const StoredMatrix &of_a = (a.*part).weight, &of_b = (b.*part).weight;
@@ -87,7 +87,7 @@ const TensorView* same_tensor(const TensorView& of_a, const CheckpointModel& b) 
 
 double difference_of(const TensorView& a, const TensorView& b) {
   constexpr std::size_t kAtOnce = 1 << 16;
-  Lengths lengths;
+  SquaredNorms lengths;
   const std::size_t all = a.elements();
   for (std::size_t first = 0; first < all; first += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, all - first);
@@ -105,7 +105,7 @@ LayerWeightDifference experts_of(const CheckpointModel& a, const CheckpointModel
   const auto &of_a = a.layers()[size(layer)].moe.experts, &of_b = b.layers()[size(layer)].moe.experts;
   LayerWeightDifference found{layer, {}, {}};
   for (std::size_t e = 0; e < of_a.size(); ++e) {
-    const Lengths lengths = lengths_of(of_a[e], of_b[e]);
+    const SquaredNorms lengths = squared_norms_of(of_a[e], of_b[e]);
     found.norm_E.push_back(static_cast<float>(std::sqrt(lengths.of_b)));
     found.difference_E.push_back(static_cast<float>(lengths.relative()));
   }

@@ -184,9 +184,9 @@ struct WandbHead {
   std::string run_id, name;
   std::map<std::string, std::string> config;  // JSON by key
   WandbAxes axes;
-  std::set<std::string> uneven_axes;  // axes with values that are not whole numbers
-  std::set<std::string> keys;         // keys of the history that the mapping knows
-  std::string loss_key;               // first key that means ce_loss
+  std::set<std::string> fractional_axes;  // axes with values that are not whole numbers
+  std::set<std::string> keys;             // keys of the history that the mapping knows
+  std::string loss_key;                   // first key that means ce_loss
 
   std::string main_axis() const;
 };
@@ -219,7 +219,7 @@ class HeadReader {
   }
   void look_at(const wandb::History& history) {
     for (const auto& [key, json] : values_.row_of(history)) {
-      if (head_->axes.is_axis(key) && !values_.step(json)) head_->uneven_axes.insert(key);
+      if (head_->axes.is_axis(key) && !values_.step(json)) head_->fractional_axes.insert(key);
       if (!seen_.insert(key).second) continue;
       const auto match = tags_->find(key);
       if (!match) continue;
@@ -238,7 +238,7 @@ class WandbRows {
  public:
   WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
       : tagged_(tags, source), run_id_(head.run_id), axis_(head.main_axis()) {
-    if (head.uneven_axes.contains(axis_))
+    if (head.fractional_axes.contains(axis_))
       tagged_.note("Steps are calls of log(): " + std::exchange(axis_, {}) +
                    ", the step metric of the run, is not a whole number everywhere");
     else if (!axis_.empty())

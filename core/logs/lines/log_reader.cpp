@@ -598,7 +598,7 @@ std::string LogReader::refusal() const {
   for (const State::Run& run : state_->runs) {
     if (!run.imported) continue;
     const auto logged = static_cast<std::size_t>(run.imported->steps()), dropped = logged - run.imported->kept_steps();
-    if (is_in_no_order(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
+    if (is_shuffled(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
     if (run.begins_anew)
       return "its steps begin at " + std::to_string(run.first_step) +
              " again in every epoch, so that the step of the run is not known: log a step that never restarts, such as "

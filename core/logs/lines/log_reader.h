@@ -31,7 +31,7 @@ class LogReader {
   std::int64_t steps() const;  // summed over all runs
   const BadLines& bad() const;
   // Returns the reason to refuse the log, after its last line: no name is known, the lines are in no order
-  // (is_in_no_order()), or the steps begin again in every epoch. Empty if the log is accepted.
+  // (is_shuffled()), or the steps begin again in every epoch. Empty if the log is accepted.
   std::string refusal() const;
   // Returns remarks for the user: restarts, the recognised kind of log, names that are not shown.
   std::vector<std::string> remarks() const;

@@ -109,9 +109,9 @@ std::size_t TableOrder::bytes() const {
 }
 
 // Builds the frames of the steps, one after the other: add() for each row of a step, spoil(), then take().
-class TableLoads::StepLoads {
+class TableLoads::StepFrame {
  public:
-  StepLoads(const TableLoads& table, const RunInfo& info)
+  StepFrame(const TableLoads& table, const RunInfo& info)
       : table_(table), info_(info), experts_(static_cast<std::size_t>(info.n_experts)) {
     places_.resize(static_cast<std::size_t>(info.n_layers));
     for (std::size_t i = 0; i < info.moe_layers.size(); ++i) places_[static_cast<std::size_t>(info.moe_layers[i])] = i;
@@ -132,7 +132,7 @@ class TableLoads::StepLoads {
   }
 
   // Drops the loads of the layer of an unreadable row. To be called after add() for all rows of the step.
-  void spoil(const Spoiled& row) {
+  void spoil(const UnreadableRow& row) {
     const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
     if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
     const bool known = row.expert >= 0 && static_cast<std::size_t>(row.expert) < experts_;
@@ -217,7 +217,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
   stretches_.back().end = loads_.size();
   const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) +
-                            spoiled_.size() * sizeof(Spoiled) + order_.bytes();
+                            spoiled_.size() * sizeof(UnreadableRow) + order_.bytes();
   if (bytes > kMostTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
                              std::to_string(kMostTableBytes >> 30) +
@@ -250,7 +250,7 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
     }
     logged += steps.insert(stretch.step).second;
   }
-  if (is_in_no_order(to_new_steps, logged - steps.size(), logged))
+  if (is_shuffled(to_new_steps, logged - steps.size(), logged))
     throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
   std::vector<Stretch> kept;
   std::int64_t dropped_from = INT64_MAX;  // lowest step of the cuts after this stretch
@@ -375,7 +375,7 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::ve
   sort(restarts, remarks);
   const RunInfo info = this->info(options);
   check_size(info);
-  StepLoads loads(*this, info);
+  StepFrame loads(*this, info);
   ImportedRun run(info, options);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
     const std::int64_t step = stretch->step;
@@ -383,7 +383,7 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::ve
     for (; stretch != stretches_.end() && stretch->step == step; ++stretch)
       for (std::size_t i = stretch->first; i < stretch->end; ++i) loads.add(step, loads_[i]);
     for (const Stretch& each : std::span(first, stretch))
-      for (auto spoiled = std::ranges::lower_bound(spoiled_, each.first, {}, &Spoiled::at);
+      for (auto spoiled = std::ranges::lower_bound(spoiled_, each.first, {}, &UnreadableRow::at);
            spoiled != spoiled_.end() && spoiled->at <= each.end; ++spoiled)
         if (spoiled->step == step) loads.spoil(*spoiled);
     if (options.progress && run.steps() % 64 == 0 &&

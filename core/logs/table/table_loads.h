@@ -76,7 +76,7 @@ class TableLoads {
     std::size_t first, end;
   };
   // A row with an unreadable expert or count: unless that expert has another row, its layer has no loads at that step.
-  struct Spoiled {
+  struct UnreadableRow {
     std::size_t at;  // number of readable rows before it
     std::int64_t step;
     std::uint16_t layer;
@@ -89,7 +89,7 @@ class TableLoads {
       if (n > number) number = n, line = at;
     }
   };
-  class StepLoads;
+  class StepFrame;
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
   std::uint64_t group_of(std::span<const std::string_view> cells, std::int64_t layer) const;
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
@@ -106,7 +106,7 @@ class TableLoads {
   TableOrder order_;
   std::vector<Load> loads_;
   std::vector<Stretch> stretches_;
-  std::vector<Spoiled> spoiled_;  // in the order of the file
+  std::vector<UnreadableRow> spoiled_;  // in the order of the file
   Largest layer_, expert_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };

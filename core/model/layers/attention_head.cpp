@@ -25,7 +25,7 @@ template <class T>
 void take(const Matrix<const T>& in, bool rounds, const Matrix<T>& out) {
   for (Index r = 0; r < in.rows; ++r) {
     if (rounds)
-      round_for_units(in.row(r), in.cols, out.row(r));
+      round_to_unit_bf16(in.row(r), in.cols, out.row(r));
     else
       std::copy_n(in.row(r), in.cols, out.row(r));
   }

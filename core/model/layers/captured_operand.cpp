@@ -13,7 +13,7 @@ namespace {
 
 // True if the statistics of a call are added to those of the previous call: for an expert's weight gradient, whose
 // blocks continue from call to call.
-bool runs_on(const CapturedOperand& captured, std::size_t call) {
+bool adds_to_previous_call(const CapturedOperand& captured, std::size_t call) {
   return call > 0 && captured.place.direction == Direction::wgrad &&
          captured.calls[call].expert == captured.calls[call - 1].expert;
 }
@@ -30,7 +30,7 @@ std::vector<std::pair<int, QuantSums>> sums_of_calls(const CapturedOperand& capt
   const auto out = std::make_unique_for_overwrite<float[]>(captured.values.size());
   std::vector<std::pair<int, QuantSums>> sums;
   for (std::size_t i = 0; i < captured.calls.size(); ++i) {
-    if (!runs_on(captured, i)) sums.push_back({captured.calls[i].expert, {}});
+    if (!adds_to_previous_call(captured, i)) sums.push_back({captured.calls[i].expert, {}});
     quantize_call(captured, captured.format, captured.calls[i], out.get(), &sums.back().second);
   }
   return sums;

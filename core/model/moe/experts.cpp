@@ -82,7 +82,7 @@ const OperandFormat& GroupedExperts<T>::Pass::format(QuantSite site) const {
 }
 
 template <class T>
-bool GroupedExperts<T>::Pass::counted_before(QuantSite site) const {
+bool GroupedExperts<T>::Pass::counted_in_forward(QuantSite site) const {
   const GemmOperand at = operand_of(site).at;
   return at.direction != Direction::forward && at.operand != OperandRole::dy &&
          quantize_alike(format(site), precision.format(Direction::forward, at.operand));
@@ -132,7 +132,7 @@ void GroupedExperts<T>::gather_sums(const Pass& pass, QuantSite first, QuantSite
     const auto& [gemm, at] = kSiteOperands[first_site + i];
     GemmSums& of_gemm = sums[static_cast<std::size_t>(gemm)];
     QuantSums& total = of_gemm[operand_index(at.direction, at.operand)];
-    if (pass.counted_before(static_cast<QuantSite>(first_site + i))) {
+    if (pass.counted_in_forward(static_cast<QuantSite>(first_site + i))) {
       total = of_gemm[operand_index(Direction::forward, at.operand)];
       return;
     }
@@ -158,7 +158,7 @@ RoundingKey GroupedExperts<T>::key_of(const Pass& pass, const RowGroup& group, Q
 template <class T>
 QuantSums* GroupedExperts<T>::sums_of(const Pass& pass, const RowGroup& group, QuantSite site) {
   const bool counted = operand_of(site).at.operand != OperandRole::w || group.done == 0;
-  if (!pass.counted || !counted || pass.counted_before(site)) return nullptr;
+  if (!pass.counted || !counted || pass.counted_in_forward(site)) return nullptr;
   return &task_sums_[group.task][static_cast<std::size_t>(site)];
 }
 

@@ -104,7 +104,7 @@ class GroupedExperts {
     Index wgrad_rows;  // largest number of rows of one wgrad product, in a backward pass
     const OperandFormat& format(QuantSite site) const;
     // True if the operand has the same numbers as in the forward pass, which has counted them.
-    bool counted_before(QuantSite site) const;
+    bool counted_in_forward(QuantSite site) const;
   };
   Pass pass_of(const LayerPrecision& precision) const;
   Index group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;

@@ -85,8 +85,8 @@ void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, cons
   const Index most = part.ranks ? part.all_tokens * config.router.top_k : 0;
   arena.plan(dy, slots, m.row_dim());
   arena.plan(dx, slots, m.row_dim());
-  arena.plan(row_experts, most, m.row_dim());
-  arena.plan(drow_experts, most, m.row_dim());
+  arena.plan(rows_at_experts, most, m.row_dim());
+  arena.plan(drows_at_experts, most, m.row_dim());
   arena.plan(dmix, slots);
   arena.plan(dlogits, tokens, m.n_experts);
   arena.plan(drows, tokens, m.latent_dim);
@@ -107,7 +107,7 @@ MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
 
 template <class T>
 void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias,
-                          Matrix<T> y, const RoutingLimits& limits) {
+                          Matrix<T> y, const RoutingInputs& limits) {
   const auto& [w, a, ws, precision, clock] = pass;
   const ModelConfig& m = config_.model;
   clock.enter(Phase::router);
@@ -228,7 +228,7 @@ template <class T>
 void MoeLayer<T>::experts_forward(const MoePass<T>& pass, ConstMatrix<T> h) {
   const auto& [w, a, ws, precision, clock] = pass;
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
-  const Matrix<T> y = part_.ranks ? ws.row_experts : a.y;
+  const Matrix<T> y = part_.ranks ? ws.rows_at_experts : a.y;
   clock.enter(Phase::experts);
   experts_.forward(precision, w.experts, plan, {arrived_rows(h, a), a.h13, a.a, y});
   clock.enter(Phase::combine);
@@ -272,7 +272,7 @@ SlotRows<T> MoeLayer<T>::gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy
     };
   combine_backward<T>(a.plan, dy, a.router.mix, a.y, ws.dy, ws.dmix);
   send(payload, kCombineGradient, arrived(a.plan, ws.dy), pass.precision);
-  const Matrix<T> rows = part_.ranks ? ws.row_experts : ws.dy;
+  const Matrix<T> rows = part_.ranks ? ws.rows_at_experts : ws.dy;
   if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, rows);
   return [rows](SlotRange range, Matrix<T>) { return rows.row_block(range.first, range.count()); };
 }
@@ -282,7 +282,7 @@ void MoeLayer<T>::experts_backward(const MoePass<T>& pass, const LayerView<T>& g
   const auto& [w, a, ws, precision, clock] = pass;
   const TokenPayload payload = config_.precision.payload;
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
-  const Matrix<T> dx = part_.ranks ? ws.drow_experts : ws.dx;
+  const Matrix<T> dx = part_.ranks ? ws.drows_at_experts : ws.dx;
   const SlotRows<T> dy_rows = gradient_rows(pass, dy);
   clock.enter(Phase::experts);
   experts_.backward(precision, w.experts, plan, {g.experts, arrived_rows(h, a), dy_rows, a.h13, a.a, dx});

@@ -47,12 +47,12 @@ struct MoeActivations {
 // Gradients of one layer at a time; shared by all layers.
 template <class T>
 struct MoeWorkspace {
-  Matrix<T> dy, dx;                     // [N, R]
-  Matrix<T> row_experts, drow_experts;  // [M, R] rows at this rank's experts; with several ranks only
-  T* dmix;                              // [T, K]
-  Matrix<T> dlogits;                    // [T, E]
-  Matrix<T> drows, dmixed, dnormed;     // [T, Dl]
-  Matrix<T> norm_partial;               // see NormGradient
+  Matrix<T> dy, dx;                             // [N, R]
+  Matrix<T> rows_at_experts, drows_at_experts;  // [M, R] rows at this rank's experts; with several ranks only
+  T* dmix;                                      // [T, K]
+  Matrix<T> dlogits;                            // [T, E]
+  Matrix<T> drows, dmixed, dnormed;             // [T, Dl]
+  Matrix<T> norm_partial;                       // see NormGradient
   FeedForwardActivations<T> shared;
   Matrix<T> dshared_y;  // [T, D]
   Matrix<T> dgate;      // [T, 1] before the sigmoid
@@ -78,7 +78,7 @@ class MoeLayer {
 
   // y_TD = residual_TD + moe(h_TD).
   void forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias, Matrix<T> y,
-               const RoutingLimits& limits = {});
+               const RoutingInputs& limits = {});
   // Computes dh_TD = dL/dh from dy_TD; the weights' gradients go to `g`.
   void backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy, Matrix<T> dh);
 

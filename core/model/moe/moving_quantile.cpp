@@ -35,18 +35,19 @@ class MovingHistogram {
 
 template <class T>
 void level_sequences(const RouterConfig& config, const BatchPart& part, Matrix<const T> scores,
-                     const std::uint8_t* killed, std::vector<T>& levelled) {
+                     const std::uint8_t* killed, std::vector<T>& levelled_scores) {
   const std::size_t experts = size(static_cast<int>(scores.cols)), length = size(part.length);
   const auto living = experts - (killed ? size(static_cast<int>(std::count(killed, killed + experts, 1))) : 0);
   const double rejected = 1 - static_cast<double>(config.top_k) / static_cast<double>(living);
-  levelled.resize(part.tokens() * experts);
+  levelled_scores.resize(part.tokens() * experts);
   parallel_for(part.sequences, [&](int s) {
     std::vector<MovingHistogram> histograms(experts);
     for (std::size_t t = size(s) * length; t < (size(s) + 1) * length; ++t)
       for (std::size_t e = 0; e < experts; ++e) {
         const auto score = static_cast<double>(scores.data[t * experts + e]);
         histograms[e].add(score);
-        levelled[t * experts + e] = static_cast<T>(score - config.sequence_strength * histograms[e].quantile(rejected));
+        levelled_scores[t * experts + e] =
+            static_cast<T>(score - config.sequence_strength * histograms[e].quantile(rejected));
       }
   });
 }

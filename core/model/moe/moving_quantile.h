@@ -28,6 +28,6 @@ inline constexpr double kMovingDecay = 0.99;
 // router.sequence_strength. Killed experts are not counted in E.
 template <class T>
 void level_sequences(const RouterConfig& config, const BatchPart& part, Matrix<const T> scores,
-                     const std::uint8_t* killed, std::vector<T>& levelled);
+                     const std::uint8_t* killed, std::vector<T>& levelled_scores);
 
 }  // namespace moescope

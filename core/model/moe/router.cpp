@@ -105,7 +105,7 @@ const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts
 // Computes choice and mixing weights of token t.
 template <class T>
 void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
-                 const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
+                 const RoutingInputs& limits, const RandomStream& noise, RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
   const T* judged = a.judged(config) + t * size(n_experts);
   if (config.gate_noise > 0)
@@ -421,7 +421,7 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
 template <class T>
 const T* RouterActivations<T>::judged(const RouterConfig& config) const {
   if (config.balance_rule == BalanceRule::quantile_microbatch) return logits;
-  return levelled.empty() ? scores : levelled.data();
+  return levelled_scores.empty() ? scores : levelled_scores.data();
 }
 
 template <class T>
@@ -463,7 +463,7 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 
 template <class T>
 void router_forward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
-                    RouterActivations<T>& a, const LinearPrecision& precision, const RoutingLimits& limits) {
+                    RouterActivations<T>& a, const LinearPrecision& precision, const RoutingInputs& limits) {
   const std::size_t tokens = part.tokens();
   const int n_experts = static_cast<int>(in.gate.rows);
   const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
@@ -477,9 +477,9 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
   const bool levels = config.balance_rule == BalanceRule::quantile_sequence && !limits.given;
   if (levels) {
     parallel_slices(tokens, kRouterTokens, score);
-    level_sequences<T>(config, part, Matrix<const T>(a.scores, tokens, n_experts), limits.killed, a.levelled);
+    level_sequences<T>(config, part, Matrix<const T>(a.scores, tokens, n_experts), limits.killed, a.levelled_scores);
   } else {
-    a.levelled.clear();
+    a.levelled_scores.clear();
   }
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     if (!levels) score(first, last);
@@ -538,7 +538,7 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
   template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                       \
   template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*); \
   template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                 \
-                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);          \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingInputs&);          \
   template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                \
                                    const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&);
 INSTANTIATE(float)

@@ -23,13 +23,13 @@ namespace moescope {
 // The router's values of one layer, kept from the forward pass to the end of the step.
 template <class T>
 struct RouterActivations {
-  T *logits, *scores;       // [T, E]
-  T* lse;                   // [T] log-sum-exp of the logits; only with softmax or z-loss
-  T* mix;                   // [T, K] mixing weights, in the order of `ids`
-  T* margin;                // [T] K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
-  T* cutoff;                // [T] the (K+1)-th choice score; NaN if there is none
-  T* load;                  // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
-  std::vector<T> levelled;  // [T, E] scores less moving quantiles (moving_quantile.h); empty with other rules
+  T *logits, *scores;              // [T, E]
+  T* lse;                          // [T] log-sum-exp of the logits; only with softmax or z-loss
+  T* mix;                          // [T, K] mixing weights, in the order of `ids`
+  T* margin;                       // [T] K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
+  T* cutoff;                       // [T] the (K+1)-th choice score; NaN if there is none
+  T* load;                         // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
+  std::vector<T> levelled_scores;  // [T, E] scores less moving quantiles (moving_quantile.h); empty with other rules
   // [T, K] chosen experts, ascending (round-robin order with forced balance, the table's order in layers routed by a
   // table).
   std::vector<std::int32_t> ids;
@@ -39,7 +39,7 @@ struct RouterActivations {
   std::vector<std::uint32_t> rows_per_expert;    // [E] slots in the whole batch without dropped copies
   double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
   // Kept from the forward pass for the backward pass.
-  const std::uint8_t* padding = nullptr;  // RoutingLimits::padding
+  const std::uint8_t* padding = nullptr;  // RoutingInputs::padding
   std::size_t counted = 0;                // tokens of the whole batch without padding
   std::size_t load_tokens = 0;            // tokens of this rank, with padding, that share a row of `load`
   std::vector<T> load_weight;             // factor of the auxiliary loss's gradient, for each row of `load`
@@ -52,7 +52,7 @@ struct RouterActivations {
 };
 
 // Other inputs of a layer's router.
-struct RoutingLimits {
+struct RoutingInputs {
   const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
   std::uint64_t noise_seed = 0;            // seed of router.gate_noise, another one for each layer and step
   const std::int32_t* given = nullptr;     // [T, K] experts of this rank's tokens, in place of the router's choice
@@ -61,7 +61,7 @@ struct RoutingLimits {
   int microbatches = 1;                    // microbatches of the batch; 1 with several ranks
 };
 
-// Returns the experts that can be chosen, ascending; see RoutingLimits::killed.
+// Returns the experts that can be chosen, ascending; see RoutingInputs::killed.
 std::vector<std::int32_t> living_experts(std::size_t n_experts, const std::uint8_t* killed);
 
 template <class T>
@@ -73,7 +73,7 @@ struct RouterInputs {
 // Computes all values in `a`.
 template <class T>
 void router_forward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
-                    RouterActivations<T>& a, const LinearPrecision& precision = {}, const RoutingLimits& limits = {});
+                    RouterActivations<T>& a, const LinearPrecision& precision = {}, const RoutingInputs& limits = {});
 
 template <class T>
 struct RouterGradients {

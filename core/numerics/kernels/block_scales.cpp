@@ -158,10 +158,11 @@ void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
 // Scales by the other rules of NVFP4, which multiply values by the encoding factor.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
 void nvfp4_multiplied_scales(const Scaling& s, Index count, BlockBatch& b) {
-  const Nvfp4Tensor tensor = s.nvfp4;
+  const Nvfp4TensorScale tensor = s.nvfp4;
   for (Index i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
-    const Nvfp4Block block = nvfp4_block<kRule, kFourOverSix>(tensor, float_of(bits), kFourOverSix && b.four[i] != 0);
+    const Nvfp4BlockScale block =
+        nvfp4_block<kRule, kFourOverSix>(tensor, float_of(bits), kFourOverSix && b.four[i] != 0);
     const std::int32_t code = bits_of(block.decode) >> 23 & 255;
     const bool finite = (bits < kInfinityBits) & (code < kNoCode);
     b.code[i] = finite ? code : kNoCode;
@@ -199,7 +200,7 @@ void scales(const Scaling& s, BlockBatch& b) {
     mx_scales(s, padded, b), multiply_amax(padded, b);
 
   const Ints none = zero<std::int32_t>();
-  Ints top_amax = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
+  Ints top_amax_bits = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
   for (Index i = 0; i < padded; i += kSixteen) {
     const Ints bits = load(b.amax_bits.data() + i), code = load(b.code.data() + i);
     const Floats scaled = load(b.scaled_amax.data() + i), no = zero<float>(), yes = bits_as<float>(splat(1));
@@ -207,11 +208,11 @@ void scales(const Scaling& s, BlockBatch& b) {
     nonzero = nonzero + if_equal(bits, none, none, splat(1));
     vanishing =
         vanishing | if_equal(bits, none, none, bits_as<std::int32_t>(if_less(scaled, splat(0x1p-40f), yes, no)));
-    top_amax = larger(top_amax, bits);
+    top_amax_bits = larger(top_amax_bits, bits);
     top_code = larger(top_code, if_equal(bits, none, none, code));
     least_code = smaller(least_code, if_equal(bits, none, splat(255), code));
   }
-  b.top_amax = max_of(top_amax), b.top_code = max_of(top_code), b.least_code = min_of(least_code);
+  b.top_amax_bits = max_of(top_amax_bits), b.top_code = max_of(top_code), b.least_code = min_of(least_code);
   b.clipped = static_cast<std::uint32_t>(sum_of(clipped));
   b.nonzero = static_cast<std::uint32_t>(sum_of(nonzero));
   b.vanishing = max_of(vanishing) > 0;

@@ -17,7 +17,7 @@ struct Scaling {
   ElementRounding rounding;
   float clip_limit = 0;              // scaled magnitudes above it are clipped
   float tensor_scale = 1;            // t of nvfp4
-  Nvfp4Tensor nvfp4 = {};            // for the rules other than `divided`
+  Nvfp4TensorScale nvfp4 = {};       // for the rules other than `divided`
   std::int32_t least_bf16_code = 0;  // lowest scale code at which the decoded elements are normal BF16 numbers
 
   // How x is scaled. multiplied: x * encode. divided: x / decode. corrected: x / decode, computed from x * encode by
@@ -46,7 +46,7 @@ struct BlockBatch {
   alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // only 4over6: whether the largest value is scaled to 4
 
   // Figures of the blocks that are not all zeros:
-  std::int32_t top_amax = 0;  // bits
+  std::int32_t top_amax_bits = 0;  // bits
   std::int32_t top_code = 0, least_code = 255;
   std::uint32_t nonzero = 0, clipped = 0;
   bool vanishing = false;  // a block is so far below its scale that float32 loses its squares

@@ -55,7 +55,7 @@ bool squares_hold(const BlockBatch& b, const BatchSums& sums, double x2) {
   constexpr std::int32_t kTopBits = 0x7F000000;  // from 2^127 on, a decoded value may be infinite
   const bool spread = b.top_code - b.least_code > 30 && x2 > 0;
   const bool lost_error = sums.err2 <= x2 * 0x1p-60 && (sums.underflow > 0 || spread);
-  return b.top_amax < kTopBits && !b.vanishing && !lost_error;
+  return b.top_amax_bits < kTopBits && !b.vanishing && !lost_error;
 }
 
 Totals totals_of(const BatchSums& sums, double x2) {
@@ -111,7 +111,7 @@ void add_blocks(const BlockBatch& b, double crest, QuantSums& sums) {
   sums.crest += crest;
   sums.crest_blocks += b.nonzero;
   sums.clipped_blocks += b.clipped;
-  sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax));
+  sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax_bits));
 }
 
 void note_small_numbers(const Scaling& s, const BlockBatch& b, const Tile& t) {
@@ -163,8 +163,8 @@ void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sum
   }
 }
 
-float row_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& block, const float* x, Index count,
-                Index step) {
+float row_error(FourOverSix kind, const Nvfp4TensorScale& tensor, const Nvfp4BlockScale& block, const float* x,
+                Index count, Index step) {
   const ElementRounding f = rounding_of(ElementFormat::e2m1);
   std::array<float, 16> errors;
   for (Index i = 0; i < count; ++i) {
@@ -178,7 +178,8 @@ float row_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& b
   return sum;
 }
 
-float block_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& scales, const SharedBlock& block) {
+float block_error(FourOverSix kind, const Nvfp4TensorScale& tensor, const Nvfp4BlockScale& scales,
+                  const BlockValues& block) {
   std::array<float, kNvfp4Square> rows{};
   for (Index r = 0; r < block.rows; ++r)
     rows[r] = row_error(kind, tensor, scales, block.x + r * block.row_stride, block.count, block.step);
@@ -192,7 +193,7 @@ float block_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block&
 void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
   if (s.format.scheme != QuantScheme::nvfp4 || s.format.nvfp4.four_over_six == FourOverSix::off) return;
   for (Index i = 0; i < b.count; ++i)
-    b.four[i] = goes_to_four(s.format.nvfp4, s.nvfp4, std::bit_cast<float>(b.amax_bits[i]), block_at(i));
+    b.four[i] = scales_to_four(s.format.nvfp4, s.nvfp4, std::bit_cast<float>(b.amax_bits[i]), block_at(i));
 }
 
 BlockBatch batch_of(Index blocks, Index elements_of_each) {
@@ -211,7 +212,7 @@ void quantize_row_batch(const Scaling& s, const Tile& t, Index width, ScaleCount
   for (Index i = per_row - 1; i < b.count; i += per_row)
     b.elements[i] = static_cast<float>(t.in.cols - (per_row - 1) * width);
   find_row_amax(t, width, b.amax_bits.data());
-  choose_four_or_six(s, b, [&](Index i) -> SharedBlock {
+  choose_four_or_six(s, b, [&](Index i) -> BlockValues {
     const Tile block = t.block(i / per_row, i % per_row * width, 1, width);
     return {block.in.data, 1, 0, block.in.cols, 1};
   });
@@ -236,7 +237,7 @@ void add(const BatchSums& stretch, BatchSums& all) {
 void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   BlockBatch b = batch_of(t.in.cols, t.in.rows);
   find_column_amax(t, b.amax_bits.data());
-  choose_four_or_six(s, b, [&](Index i) -> SharedBlock { return {t.in.data + i, 1, 0, t.in.rows, t.in.stride}; });
+  choose_four_or_six(s, b, [&](Index i) -> BlockValues { return {t.in.data + i, 1, 0, t.in.rows, t.in.stride}; });
   find_scales(s, b);
   note_small_numbers(s, b, t);
   if (t.grid.scales)
@@ -267,7 +268,7 @@ void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
       squares.amax_bits[i] = std::max(squares.amax_bits[i], row_amax[r * per_row + i]);
     squares.elements[i] = static_cast<float>(t.in.rows * square_of(t, i).in.cols);
   }
-  choose_four_or_six(s, squares, [&](Index i) -> SharedBlock {
+  choose_four_or_six(s, squares, [&](Index i) -> BlockValues {
     const Tile square = square_of(t, i);
     return {square.in.data, square.in.rows, square.in.stride, square.in.cols, 1};
   });
@@ -338,9 +339,9 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
   add_block(s, b, 0, x2, t.in.size(), sums);
 }
 
-bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block) {
+bool scales_to_four(const Nvfp4Scaling& scaling, const Nvfp4TensorScale& tensor, float amax, const BlockValues& block) {
   const auto error = [&](bool four) {
-    const Nvfp4Block scale = nvfp4_block<Nvfp4Rule::transformer_engine, true>(tensor, amax, four);
+    const Nvfp4BlockScale scale = nvfp4_block<Nvfp4Rule::transformer_engine, true>(tensor, amax, four);
     return block_error(scaling.four_over_six, tensor, scale, block);
   };
   return error(true) < error(false);

@@ -21,7 +21,7 @@ void quantize_area(const Scaling& scaling, const Tile& tile, float amax, QuantSu
 
 // NVFP4's 4over6: the choice between two scales of a block (scale_rules.h defines both).
 // Values that share a scale: up to sixteen rows of up to sixteen values each.
-struct SharedBlock {
+struct BlockValues {
   const float* x;
   Index rows, row_stride, count, step;
 };
@@ -29,6 +29,6 @@ struct SharedBlock {
 // True if scaling the block's largest value, `amax`, to 4 gives a smaller error than scaling it to 6. Errors of one row
 // are added one after the other; those of sixteen rows are added pairwise, eight apart, then four, two and one. Errors
 // are in units of the values, in float32, as in TransformerEngine.
-bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block);
+bool scales_to_four(const Nvfp4Scaling& scaling, const Nvfp4TensorScale& tensor, float amax, const BlockValues& block);
 
 }  // namespace moescope

@@ -161,18 +161,18 @@ void softmax_backward_columns(float* s_to_p, float* dp_to_ds, std::size_t count,
 
 HWY_EXPORT(narrow_row);
 HWY_EXPORT(round_row);
-void round_for_units(const float* in, std::size_t n, Bf16* out) {
+void round_to_unit_bf16(const float* in, std::size_t n, Bf16* out) {
   if (can_narrow_natively()) return narrow_natively(in, n, out);
   HWY_DYNAMIC_DISPATCH(narrow_row)(in, n, out);
 }
-void round_for_units(const float* in, std::size_t n, float* out) {
+void round_to_unit_bf16(const float* in, std::size_t n, float* out) {
   HWY_DYNAMIC_DISPATCH(round_row)(in, n, out);
 }
-void round_for_units(const double* in, std::size_t n, double* out) {
+void round_to_unit_bf16(const double* in, std::size_t n, double* out) {
   for (std::size_t i = 0; i < n; ++i) {
     const float narrow = static_cast<float>(in[i]);
     float rounded = 0;
-    round_for_units(&narrow, 1, &rounded);
+    round_to_unit_bf16(&narrow, 1, &rounded);
     out[i] = static_cast<double>(rounded);
   }
 }

@@ -34,8 +34,8 @@ void softmax_backward_columns(float* s_to_p, float* dp_to_ds, std::size_t count,
                               const float* lse, const float* delta);
 
 // Rounds to BF16 as matrix units take it: to nearest, magnitudes below 2^-126 to 0.
-void round_for_units(const float* in, std::size_t n, Bf16* out);
-void round_for_units(const float* in, std::size_t n, float* out);  // `in` and `out` may be equal
-void round_for_units(const double* in, std::size_t n, double* out);
+void round_to_unit_bf16(const float* in, std::size_t n, Bf16* out);
+void round_to_unit_bf16(const float* in, std::size_t n, float* out);  // `in` and `out` may be equal
+void round_to_unit_bf16(const double* in, std::size_t n, double* out);
 
 }  // namespace moescope

@@ -228,7 +228,7 @@ Batch Engine::batch(std::int64_t step) const {
   return data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
 }
 
-void Engine::hand_routing_on() {
+void Engine::pass_on_routing() {
   replayed_.clear();
   for (const LayerRouting& layer : first().trainer.routing())
     replayed_.emplace_back(layer.ids_TK.begin(), layer.ids_TK.end());
@@ -250,7 +250,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
     for (Taken& taken : train_side_by_side(std::span(due).subspan(begin, count), batch)) {
       in_step_ = taken.run->number;
       if (taken.error) std::rethrow_exception(taken.error);
-      if (replay && taken.run == &first()) hand_routing_on();
+      if (replay && taken.run == &first()) pass_on_routing();
       add_flips(*taken.run, taken.frame);
       add_validation(*taken.run, taken.frame);
       publish(std::move(taken.frame));

@@ -120,7 +120,7 @@ class Engine {
 
   // Takes `step` with all runs whose next step it is, and adds flips and validation loss to their frames.
   void step_runs(std::int64_t step, const std::function<void(TelemetryFrame)>& publish);
-  void hand_routing_on();  // gives the first run's routing to the runs that replay it
+  void pass_on_routing();  // gives the first run's routing to the runs that replay it
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
 

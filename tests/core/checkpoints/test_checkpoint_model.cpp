@@ -184,7 +184,7 @@ TEST(StoredMatrix, products_of_few_rows_and_of_many) {
   std::vector<float> x(9 * kInputs), bias(kOutputs);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const float value = static_cast<float>(stream.normal(i));
-    round_for_units(&value, 1, &weights[i]);
+    round_to_unit_bf16(&value, 1, &weights[i]);
   }
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(stream.normal(1000 + i));
   for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i);

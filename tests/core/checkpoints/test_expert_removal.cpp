@@ -146,7 +146,7 @@ TEST(ExpertRemoval, a_recording_keeps_the_scan) {
 // S_j = mean over its tokens of g_j |f_j|: an output projection twice as large doubles the saliency.
 TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
   struct Norms : PassWatch {
-    bool wants_outputs() const override { return true; }
+    bool wants_output_norms() const override { return true; }
     void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
       if (!norms.empty()) return;
       norms.assign(norm_TK.begin(), norm_TK.end());

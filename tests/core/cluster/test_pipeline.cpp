@@ -9,9 +9,9 @@
 namespace moescope {
 namespace {
 
-std::vector<int> moe_by_rank(const ModelShape& shape, int ranks, int stages_a_rank) {
+std::vector<int> moe_by_rank(const ModelShape& shape, int ranks, int stages_per_rank) {
   std::vector<int> moe(static_cast<std::size_t>(ranks));
-  const auto stages = layers_by_stage(shape, ranks * stages_a_rank);
+  const auto stages = layers_by_stage(shape, ranks * stages_per_rank);
   for (std::size_t s = 0; s < stages.size(); ++s) moe[s % moe.size()] += stages[s].moe;
   return moe;
 }
@@ -47,14 +47,14 @@ TEST(Pipeline, EveryLayerIsInOneStage) {
 // arXiv:2104.04473: if all stages are alike, the bubble is (P - 1) / (V M) of the work.
 TEST(Pipeline, EvenStagesHaveTheKnownBubble) {
   for (const int ranks : {2, 4, 8})
-    for (const int stages_a_rank : {1, 2, 3})
+    for (const int stages_per_rank : {1, 2, 3})
       for (const int rounds : {1, 2, 8, 100}) {
         const int microbatches = rounds * ranks;
-        const std::vector<double> forward(static_cast<std::size_t>(ranks * stages_a_rank), 0.7);
+        const std::vector<double> forward(static_cast<std::size_t>(ranks * stages_per_rank), 0.7);
         const PipelineStretch stretch = pipeline_stretch(forward, ranks, microbatches, 2);
         EXPECT_NEAR(stretch.imbalance, 1, 1e-12);
-        EXPECT_NEAR(stretch.total, 1 + (ranks - 1.0) / (stages_a_rank * microbatches), 1e-9)
-            << ranks << " " << stages_a_rank << " " << microbatches;
+        EXPECT_NEAR(stretch.total, 1 + (ranks - 1.0) / (stages_per_rank * microbatches), 1e-9)
+            << ranks << " " << stages_per_rank << " " << microbatches;
       }
 }
 

@@ -86,11 +86,11 @@ TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
 TEST(FirstDifference, IsTheFirstStepBeyondEpsilon) {
   const auto a = history("a", 100, falling);
   const auto b = history("b", 100, [](std::int64_t step) { return falling(step) + 1e-3 * static_cast<double>(step); });
-  EXPECT_EQ(first_difference(*a, *b, 0.0305), 31);
-  EXPECT_EQ(first_difference(*a, *b, 1), std::nullopt);
-  EXPECT_EQ(first_difference(*a, *a, 0), std::nullopt);
+  EXPECT_EQ(first_divergence_step(*a, *b, 0.0305), 31);
+  EXPECT_EQ(first_divergence_step(*a, *b, 1), std::nullopt);
+  EXPECT_EQ(first_divergence_step(*a, *a, 0), std::nullopt);
   const auto lost = history("lost", 100, [](std::int64_t step) { return step < 40 ? falling(step) : std::nan(""); });
-  EXPECT_EQ(first_difference(*a, *lost, 0.5), 40);
+  EXPECT_EQ(first_divergence_step(*a, *lost, 0.5), 40);
 }
 
 TEST(OutSince, IsTheLastTimeThatTheGapLeavesTheBand) {

@@ -78,10 +78,10 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
   c.top_k = 2;
   c.sequence_strength = 0.7;
   std::mt19937 rng(5);
-  std::vector<double> scores(kSequences * kLength * kExperts), levelled;
+  std::vector<double> scores(kSequences * kLength * kExperts), levelled_scores;
   for (double& score : scores) score = std::uniform_real_distribution<double>(0, 1)(rng);
   const BatchPart part(kSequences, kLength);
-  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, nullptr, levelled);
+  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, nullptr, levelled_scores);
   for (std::size_t s = 0; s < kSequences; ++s)
     for (std::size_t e = 0; e < kExperts; ++e) {
       std::vector<double> of_expert;
@@ -89,7 +89,7 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
         const std::size_t at = (s * kLength + t) * kExperts + e;
         of_expert.push_back(scores[at]);
         if (t % 23 == 0)
-          EXPECT_NEAR(levelled[at], scores[at] - 0.7 * quantile_by_definition(of_expert, t, 1 - 2.0 / 5), 1e-12)
+          EXPECT_NEAR(levelled_scores[at], scores[at] - 0.7 * quantile_by_definition(of_expert, t, 1 - 2.0 / 5), 1e-12)
               << s << ' ' << t << ' ' << e;
       }
     }

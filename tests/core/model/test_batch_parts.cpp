@@ -40,7 +40,7 @@ class RouterParts : public testing::Test {
     return {{gate_.data(), kPartExperts, kPartDim}, {h_.data(), kPartTokens, kPartDim}, bias_.data()};
   }
   double loss() {
-    RoutingLimits limits;
+    RoutingInputs limits;
     limits.microbatches = microbatches_;
     limits.padding = padding_.empty() ? nullptr : padding_.data();
     router_forward<double>(config_, part_, inputs(), a_, {}, limits);

@@ -96,8 +96,8 @@ TEST(RoundForUnits, GivesTheSameNumbersInBf16AsInFloat) {
   const std::size_t n = values.size() - 3;  // not a multiple of the lanes
   std::vector<float> rounded(n);
   std::vector<Bf16> narrow(n + 1, 0xABCD);
-  round_for_units(values.data(), n, rounded.data());
-  round_for_units(values.data(), n, narrow.data());
+  round_to_unit_bf16(values.data(), n, rounded.data());
+  round_to_unit_bf16(values.data(), n, narrow.data());
   for (std::size_t i = 0; i < n; ++i)
     ASSERT_EQ(static_cast<std::uint32_t>(narrow[i]) << 16, std::bit_cast<std::uint32_t>(rounded[i])) << values[i];
   EXPECT_EQ(narrow[n], 0xABCD) << "beyond the row";
@@ -106,7 +106,7 @@ TEST(RoundForUnits, GivesTheSameNumbersInBf16AsInFloat) {
 TEST(RoundForUnits, ZeroesWhatUnitsWould) {
   const std::vector<float> values = {0x1p-126f, 0x1.fffffcp-127f, -0x1p-127f, 0x1.01p0f, 0x1.03p0f};
   std::vector<float> rounded(values.size());
-  round_for_units(values.data(), values.size(), rounded.data());
+  round_to_unit_bf16(values.data(), values.size(), rounded.data());
   EXPECT_EQ(rounded, (std::vector<float>{0x1p-126f, 0, 0, 1, 0x1.04p0f}));
 }
 
