@@ -198,7 +198,8 @@ TEST(ImportNames, ALastLineOfStepZeroIsTold) {
   reader.read_line(R"({"step":0,"loss":1})");
   reader.finish_step();
   ASSERT_EQ(reader.remarks().size(), 1u);
-  EXPECT_NE(reader.remarks()[0].find("steps 0 to 999 (1000 logged steps)"), std::string::npos) << reader.remarks()[0];
+  EXPECT_NE(reader.remarks()[0].find("steps 0 to 999 of an earlier attempt (1000 logged steps)"), std::string::npos)
+      << reader.remarks()[0];
 }
 
 // Lines with one layer each follow the same rule for restarts.
