@@ -120,7 +120,7 @@ class CheckpointTest : public QObject {
   }
 
   // At most four clicks each show which experts take a domain, whether the router is healthy on one domain alone, and
-  // which operand loses most in MXFP4. The test uses the window by these clicks only.
+  // which operand is most sensitive to MXFP4. The test uses the window by these clicks only.
   void threeAnswersInFourClicksEach() {
     OpenWindow w;
     runTexts(w);
@@ -158,7 +158,7 @@ class CheckpointTest : public QObject {
     QVERIFY(costs->isVisible() && !costs->visibleRegion().isEmpty());
     QAbstractButton* measure = button(costs, "Measure mxfp4");
     QTest::mouseClick(measure, Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(costs->answerText().contains(" loses most: divergence "), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(costs->answerText().contains(" is the most sensitive: divergence "), kWaitMs);
     QVERIFY(costs->caption().startsWith("measured here, mxfp4"));
     QVERIFY(costs->csv().contains("\nmxfp4,all,all,all,"));
     QVERIFY(!measure->isVisible());
@@ -171,7 +171,7 @@ class CheckpointTest : public QObject {
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({recording});
     QVERIFY(opened.wait(kWaitMs));
-    QVERIFY2(costs->answerText().contains(" loses most: divergence "), qPrintable(costs->answerText()));
+    QVERIFY2(costs->answerText().contains(" is the most sensitive: divergence "), qPrintable(costs->answerText()));
   }
 
   // Measures the loss without each expert, by domain, and without several; the panel of one expert shows the loss.

@@ -356,7 +356,7 @@ Panel::Answer OperandCostsPanel::answer() const {
 
 Panel::Answer OperandCostsPanel::sayTwins() const {
   if (!twins_) return {{}, {"Not measured yet"}};
-  return {QString("Which operand loses most in %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
+  return {QString("Which operand is most sensitive to %1?").arg(QLatin1String(recipe_info(twins_->scan.recipe).name)),
           twinsAnswers(twins_->scan)};
 }
 
@@ -430,14 +430,14 @@ Panel::Answer OperandCostsPanel::costliest() const {
   if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
   if (!(worst->share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString who = QString("%1 loses most in %2").arg(placeName(worst->place), letter);
+  const QString who = QString("%1 has the largest rounding error in %2").arg(placeName(worst->place), letter);
   const QString share = formatPercent(worst->share);
   return {{},
-          {QString("%1: %2 of the rounding error of all %3 operands, SQNR %4 dB")
+          {QString("%1: %2 of the error of all %3 operands, SQNR %4 dB")
                .arg(who, share)
                .arg(rows.size())
                .arg(formatValue(worst->sqnr_db, 3)),
-           QString("%1: %2 of the rounding error").arg(who, share), who}};
+           QString("%1: %2 of the error").arg(who, share), who}};
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {

@@ -124,8 +124,8 @@ QStringList twinsAnswers(const PrecisionScan& scan) {
   if (!worst) return {};
   const QString operand =
       QString("%1 of %2").arg(QLatin1String(operand_name(worst->operand)), gemmClassLabel(worst->gemm_class));
-  const QString who =
-      (worst->layer < 0 ? operand : QString("%1 in %2").arg(operand, layerName(worst->layer))) + QString(" loses most");
+  const QString who = (worst->layer < 0 ? operand : QString("%1 in %2").arg(operand, layerName(worst->layer))) +
+                      QString(" is the most sensitive");
   const QString figure = QString("%1: divergence %2 nats/token").arg(who, divergenceText(worst->divergence));
   const auto near = std::ranges::count_if(scan.twins, [&](const PrecisionTwin& twin) {
     return twin.scope == Scope::one_layer && &twin != worst && !toldApart(twin.behind);
