@@ -159,7 +159,8 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 1), formatValue(ranked.front().operand->sqnr_db, 3));
     QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
-    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " has the largest rounding error in B"));
+    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) +
+                                                     " has the largest rounding error in B"));
     w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
     QCOMPARE(table->verticalScrollBar()->value(), 0);
     table->sortByColumn(1, Qt::AscendingOrder);
