@@ -1,17 +1,13 @@
 // Lessons in the window, completed with keys and clicks while a model trains.
-#include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
-#include <QMessageBox>
 #include <QPushButton>
-#include <QRadioButton>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
-#include <algorithm>
 
 #include "app/actions/live_settings.h"
 #include "app/actions/run_control.h"
@@ -27,142 +23,14 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
-#include "tests/support/takes_keys.h"
+#include "tests/support/lesson_window.h"
 #include "widgets/microscaling/tensor_lab.h"
-#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/load_over_time_panel.h"
 
 using namespace moescope;
 
 namespace {
-
-constexpr int kWaitMs = 240000;
-
-struct OpenWindow {
-  MainWindow window{false};
-  OpenWindow() {
-    window.runControl()->setRecorded(false);
-    window.show();
-    if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
-  }
-  LessonPane* pane() { return window.findChild<LessonPane*>(); }
-  LessonGuide* guide() { return window.findChild<LessonGuide*>(); }
-  QList<QRadioButton*> choices() { return pane()->findChildren<QRadioButton*>(); }
-  QList<LessonTaskButton*> tasks() {
-    QList<LessonTaskButton*> all;
-    for (QPushButton* button : pane()->findChildren<QPushButton*>("lesson_task"))
-      all << static_cast<LessonTaskButton*>(button);
-    return all;
-  }
-  const QList<LessonFigureRow>& figures() { return pane()->findChild<LessonFigureList*>()->rows(); }
-  QPushButton* next() { return pane()->findChild<QPushButton*>("lesson_next"); }
-  QPushButton* reveal() { return pane()->findChild<QPushButton*>("lesson_reveal"); }
-  int step() {  // counted from 0; the page counts from 1
-    return pane()->findChild<QLabel*>("lesson_step")->text().section("tep ", 1, 1).section(' ', 0, 0).toInt() - 1;
-  }
-  QString pageText() {
-    QString all;
-    for (const QLabel* label : pane()->findChildren<QLabel*>())
-      if (label->isVisibleTo(pane())) all += label->text() + "\n";
-    return all;
-  }
-  // Does the next thing of the lesson (Ctrl+Return).
-  void goOn() { QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier); }
-  void open(const char* lesson) {
-    QSignalSpy opened(window.session(), &RunSession::opened);
-    window.lessons()->start(lesson);
-    QVERIFY(guide()->active());
-    if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
-    QVERIFY(takesKeys(&window));
-  }
-  // Completes a step: chooses the right prediction (skips one of a number), does the tasks, and reveals the result.
-  void takeStep() {
-    const LessonStep& step = guide()->lesson().steps[static_cast<std::size_t>(this->step())];
-    if (step.prediction && !step.prediction->choices.empty()) {
-      QRadioButton* choice = choices()[step.prediction->right];
-      choice->setFocus();
-      QTest::keyClick(choice, Qt::Key_Space);
-    } else if (step.prediction) {
-      QRadioButton* skip = choices().last();
-      QTest::mouseClick(skip, Qt::LeftButton, {}, QPoint(8, skip->height() / 2));
-    }
-    for (int i = 0; i < tasks().size(); ++i) {
-      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->isEnabled(), kWaitMs);
-      goOn();
-      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->done(), kWaitMs);
-    }
-    if (step.reveal.empty()) return;
-    QTRY_VERIFY(reveal()->isVisible());
-    QVERIFY(!next()->isVisible());  // only one of the two buttons is visible
-    goOn();
-    QTRY_VERIFY(pageText().contains("What happened"));
-    QVERIFY2(!pageText().contains("differs from the lesson"), qPrintable(pageText()));
-    QTRY_VERIFY(next()->isVisible() && next()->isEnabled());
-  }
-  void takeLesson() {
-    const int steps = static_cast<int>(guide()->lesson().steps.size());
-    for (int step = 0; step < steps; ++step) {
-      QCOMPARE(this->step(), step);
-      takeStep();
-      if (QTest::currentTestFailed()) return;
-      QTest::keyClick(&window, Qt::Key_Right, Qt::AltModifier);
-    }
-  }
-};
-
-// True if no task is ticked and no figure has a value.
-bool nothingIsJudged(OpenWindow& open) {
-  for (const LessonTaskButton* task : open.tasks())
-    if (task->done()) return false;
-  return std::ranges::all_of(open.figures(),
-                             [](const LessonFigureRow& row) { return row.kind == LessonFigureRow::Kind::missing; });
-}
-
-// States in which the window may be before a lesson starts.
-class StateBefore {
- public:
-  explicit StateBefore(MainWindow* window) : window_(window) {
-    QFile log(folder_.filePath("run.jsonl"));
-    if (!log.open(QIODevice::WriteOnly)) qFatal("no log");
-    for (int step = 0; step < 1000; ++step)
-      log.write(
-          QString("{\"step\": %1, \"loss\": 2.5, \"tokens_per_expert\": [[10, 20, 30, 40]]}\n").arg(step).toUtf8());
-  }
-
-  void enter(const QString& state, const std::string& lesson) {
-    QSignalSpy opened(window_->session(), &RunSession::opened);
-    if (state == "log being opened") return window_->session()->open({folder_.filePath("run.jsonl")});
-    if (state == "log open") window_->session()->open({folder_.filePath("run.jsonl")});
-    if (state == "log followed") window_->session()->follow({folder_.filePath("run.jsonl")});
-    if (state.contains("lesson")) window_->lessons()->start(state == "same lesson" ? lesson.c_str() : "loud-channel");
-    if (state == "comparison" || state.startsWith("run"))
-      window_->runControl()->startAll(runs(state == "comparison" ? 3 : 1), RunControl::Start::paused);
-    if (!state.contains("lesson") || window_->session()->opening())
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kWaitMs);
-    if (state == "run in training") window_->session()->live()->run();
-    const std::int64_t steps = state == "comparison" ? 3 : state == "run beyond the steps" ? 310 : 0;
-    if (steps == 0) return;
-    window_->session()->live()->run_until(steps);
-    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->live()->status().step, steps, kWaitMs);
-  }
-
- private:
-  // Returns configs of runs that train as fast as possible.
-  static std::vector<RunConfig> runs(int count) {
-    RunConfig config = load_preset("nano").config;
-    config.model.n_layers = 2;
-    config.data.batch = 1;
-    config.data.seq = 16;
-    config.telemetry.validation_every = 0;
-    std::vector<RunConfig> all(static_cast<std::size_t>(count), config);
-    for (int i = 1; i < count; ++i) all[static_cast<std::size_t>(i)].seed += i;
-    return all;
-  }
-
-  MainWindow* window_;
-  QTemporaryDir folder_;
-};
 
 // Writes a lesson into the folder and returns the path of the file.
 QString lessonFile(const QTemporaryDir& folder, const QByteArray& toml) {
@@ -195,7 +63,7 @@ class LessonTest : public QObject {
 
  private slots:
   void everyPanelThatALessonNamesIsThere() {
-    OpenWindow open;
+    LessonWindow open;
     for (const std::string& name : lesson_names()) {
       const QStringList unknown = LessonPanels::unknown(find_lesson(name).lesson, *open.window.workspaces());
       QVERIFY2(unknown.isEmpty(), qPrintable(unknown.join("; ")));
@@ -203,7 +71,7 @@ class LessonTest : public QObject {
   }
 
   void aTensorLessonGoesToItsEndByKeyboard() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("mx-block");
     open.takeLesson();
     // The prediction of a number was skipped, so it does not count.
@@ -213,7 +81,7 @@ class LessonTest : public QObject {
 
   void thePageFollowsTheTheme() {
     applyTheme(Theme::dark);
-    OpenWindow open;
+    LessonWindow open;
     open.open("mx-block");
     for (const Theme theme : {Theme::light, Theme::dark}) {
       applyTheme(theme);
@@ -233,7 +101,7 @@ class LessonTest : public QObject {
 
   // Uses the lesson with the shortest training. test_lessons trains all of them.
   void aTrainingLessonGoesToItsEndByKeyboard() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("deepep-measured");
     QCOMPARE(open.window.session()->histories().size(), std::size_t{2});
     QCOMPARE(open.window.session()->live()->status().step, 0);  // the lesson has not started the training
@@ -244,7 +112,7 @@ class LessonTest : public QObject {
 
   void aSettingForAllRunsIsMadeInEveryRun() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(
         qPrintable(lessonFile(folder, kNano + "[[runs.run]]\nname = \"twin\"\nset = { router.top_k = 1 }\n" + kStep +
                                           "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n")));
@@ -259,7 +127,7 @@ class LessonTest : public QObject {
   }
 
   void tasksWaitForThePredictionAndOneAnother() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("precision-routing");
     open.takeStep();
     open.guide()->next();
@@ -271,7 +139,7 @@ class LessonTest : public QObject {
   }
 
   void aWrongPredictionIsToldAndCounted() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("loud-channel");
     open.choices()[0]->setFocus();
     QTest::keyClick(open.choices()[0], Qt::Key_Space);
@@ -282,7 +150,7 @@ class LessonTest : public QObject {
   }
 
   void leavingBringsTheOwnArrangementBack() {
-    OpenWindow open;
+    LessonWindow open;
     open.window.workspaces()->bringUp("Overview");
     Workspace* overview = open.window.workspaces()->current();
     auto* closed = open.window.findChild<QDockWidget*>("dock_quant_error");
@@ -301,7 +169,7 @@ class LessonTest : public QObject {
   }
 
   void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("rich-get-richer");
     for (int step = 0; step < 4; ++step) open.guide()->next();
     QVERIFY(open.guide()->lesson().steps[4].view.after_prediction);
@@ -311,7 +179,7 @@ class LessonTest : public QObject {
   }
 
   void aLessonChoosesWhatTheCurvesShow() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("bias-or-loss");
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
     auto* loss = open.window.workspaces()->current()->findChild<LossPanel*>();
@@ -327,114 +195,9 @@ class LessonTest : public QObject {
     QCOMPARE(loss->shownMetric(), Metric::ce_loss);
   }
 
-  void aRunThatAPersonTrainedIsNotReplacedUnasked() {
-    OpenWindow open;
-    QSignalSpy opened(open.window.session(), &RunSession::opened);
-    open.window.runControl()->start(load_preset("nano").config, RunControl::Start::paused);
-    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    open.window.session()->live()->run_until(3);
-    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 3, kWaitMs);
-    open.window.lessons()->start("bias-or-loss");
-    auto* box = open.window.findChild<QMessageBox*>("lesson_question");
-    QVERIFY(box);
-    QVERIFY(!open.guide()->active());
-    box->button(QMessageBox::Cancel)->click();
-    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
-    QCOMPARE(open.window.session()->live()->status().step, 3);
-    open.window.session()->live()->run();
-    open.window.lessons()->start("bias-or-loss");
-    QVERIFY(!open.window.session()->live()->status().running);  // the question pauses the run
-    open.window.findChild<QMessageBox*>("lesson_question")->button(QMessageBox::Cancel)->click();
-    QTRY_VERIFY(open.window.session()->live()->status().running);
-    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
-    open.window.lessons()->start("bias-or-loss");
-    open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
-    QVERIFY(opened.wait(kWaitMs));
-    QVERIFY(open.guide()->active());
-    QCOMPARE(open.window.session()->histories().size(), std::size_t{4});
-  }
-
-  // A lesson starts with its own tensor, format and block, not with those that another lesson has left.
-  void aTensorLessonBeginsAtItsBlockWhereverOneComesFrom() {
-    OpenWindow open;
-    TensorLab* lab = open.window.workspaces()->microscaling()->tensorLab();
-    const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
-    open.open("loud-channel");
-    open.takeLesson();
-    QVERIFY(lab->format() != usual);
-    lab->browser()->findChild<QLineEdit*>()->setText("outlier");  // the filter must not hide the next lesson's tensor
-    open.open("mx-block");
-    QCOMPARE(lab->tensorName(), QString("gaussian"));
-    QVERIFY(lab->format() == usual);
-    QVERIFY(lab->showsBlockOf(2, 36));
-    QVERIFY(!open.tasks()[0]->done());
-    QVERIFY(!lab->browser()->selectNamed("outlier-channel"));
-    open.takeLesson();
-    open.open("loud-channel");  // its first task shows the usual format; it is not done in advance
-    QCOMPARE(lab->tensorName(), QString("outlier-channel"));
-    QVERIFY(!open.tasks()[0]->done());
-  }
-
-  // Every lesson starts correctly in every state of the window. A run that is already beyond the lesson's steps must
-  // not complete its tasks.
-  void everyLessonStartsAfterEveryOtherState_data() {
-    QTest::addColumn<QString>("state");
-    for (const char* state : {"run in training", "run beyond the steps", "log open", "log followed", "comparison",
-                              "other lesson", "same lesson", "log being opened"})
-      QTest::newRow(state) << QString(state);
-  }
-
-  void everyLessonStartsAfterEveryOtherState() {
-    QFETCH(QString, state);
-    OpenWindow open;
-    StateBefore before(&open.window);
-    for (const std::string& name : lesson_names()) {
-      before.enter(state, name);
-      if (QTest::currentTestFailed()) return;
-      QSignalSpy opened(open.window.session(), &RunSession::opened);
-      open.window.lessons()->start(QString::fromStdString(name), LessonActions::Ask::never);
-      QVERIFY(open.guide()->active());
-      const Lesson& lesson = open.guide()->lesson();
-      QVERIFY2(nothingIsJudged(open), name.c_str());
-      if (lesson.runs.empty()) continue;
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kWaitMs);
-      QTest::qWait(50);  // the guide checks the tasks after the window has opened the runs
-      QVERIFY2(nothingIsJudged(open), name.c_str());
-      QCOMPARE(open.window.session()->histories().size(), lesson.runs.size());
-      QCOMPARE(open.window.session()->live()->status().step, 0);
-      QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isHidden());
-      if (lesson.steps.front().prediction) open.choices().last()->click();
-      QTRY_VERIFY2(open.tasks()[0]->isEnabled(), name.c_str());
-      open.tasks()[0]->click();
-      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 0, kWaitMs);
-    }
-  }
-
-  // If other runs are opened, the lesson shows no figures, because they would be those of the other runs.
-  void aLessonSaysThatItsRunsAreGone() {
-    OpenWindow open;
-    open.open("precision-routing");
-    auto* missing = open.pane()->findChild<QLabel*>("lesson_missing");
-    StateBefore before(&open.window);
-    for (const QString state : {"log open", "run beyond the steps"}) {
-      before.enter(state, "precision-routing");
-      QTRY_VERIFY(missing->isVisible());
-      QVERIFY(!open.tasks()[0]->isEnabled());
-      QVERIFY2(nothingIsJudged(open), qPrintable(state));
-      QSignalSpy opened(open.window.session(), &RunSession::opened);
-      open.guide()->reset();
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-      QTRY_VERIFY(!missing->isVisible());
-      QTRY_VERIFY(open.tasks()[0]->isEnabled());
-    }
-    open.window.session()->removeRun(1);
-    QTRY_VERIFY(missing->isVisible());
-    QVERIFY(!open.tasks()[0]->isEnabled());
-  }
-
   void aStepKeepsItsFiguresWhenAnotherOneStartsRuns() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(qPrintable(lessonOfTwoStarts(folder)));
     open.takeStep();
     const QList<LessonFigureRow> figures = open.figures();
@@ -456,7 +219,7 @@ class LessonTest : public QObject {
 
   void aRunThatWentBackHasNotBeenTrained() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(qPrintable(lessonOfTwoStarts(folder)));
     open.takeStep();
     QCOMPARE(open.window.session()->rewind(0), QString());
@@ -466,7 +229,7 @@ class LessonTest : public QObject {
 
   void theEndOfATaskDoesNotHoldForTheNextRun() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(qPrintable(lessonOfTwoStarts(folder)));
     open.takeStep();
     open.window.lessons()->leave();
@@ -476,34 +239,10 @@ class LessonTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 4, kWaitMs);
   }
 
-  void aLessonEnteredFromAnotherStartsClean() {
-    OpenWindow open;
-    Selection* selection = open.window.selection();
-    open.open("bias-thermostat");
-    Panel* load = open.window.workspaces()->current()->panel("dock_router_load_over_time");
-    QVERIFY(load);
-    const QVariantMap initial = load->saveState();
-    for (QComboBox* box : load->findChildren<QComboBox*>()) box->setCurrentIndex(box->count() - 1);
-    QVERIFY(load->saveState() != initial);
-    open.window.runControl()->runUntil(6);
-    QTRY_VERIFY_WITH_TIMEOUT(selection->history()->steps().last >= 5, kWaitMs);
-    selection->refresh();
-    selection->setRun(2);
-    selection->setExpert(3);
-    selection->setLayer(selection->history()->info().moe_layers.back());
-    selection->setRange({1, 3});
-    open.open("bias-or-loss");
-    QTRY_COMPARE(selection->run(), 0);
-    QCOMPARE(selection->expert(), -1);
-    QCOMPARE(selection->layer(), selection->history()->info().moe_layers.front());
-    QVERIFY(selection->following());
-    QCOMPARE(load->saveState(), initial);
-  }
-
   // The projector view enlarges all parts of the page. After it, type, sizes and places are as before.
   void theProjectorViewEnlargesTheLessonAndComesBackExactly() {
     applyTheme(Theme::light);
-    OpenWindow open;
+    LessonWindow open;
     open.window.resize(1280, 800);
     open.open("bias-thermostat");
     QTest::qWait(600);
@@ -542,7 +281,7 @@ class LessonTest : public QObject {
 
   void aSmallWindowKeepsItsSize() {
     for (const char* lesson : {"rich-get-richer", "mx-block", "bias-or-loss"}) {
-      OpenWindow open;
+      LessonWindow open;
       open.window.resize(1280, 800);
       open.open(lesson);
       QTRY_COMPARE(open.window.size(), QSize(1280, 800));
@@ -551,17 +290,8 @@ class LessonTest : public QObject {
     }
   }
 
-  void aTrainingThatALessonLeavesBehindIsPaused() {
-    OpenWindow open;
-    open.open("bias-thermostat");
-    open.window.runControl()->runUntil(100000);
-    QVERIFY(open.window.session()->live()->status().running);
-    open.window.lessons()->start("mx-block");
-    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->live()->status().running, kWaitMs);
-  }
-
   void everyLessonInTheMenuHasAKeyOfItsOwn() {
-    OpenWindow open;
+    LessonWindow open;
     QMenu* menu = nullptr;
     for (const QAction* top : open.window.menuBar()->actions())
       if (top->text() == "&Lessons") menu = top->menu();
@@ -579,7 +309,7 @@ class LessonTest : public QObject {
 
   void theStepOfATrainingIsShownWhileItRuns() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(qPrintable(lessonOfTwoStarts(folder)));
     open.window.runControl()->runUntil(100000);
     auto* progress = open.pane()->findChild<QLabel*>("lesson_progress");
@@ -589,7 +319,7 @@ class LessonTest : public QObject {
   }
 
   void nextWaitsForTheTasksAndIsAlwaysInSight() {
-    OpenWindow open;
+    LessonWindow open;
     open.window.resize(1280, 800);
     open.open("mx-block");
     QVERIFY(!open.next()->isEnabled());
@@ -602,7 +332,7 @@ class LessonTest : public QObject {
   }
 
   void aPredictionCanBeChangedUntilTheResultIsShown() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("loud-channel");
     open.choices()[0]->click();
     auto* change = open.pane()->findChild<QToolButton*>("lesson_change");
@@ -620,7 +350,7 @@ class LessonTest : public QObject {
   }
 
   void thePanelsOfAStepHaveAnAccentBorder() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("bias-thermostat");
     auto* load = open.window.findChild<PanelDock*>("dock_router_load_over_time");
     QVERIFY(load->accented());
@@ -630,7 +360,7 @@ class LessonTest : public QObject {
   }
 
   void runsOfAComparisonHaveAPanelEach() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("rich-get-richer");
     open.guide()->next();
     auto* dock = open.window.findChild<QDockWidget*>("dock_router_load_over_time");
@@ -658,7 +388,7 @@ class LessonTest : public QObject {
 
   // Before the prediction no verdict is shown, because it would tell how even the load is.
   void verdictsWaitForThePrediction() {
-    OpenWindow open;
+    LessonWindow open;
     open.open("bias-thermostat");
     const auto shown = [&] { return open.window.workspaces()->overview()->verdictShown(); };
     QVERIFY(!shown());
@@ -672,7 +402,7 @@ class LessonTest : public QObject {
 
   void resettingAStepTakesItsRunsBack() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     open.open(qPrintable(lessonFile(folder, kNano + kStep + trainTo(4) + kStep + trainTo(9))));
     open.takeStep();
     open.guide()->next();
@@ -688,7 +418,7 @@ class LessonTest : public QObject {
 
   void aBrokenFileIsRefusedWithItsLine() {
     QTemporaryDir folder;
-    OpenWindow open;
+    LessonWindow open;
     QSignalSpy failed(&open.window, &MainWindow::failed);
     open.window.lessons()->start(lessonFile(folder, "title = \"x\"\nteaches = \"x\"\nnonsense = 1\n"));
     QCOMPARE(failed.count(), 1);
