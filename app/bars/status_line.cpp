@@ -24,7 +24,6 @@ namespace moescope {
 namespace {
 
 constexpr int kBetweenItems = kSpace16;
-constexpr qint64 kMeasureMs = 2000;
 constexpr int kDot = 8, kDotGap = 6;
 
 QString bytes(qint64 size) {
@@ -108,8 +107,8 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
     row->addWidget(*item = new StatusItem(items_));
   row->addStretch(1);
   state_->setObjectName("status_state");
-  speed_->setToolTip("Steps per second, of the last seconds");
-  tokens_->setToolTip("Tokens per second of all runs together");
+  speed_->setToolTip("Steps per second (measured)");
+  tokens_->setToolTip("Tokens per second of all runs together (measured)");
   findings_->setObjectName("findings_badge");
   findings_->setToolTip("Findings in the open runs: a click shows the list (F6)");
   connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
@@ -154,20 +153,7 @@ void StatusLine::fit() {
     for (int form = 1; form <= item->forms() && needed() > width(); ++form) item->setForm(form);
 }
 
-void StatusLine::measure(const LiveStatus& status) {
-  if (!status.running || from_ < 0 || status.step < from_) {
-    from_ = status.running ? status.step : -1;
-    steps_per_s_ = 0;
-    since_.start();
-  } else if (since_.elapsed() >= kMeasureMs && status.step > from_) {
-    steps_per_s_ = 1e3 * static_cast<double>(status.step - from_) / static_cast<double>(since_.elapsed());
-    from_ = status.step;
-    since_.start();
-  }
-}
-
 void StatusLine::showTraining(const LiveStatus& status, int runs) {
-  measure(status);
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
   if (!status.running) state = "Paused at step " + grouped(status.step);
@@ -179,11 +165,9 @@ void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const QRgb dot = !status.error.empty() ? c.bad : !warning.isEmpty() ? c.attention : status.running ? c.good : c.ink2;
   state_->setForms(forms, dot);
   state_->setToolTip(status.error.empty() ? warning : state);
-  const bool moves = status.running && steps_per_s_ > 0;
-  speed_->setForms(moves ? QStringList{rateText(steps_per_s_)} : QStringList());
-  tokens_->setForms(status.running && status.tokens_per_s > 0
-                        ? QStringList{grouped(std::llround(status.tokens_per_s)) + " tokens/s"}
-                        : QStringList());
+  const bool moves = status.running && status.steps_per_s > 0;
+  speed_->setForms(moves ? QStringList{rateText(status.steps_per_s)} : QStringList());
+  tokens_->setForms(moves ? QStringList{grouped(std::llround(status.tokens_per_s)) + " tokens/s"} : QStringList());
   fit();
 }
 
@@ -192,7 +176,6 @@ void StatusLine::showState(const QString& text, Dot dot) {
   state_->setForms({text}, dot == Dot::good ? c.good : c.ink2);
   state_->setToolTip({});
   for (StatusItem* item : {speed_, tokens_}) item->setForms({});
-  from_ = -1;
   fit();
 }
 

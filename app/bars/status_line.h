@@ -2,7 +2,6 @@
 // shorter forms for narrow windows; an item without room is hidden.
 #pragma once
 
-#include <QElapsedTimer>
 #include <QStatusBar>
 
 #include "core/history/history.h"
@@ -33,15 +32,11 @@ class StatusLine : public QStatusBar {
   bool event(QEvent* event) override;
 
  private:
-  void measure(const LiveStatus& status);
   void fit();
 
   QWidget* items_;
   StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
   StatusItem* findings_;
-  QElapsedTimer since_;  // time since the step at which the measurement of the speed began
-  std::int64_t from_ = -1;
-  double steps_per_s_ = 0;
 };
 
 }  // namespace moescope

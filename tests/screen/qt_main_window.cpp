@@ -402,6 +402,7 @@ class MainWindowTest : public QObject {
     LiveStatus status;
     status.running = true;
     status.step = 20;
+    status.steps_per_s = 4.7;
     status.tokens_per_s = 4813;
     line.resize(1280, 24);
     line.show();

@@ -9,6 +9,12 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr double kSpeedSeconds = 2;  // shortest span over which the speed is measured
+
+}  // namespace
+
 PendingCaptures::~PendingCaptures() {
   fail_all("the run was closed");
 }
@@ -143,6 +149,7 @@ bool LiveThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
     if (!shared_.wants_step()) {
       if (!captures_.empty()) break;
       shared_.wake.wait(lock);
+      begin_speed();
     } else if (!is_limited() || Clock::now() >= next_due_) {
       break;
     } else {
@@ -192,8 +199,6 @@ void LiveThread::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
 }
 
 void LiveThread::before_step(Engine&) {
-  step_begin_ = Clock::now();
-  taken_ = 0;
   const std::int64_t step = engine_.next_step();
   apply_pending(step);
   keep_due(step);
@@ -202,11 +207,26 @@ void LiveThread::before_step(Engine&) {
 
 void LiveThread::after_step(Engine&) {
   captures_.finish_step(engine_);
-  const double seconds = std::chrono::duration<double>(Clock::now() - step_begin_).count();
-  const DataConfig& data = engine_.first().trainer.config().data;
   const std::lock_guard lock(shared_.mutex);
   show_progress();
-  shared_.status.tokens_per_s = static_cast<double>(taken_) * static_cast<double>(data.batch) * data.seq / seconds;
+  ++steps_;
+  show_speed();
+}
+
+void LiveThread::begin_speed() {
+  speed_begin_ = Clock::now();
+  steps_ = frames_ = 0;
+}
+
+// Requires the lock. Both figures are of the same span, because single steps differ: some also validate or measure.
+void LiveThread::show_speed() {
+  const double seconds = std::chrono::duration<double>(Clock::now() - speed_begin_).count();
+  LiveStatus& status = shared_.status;
+  if (seconds < kSpeedSeconds && status.steps_per_s > 0) return;
+  const DataConfig& data = engine_.first().trainer.config().data;
+  status.steps_per_s = static_cast<double>(steps_) / seconds;
+  status.tokens_per_s = static_cast<double>(frames_ * data.batch * data.seq) / seconds;
+  begin_speed();
 }
 
 // --- requests, and work before a step: without the lock ---

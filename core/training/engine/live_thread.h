@@ -73,7 +73,7 @@ class LiveThread : public EngineObserver {
   void serve(const RewindRequest& request);
   void compute_captures_ahead(std::unique_lock<std::mutex>& lock);
   void before_step(Engine& engine) override;
-  void frame(const TelemetryFrame&) override { ++taken_; }
+  void frame(const TelemetryFrame&) override { ++frames_; }
   void after_step(Engine& engine) override;
   void apply_pending(std::int64_t step);
   void apply(int run, const PinnedChange& change);
@@ -81,14 +81,17 @@ class LiveThread : public EngineObserver {
   void keep(const Engine::Run& run, bool by_hand);
   void note_changes_before(std::int64_t step);
   void show_progress();
+  void begin_speed();  // begins a measurement of the speed
+  void show_speed();
   void warn(const std::string& text);
   std::int64_t step_of_first() const { return engine_.first().trainer.steps_taken(); }
 
   Engine& engine_;
   LiveState& shared_;
   std::map<int, std::vector<PinnedChange>> pending_;  // changes at steps that the run has not reached, by run
-  Clock::time_point next_due_{}, step_begin_{};       // next_due_: earliest time of the next step under the speed limit
-  int taken_ = 0;                                     // number of runs that have taken the current step
+  Clock::time_point next_due_{};                      // earliest time of the next step under the speed limit
+  Clock::time_point speed_begin_ = Clock::now();
+  std::int64_t steps_ = 0, frames_ = 0;  // since speed_begin_; frames_: steps of each run
   PendingCaptures captures_;
   std::uint64_t last_served_ = 0;  // id of the change that was served last
   std::thread thread_;             // last member: starts when all others are ready

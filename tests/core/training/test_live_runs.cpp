@@ -33,7 +33,10 @@ TEST(LiveRuns, StartsPausedAndRunsUntil) {
   run_to(live, 5);
   const auto history = live.histories().at(0);
   EXPECT_EQ(history->steps(), (StepRange{0, 4}));
-  EXPECT_GT(live.status().tokens_per_s, 0);
+  const LiveStatus status = live.status();
+  const DataConfig data = one_layer().data;
+  EXPECT_GT(status.steps_per_s, 0);
+  EXPECT_NEAR(status.tokens_per_s / (status.steps_per_s * data.batch * data.seq), 1, 1e-12);
   EXPECT_GT(history->value_at(Metric::tokens_per_s, kWholeRun, 4), 0);
   live.run_until(3);  // already past
   std::this_thread::sleep_for(50ms);
