@@ -49,7 +49,7 @@ struct ClaimRow {
   const Claim* claim = nullptr;
   const ClaimComparison* comparison = nullptr;
   const ClaimResult* result = nullptr;  // nullptr: not tried, or with other settings than the claim has now
-  SeedMean gap;
+  SeedMean gap = {};
   int pairs = 0;  // number of seeds with which neither run was lost
   ClaimVerdict verdict = ClaimVerdict::not_tried;
 

@@ -102,7 +102,8 @@ void train_all(ClaimRuns& runs, const std::function<void(int, int)>& progress) {
 double figure_of(const ClaimRun& run, const ClaimComparison& comparison) {
   if (!run.history) return NAN;
   ModelledGains none;
-  const RunFigure figure{.last = comparison.last};
+  RunFigure figure;
+  figure.last = comparison.last;
   return run_figure(metric_info(comparison.metric).key, figure, *run.history, none).value_or(NAN);
 }
 
