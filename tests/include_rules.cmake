@@ -92,12 +92,28 @@ function(check_folders)
   endforeach()
 endfunction()
 
+# Checks that headers do not define two classes of one name: the linker would take their functions for the same.
+function(check_class_names)
+  file(GLOB_RECURSE headers RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/core/*.h ${SOURCE_DIR}/widgets/*.h ${SOURCE_DIR}/app/*.h)
+  foreach(header ${headers})
+    file(STRINGS ${SOURCE_DIR}/${header} hits REGEX "^(class|struct) [A-Za-z0-9_]+( final)?( : .*)? {")
+    foreach(hit ${hits})
+      string(REGEX REPLACE "^[a-z]+ ([A-Za-z0-9_]+).*" "\\1" name "${hit}")
+      if(DEFINED header_of_${name})
+        message(SEND_ERROR "${header}: a class ${name} is also in ${header_of_${name}}: rename one of them")
+      endif()
+      set(header_of_${name} ${header})
+    endforeach()
+  endforeach()
+endfunction()
+
 # Headers of core that widgets may include. Besides the rooms that they show, these are number formats, files of tensors, and
 # the counts and models of clusters (pure functions, whose results the cluster panels show); from config and lessons only the
 # names of settings and the lesson for a figure.
 set(SHOWN_BY_WIDGETS
     "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
+check_class_names()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})
 check_floors("core/|widgets/" ${APP_FLOORS})

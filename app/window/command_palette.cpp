@@ -107,7 +107,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
   return score * 8 - static_cast<int>(text.size()) / 4;
 }
 
-CommandList::CommandList(std::vector<Command> commands, QObject* parent)
+CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
     : QAbstractListModel(parent), commands_(std::move(commands)) {
   setQuery({});
 }
@@ -136,7 +136,7 @@ int CommandList::rowCount(const QModelIndex& parent) const {
 }
 
 QVariant CommandList::data(const QModelIndex& index, int role) const {
-  const Command& command = at(index.row());
+  const PaletteCommand& command = at(index.row());
   switch (role) {
     case Qt::DisplayRole:
       return command.title;
@@ -158,7 +158,7 @@ QVariant CommandList::data(const QModelIndex& index, int role) const {
   }
 }
 
-CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
+CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* window)
     : QDialog(window, Qt::Dialog | Qt::FramelessWindowHint) {
   setObjectName("command_palette");
   setWindowTitle("Command palette");

@@ -12,7 +12,7 @@
 
 namespace moescope {
 
-struct Command {
+struct PaletteCommand {
   QString title;  // "Start a preset: nano"
   QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; the search matches it
   QString keys;   // "Ctrl+O"; empty: none
@@ -29,9 +29,9 @@ class CommandList : public QAbstractListModel {
 
  public:
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
-  explicit CommandList(std::vector<Command> commands, QObject* parent);
+  explicit CommandList(std::vector<PaletteCommand> commands, QObject* parent);
   void setQuery(const QString& query);  // lists the best match first; empty: lists all commands in their order
-  const Command& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
+  const PaletteCommand& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
 
@@ -41,7 +41,7 @@ class CommandList : public QAbstractListModel {
     int score;
     std::vector<int> matched;
   };
-  std::vector<Command> commands_;
+  std::vector<PaletteCommand> commands_;
   std::vector<Shown> shown_;
 };
 
@@ -49,7 +49,7 @@ class CommandPalette : public QDialog {
   Q_OBJECT
 
  public:
-  CommandPalette(std::vector<Command> commands, QWidget* window);
+  CommandPalette(std::vector<PaletteCommand> commands, QWidget* window);
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;

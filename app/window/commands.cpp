@@ -37,7 +37,7 @@ class Collector {
  public:
   explicit Collector(MainWindow* window) : window_(window) {}
 
-  std::vector<Command> all() {
+  std::vector<PaletteCommand> all() {
     for (const QAction* top : window_->menuBar()->actions())
       if (top->menu()) takeMenu(top->menu(), plain(top->text()), {});
     for (QAction* action : window_->findChildren<QAction*>())
@@ -139,12 +139,12 @@ class Collector {
 
   MainWindow* window_;
   QSet<QAction*> taken_;
-  std::vector<Command> commands_;
+  std::vector<PaletteCommand> commands_;
 };
 
 }  // namespace
 
-std::vector<Command> commandsOf(MainWindow* window) {
+std::vector<PaletteCommand> commandsOf(MainWindow* window) {
   return Collector(window).all();
 }
 

@@ -11,7 +11,7 @@ namespace moescope {
 
 class MainWindow;
 
-std::vector<Command> commandsOf(MainWindow* window);
+std::vector<PaletteCommand> commandsOf(MainWindow* window);
 void addPaletteAction(MainWindow* window, QMenu* menu);
 
 }  // namespace moescope

@@ -29,7 +29,7 @@ void decibel(Tally& tally, std::size_t index, double got, float want) {
   if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
 }
 
-void compare(const SafetensorsFile& file, const std::string& name, const TestMatrix& got) {
+void compare(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& got) {
   const std::vector<float> want = file.at(name).floats();
   require_size(file, name, want.size(), got.data.size());
   Tally tally(name);
@@ -72,23 +72,23 @@ void check_elements(const SafetensorsFile& file) {
 
 struct Quantized {
   std::vector<std::uint8_t> codes, scales;
-  TestMatrix dequant;
+  GoldenMatrix dequant;
 };
 
 std::size_t blocks_in(const OperandFormat& format, std::size_t n) {
   return (n + format.block - 1) / format.block;
 }
 
-Quantized quantized(const OperandFormat& format, const TestMatrix& m) {
+Quantized quantized(const OperandFormat& format, const GoldenMatrix& m) {
   Quantized q{std::vector<std::uint8_t>(m.data.size()), std::vector<std::uint8_t>(m.rows * blocks_in(format, m.cols)),
-              TestMatrix(m.rows, m.cols)};
+              GoldenMatrix(m.rows, m.cols)};
   quantize_rows(format, m.view(), q.codes.data(), q.scales.data());
   dequantize_rows(format, q.codes.data(), q.scales.data(), q.dequant.view());
   return q;
 }
 
-TestMatrix dequantized(const OperandFormat& format, const TestMatrix& m, BlockAxis axis) {
-  TestMatrix out(m.rows, m.cols);
+GoldenMatrix dequantized(const OperandFormat& format, const GoldenMatrix& m, BlockAxis axis) {
+  GoldenMatrix out(m.rows, m.cols);
   quantize_operand({m.view(), format, axis, {}}, out.view());
   return out;
 }
@@ -128,7 +128,7 @@ double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& 
 }
 
 // Checks the SQNR over the rows of each distribution, from the statistics of the quantizer itself.
-void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const TestMatrix& input) {
+void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const GoldenMatrix& input) {
   const TensorView* expected = file.find("sqnr_db");
   if (!expected || !file.find("row_dist")) return;
   const std::vector<float> want = expected->floats();
@@ -150,15 +150,15 @@ void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const 
 }
 
 void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
-  const TestMatrix input(file.at("input"));
+  const GoldenMatrix input(file.at("input"));
   const Quantized got = quantized(format, input);
   compare_codes(file, format, got, "codes", "scales");
   check_packed(file, got, format.block);
   const bool stored = file.find("dequant");
   if (stored) compare(file, "dequant", got.dequant);
   const std::vector<float> want = stored ? file.at("dequant").floats() : got.dequant.data;
-  const TestMatrix along_rows = dequantized(format, input, BlockAxis::row);
-  const TestMatrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
+  const GoldenMatrix along_rows = dequantized(format, input, BlockAxis::row);
+  const GoldenMatrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
   Tally row_tally("dequant, one pass, rows"), column_tally("dequant, one pass, columns");
   for (std::size_t i = 0; i < want.size(); ++i) {
     row_tally.value(i, along_rows.data[i], want[i]);
@@ -170,24 +170,24 @@ void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
 // Products ---------------------------------------------------------------------------------------------------------
 
 void check_backward(const SafetensorsFile& file, const OperandFormat& format, const std::string& group,
-                    const std::string& mode, const TestMatrix& a, const TestMatrix& b) {
-  const TestMatrix dy(file.at(group + ".dY"));
-  const TestMatrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
+                    const std::string& mode, const GoldenMatrix& a, const GoldenMatrix& b) {
+  const GoldenMatrix dy(file.at(group + ".dY"));
+  const GoldenMatrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
   compare(file, mode + ".dA", product(dy_n, transposed(b_n)));
-  const TestMatrix dy_m = dequantized(format, dy, BlockAxis::column), a_m = dequantized(format, a, BlockAxis::column);
+  const GoldenMatrix dy_m = dequantized(format, dy, BlockAxis::column), a_m = dequantized(format, a, BlockAxis::column);
   compare(file, mode + ".dB", product(transposed(dy_m), transposed(a_m)));
 }
 
 void check_product(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string mode = group + "." + scale_rule_name(format.rule);
   if (!file.find(mode + ".C")) return;
-  const TestMatrix a(file.at(group + ".A")), b(file.at(group + ".B"));
+  const GoldenMatrix a(file.at(group + ".A")), b(file.at(group + ".B"));
   const Quantized qa = quantized(format, a), qb = quantized(format, b);
   compare_codes(file, format, qa, mode + ".A_codes", mode + ".A_scales");
   compare_codes(file, format, qb, mode + ".B_codes", mode + ".B_scales");
-  const TestMatrix c = product(qa.dequant, qb.dequant);
+  const GoldenMatrix c = product(qa.dequant, qb.dequant);
   compare(file, mode + ".C", c);
-  const TestMatrix exact = product(a, b);
+  const GoldenMatrix exact = product(a, b);
   if (format.rule == ScaleRule::floor) compare(file, group + ".C_unquantized", exact);
   const std::vector<float> want = file.at(mode + ".sqnr_db").floats();
   require_size(file, mode + ".sqnr_db", want.size(), 3);
@@ -204,23 +204,23 @@ void check_product(const SafetensorsFile& file, const OperandFormat& format, con
 void check_grouped(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string name = group + "." + scale_rule_name(format.rule) + ".out";
   if (!file.find(name)) return;
-  const TestMatrix a = dequantized(format, TestMatrix(file.at(group + ".A")), BlockAxis::row);
+  const GoldenMatrix a = dequantized(format, GoldenMatrix(file.at(group + ".A")), BlockAxis::row);
   const TensorView& w = file.at(group + ".W");
   if (w.shape.size() != 3) throw std::runtime_error(file.path() + ": tensor '" + w.name + "': expected three axes");
   const std::size_t n = w.shape[1], k = w.shape[2];
   const std::vector<std::int64_t> group_end = file.at(group + ".group_end").integers();
   require_size(file, group + ".group_end", group_end.size(), w.shape[0]);
   require_size(file, group + ".W", k, a.cols);
-  TestMatrix out(a.rows, n);
+  GoldenMatrix out(a.rows, n);
   std::size_t row = 0;
   for (std::size_t e = 0; e < w.shape[0]; ++e) {
-    TestMatrix weight(n, k);
+    GoldenMatrix weight(n, k);
     weight.data = w.floats(e * n * k, n * k);
     weight = dequantized(format, weight, BlockAxis::row);
     const std::size_t end = std::min<std::size_t>(static_cast<std::size_t>(group_end[e]), a.rows);
-    TestMatrix rows(end > row ? end - row : 0, k);
+    GoldenMatrix rows(end > row ? end - row : 0, k);
     std::copy_n(a.data.begin() + static_cast<std::ptrdiff_t>(row * k), rows.data.size(), rows.data.begin());
-    const TestMatrix part = product(rows, weight);
+    const GoldenMatrix part = product(rows, weight);
     std::copy(part.data.begin(), part.data.end(), out.data.begin() + static_cast<std::ptrdiff_t>(row * n));
     row = std::max(row, end);
   }

@@ -31,7 +31,7 @@ OperandFormat torchao_format(Nvfp4Rule rule) {
   return format;
 }
 
-float amax_of(const TestMatrix& m) {
+float amax_of(const GoldenMatrix& m) {
   return operand_amax({m.view(), kNvfp4Format, BlockAxis::row});
 }
 
@@ -40,7 +40,7 @@ struct Stored {
   std::size_t per_row;
 };
 
-Stored stored(const OperandFormat& format, const TestMatrix& m) {
+Stored stored(const OperandFormat& format, const GoldenMatrix& m) {
   Stored q{std::vector<std::uint8_t>(m.data.size()), {}, (m.cols + 15) / 16};
   q.scales.resize(m.rows * q.per_row);
   store_nvfp4(format, m.view(), amax_of(m), q.codes.data(), q.scales.data());
@@ -48,8 +48,8 @@ Stored stored(const OperandFormat& format, const TestMatrix& m) {
 }
 
 // Returns the values that training multiplies.
-TestMatrix trained(const OperandFormat& format, const TestMatrix& m, BlockAxis axis = BlockAxis::row) {
-  TestMatrix out(m.rows, m.cols);
+GoldenMatrix trained(const OperandFormat& format, const GoldenMatrix& m, BlockAxis axis = BlockAxis::row) {
+  GoldenMatrix out(m.rows, m.cols);
   quantize_operand({m.view(), format, axis, {}}, out.view());
   return out;
 }
@@ -58,7 +58,8 @@ std::uint8_t without_zero_sign(std::uint8_t code) {
   return code == 8 ? 0 : code;
 }
 
-void compare_stored(const SafetensorsFile& file, const std::string& name, const TestMatrix& input, const Stored& got) {
+void compare_stored(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& input,
+                    const Stored& got) {
   const std::vector<std::uint8_t> packed = bytes_of(file.at(name + ".codes")),
                                   scales = bytes_of(file.at(name + ".scales"));
   require_size(file, name + ".codes", packed.size() * 2, got.codes.size());
@@ -77,12 +78,12 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
 }
 
 // Training must multiply the stored values, along rows and down columns.
-void compare_with_trained(const OperandFormat& format, const std::string& name, const TestMatrix& input,
+void compare_with_trained(const OperandFormat& format, const std::string& name, const GoldenMatrix& input,
                           const Stored& got) {
-  TestMatrix decoded(input.rows, input.cols);
+  GoldenMatrix decoded(input.rows, input.cols);
   decode_stored_nvfp4(format, got.codes.data(), got.scales.data(), amax_of(input), decoded.view());
-  const TestMatrix rows = trained(format, input),
-                   columns = transposed(trained(format, transposed(input), BlockAxis::column));
+  const GoldenMatrix rows = trained(format, input),
+                     columns = transposed(trained(format, transposed(input), BlockAxis::column));
   Tally tally(name + ", as trained");
   for (std::size_t i = 0; i < decoded.data.size(); ++i) {
     tally.value(i, rows.data[i] + 0.0f, decoded.data[i] + 0.0f);
@@ -101,11 +102,11 @@ double unit_of(float value) {
 // one rounding by at most one unit. A subnormal scale is less precise than its product with the element: half a unit of
 // the scale, up to six times, and half a unit of the product.
 void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
-                     const TestMatrix& input) {
+                     const GoldenMatrix& input) {
   const TensorView* expected = file.find(name + ".dequant");
   if (!expected) return;
   const std::vector<float> want = expected->floats();
-  const TestMatrix got = trained(format, input);
+  const GoldenMatrix got = trained(format, input);
   require_size(file, name + ".dequant", want.size(), got.data.size());
   const double amax = static_cast<double>(amax_of(input));
   const bool subnormal = amax / 6 < static_cast<double>(std::numeric_limits<float>::min());
@@ -116,7 +117,7 @@ void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, c
 }
 
 void check_quantized(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
-                     const TestMatrix& input) {
+                     const GoldenMatrix& input) {
   if (!file.find(name + ".codes")) return;
   const Stored got = stored(format, input);
   compare_stored(file, name, input, got);
@@ -138,20 +139,20 @@ void compare_amax(const SafetensorsFile& file, const std::string& name, float go
 
 // Rotation ----------------------------------------------------------------------------------------------------------
 
-TestMatrix rotated(const TestMatrix& m, RotationForm form, BlockAxis axis) {
-  TestMatrix out(m.rows, m.cols);
+GoldenMatrix rotated(const GoldenMatrix& m, RotationForm form, BlockAxis axis) {
+  GoldenMatrix out(m.rows, m.cols);
   hadamard_rotate(m.view(), axis, {16, form}, 0, out.view());
   return out;
 }
 
 // Compares one quantization of rotated columns with quantize_operand, which rotates itself.
 void check_rotated(const SafetensorsFile& file, const std::string& name, const std::string& values,
-                   const TestMatrix& input, RotationForm form) {
-  const TestMatrix turned = transposed(rotated(input, form, BlockAxis::column));
+                   const GoldenMatrix& input, RotationForm form) {
+  const GoldenMatrix turned = transposed(rotated(input, form, BlockAxis::column));
   {
     const std::vector<float> want = file.at(values).floats();
     require_size(file, values, want.size(), turned.data.size());
-    const TestMatrix along_rows = rotated(transposed(input), form, BlockAxis::row);
+    const GoldenMatrix along_rows = rotated(transposed(input), form, BlockAxis::row);
     Tally tally(values);
     for (std::size_t i = 0; i < want.size(); ++i) {
       tally.value(i, turned.data[i], want[i]);
@@ -162,19 +163,19 @@ void check_rotated(const SafetensorsFile& file, const std::string& name, const s
   OperandFormat format = te_format(false);
   format.hadamard = 16, format.rotation = form;
   compare_amax(file, name, operand_amax({input.view(), format, BlockAxis::column}));
-  const TestMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
-                   apart = trained(te_format(false), turned);
+  const GoldenMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
+                     apart = trained(te_format(false), turned);
   Tally tally(name + ", rotated as trained");
   for (std::size_t i = 0; i < apart.data.size(); ++i) tally.value(i, at_once.data[i], apart.data[i]);
 }
 
-void check_rotation(const SafetensorsFile& file, const std::string& name, const TestMatrix& input) {
+void check_rotation(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& input) {
   const TensorView* signs = file.find(name + ".sign");
   if (!signs) return;
   {
-    TestMatrix ones(16, 16);
+    GoldenMatrix ones(16, 16);
     for (std::size_t i = 0; i < 16; ++i) ones.data[i * 17] = 1;
-    const TestMatrix first = rotated(ones, RotationForm::fixed, BlockAxis::row);  // column 0 of H is all ones
+    const GoldenMatrix first = rotated(ones, RotationForm::fixed, BlockAxis::row);  // column 0 of H is all ones
     const std::vector<float> want = signs->floats();
     Tally tally(name + ".sign");
     for (std::size_t i = 0; i < 16; ++i) tally.value(i, first.at(i, 0) * 4, want.at(i));
@@ -188,7 +189,7 @@ void check_rotation(const SafetensorsFile& file, const std::string& name, const 
 
 void check_arithmetics(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".input")) {
-    const TestMatrix input(file.at(name + ".input"));
+    const GoldenMatrix input(file.at(name + ".input"));
     compare_amax(file, name, amax_of(input));
     check_quantized(file, te_format(false), name + ".1x16", input);
     check_quantized(file, te_format(true), name + ".16x16", input);
@@ -200,7 +201,7 @@ void check_arithmetics(const SafetensorsFile& file) {
 
 void check_four_over_six(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".input")) {
-    const TestMatrix input(file.at(name + ".input"));
+    const GoldenMatrix input(file.at(name + ".input"));
     for (const bool square : {false, true})
       for (const int bound : {256, 448})
         for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
@@ -211,7 +212,7 @@ void check_four_over_six(const SafetensorsFile& file) {
   }
 }
 
-void compare_product(const SafetensorsFile& file, const std::string& name, const TestMatrix& got) {
+void compare_product(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& got) {
   const std::vector<float> want = file.at(name).floats();
   require_size(file, name, want.size(), got.data.size());
   double most = 0;
@@ -223,7 +224,7 @@ void compare_product(const SafetensorsFile& file, const std::string& name, const
 
 void check_products(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".x")) {
-    const TestMatrix x(file.at(name + ".x")), w(file.at(name + ".w"));
+    const GoldenMatrix x(file.at(name + ".x")), w(file.at(name + ".w"));
     for (const bool square : {false, true}) {
       const std::string product_name = name + (square ? ".w16x16.y" : ".w1x16.y");
       if (file.find(product_name))

@@ -19,12 +19,12 @@ inline std::vector<std::uint8_t> bytes_of(const TensorView& tensor) {
   return bytes;
 }
 
-struct TestMatrix {
+struct GoldenMatrix {
   std::size_t rows = 0, cols = 0;
   std::vector<float> data;
 
-  TestMatrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
-  explicit TestMatrix(const TensorView& tensor) : data(tensor.floats()) {
+  GoldenMatrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
+  explicit GoldenMatrix(const TensorView& tensor) : data(tensor.floats()) {
     if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
     rows = tensor.shape[0], cols = tensor.shape[1];
   }
@@ -33,8 +33,8 @@ struct TestMatrix {
   float at(std::size_t r, std::size_t c) const { return data[r * cols + c]; }
 };
 
-inline TestMatrix transposed(const TestMatrix& m) {
-  TestMatrix t(m.cols, m.rows);
+inline GoldenMatrix transposed(const GoldenMatrix& m) {
+  GoldenMatrix t(m.cols, m.rows);
   for (std::size_t r = 0; r < m.rows; ++r)
     for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.at(r, c);
   return t;
@@ -48,8 +48,8 @@ inline void require_size(const SafetensorsFile& file, const std::string& tensor,
 }
 
 // Returns a [M,K] times b [N,K] transposed; each sum is in double and rounded once.
-inline TestMatrix product(const TestMatrix& a, const TestMatrix& b) {
-  TestMatrix c(a.rows, b.rows);
+inline GoldenMatrix product(const GoldenMatrix& a, const GoldenMatrix& b) {
+  GoldenMatrix c(a.rows, b.rows);
   for (std::size_t i = 0; i < a.rows; ++i) {
     for (std::size_t j = 0; j < b.rows; ++j) {
       double sum = 0;

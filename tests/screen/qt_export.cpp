@@ -366,8 +366,8 @@ class ExportTest : public QObject {
 
   void paletteFindsTheReplayPage() {
     const auto commands = commandsOf(window_.get());
-    QVERIFY(
-        std::ranges::any_of(commands, [](const Command& command) { return command.title.contains("Replay page"); }));
+    QVERIFY(std::ranges::any_of(commands,
+                                [](const PaletteCommand& command) { return command.title.contains("Replay page"); }));
   }
 
   // Two logs with the same settings up to a step are run A and its noise twin, with which a third log is judged.

@@ -466,7 +466,7 @@ class OpeningTest : public QObject {
     write(0, 4);
     if (from_palette) {
       rememberRecentFile(file.fileName());
-      for (const Command& command : commandsOf(&w.window))
+      for (const PaletteCommand& command : commandsOf(&w.window))
         if (command.title == "Open " + name) command.run();
     } else {
       drop(&w.window, {file.fileName()});

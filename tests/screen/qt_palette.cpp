@@ -69,9 +69,9 @@ class PaletteTest : public QObject {
 
   void everythingIsThere() {
     MainWindow window(false);
-    const std::vector<Command> commands = commandsOf(&window);
+    const std::vector<PaletteCommand> commands = commandsOf(&window);
     const auto has = [&](const QString& title, const QString& keys = {}) {
-      return std::ranges::any_of(commands, [&](const Command& command) {
+      return std::ranges::any_of(commands, [&](const PaletteCommand& command) {
         return command.title == title && (keys.isEmpty() || command.keys == keys);
       });
     };
@@ -107,10 +107,10 @@ class PaletteTest : public QObject {
     MainWindow window(false);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    const std::vector<Command> commands = commandsOf(&window);
+    const std::vector<PaletteCommand> commands = commandsOf(&window);
     const auto find = [&](const QString& kind, const QString& also) {
       return std::ranges::find_if(commands,
-                                  [&](const Command& each) { return each.group == kind && each.also == also; });
+                                  [&](const PaletteCommand& each) { return each.group == kind && each.also == also; });
     };
     for (int m = 0; m < kNumMetrics; ++m)
       QVERIFY2(find("Metric", metric_info(static_cast<Metric>(m)).key) != commands.end(),
@@ -182,11 +182,11 @@ class PaletteTest : public QObject {
                    std::ranges::any_of(pages,
                                        [&](const ManualPage& page) { return QFileInfo(page.path).fileName() == file; }),
                qPrintable(file));
-    const std::vector<Command> commands = commandsOf(&window);
+    const std::vector<PaletteCommand> commands = commandsOf(&window);
     for (const ManualPage& page : pages)
-      QVERIFY2(
-          std::ranges::any_of(commands, [&](const Command& each) { return each.title == "Manual: " + page.title; }),
-          qPrintable(page.title));
+      QVERIFY2(std::ranges::any_of(commands,
+                                   [&](const PaletteCommand& each) { return each.title == "Manual: " + page.title; }),
+               qPrintable(page.title));
   }
 
   void byKeyboardOnly() {

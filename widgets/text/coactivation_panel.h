@@ -66,7 +66,7 @@ class CoactivationPanel : public Panel {
   QComboBox* sort_;
   MeasureButton* measure_ = nullptr;
   std::shared_ptr<const MeasuredSimilarity> measured_;
-  ExpertTable similar_;
+  ExpertGrid similar_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> share_;
   std::vector<int> order_;

@@ -15,14 +15,14 @@ QString intervalCell(const FigureOfPieces& figure) {
 
 }  // namespace
 
-double ExpertTable::largest() const {
+double ExpertGrid::largest() const {
   double most = least_scale;
   for (const FigureOfPieces& figure : cells)
     if (std::isfinite(figure.mean)) most = std::max(most, std::fabs(figure.mean));
   return most;
 }
 
-std::vector<std::uint8_t> ExpertTable::codes() const {
+std::vector<std::uint8_t> ExpertGrid::codes() const {
   const double most = largest();
   std::vector<std::uint8_t> codes;
   for (const FigureOfPieces& figure : cells)
@@ -31,7 +31,7 @@ std::vector<std::uint8_t> ExpertTable::codes() const {
   return codes;
 }
 
-LegendScale ExpertTable::legend(bool dark) const {
+LegendScale ExpertGrid::legend(bool dark) const {
   const double most = largest();
   LegendScale legend{.lut = utilisationLut(dark), .ticks = {}, .caption = unit, .beyond = false, .first_code = 2};
   if (most > 0)
@@ -41,12 +41,12 @@ LegendScale ExpertTable::legend(bool dark) const {
   return legend;
 }
 
-ExpertTable costsByDomain(const ExpertScan& scan, int layer) {
-  ExpertTable table{.rows = {"all text"},
-                    .columns = {},
-                    .row_title = "change of the loss without the expert, nats/token",
-                    .column_title = "expert",
-                    .cells = {}};
+ExpertGrid costsByDomain(const ExpertScan& scan, int layer) {
+  ExpertGrid table{.rows = {"all text"},
+                   .columns = {},
+                   .row_title = "change of the loss without the expert, nats/token",
+                   .column_title = "expert",
+                   .cells = {}};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   const bool by_domain = scan.domains.size() > 1;
@@ -66,12 +66,12 @@ ExpertTable costsByDomain(const ExpertScan& scan, int layer) {
   return table;
 }
 
-ExpertTable prunedModels(const ExpertScan& scan) {
-  ExpertTable table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
-                    .columns = {},
-                    .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
-                    .column_title = {},
-                    .cells = {}};
+ExpertGrid prunedModels(const ExpertScan& scan) {
+  ExpertGrid table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
+                   .columns = {},
+                   .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
+                   .column_title = {},
+                   .cells = {}};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   for (const PrunedModel& model : scan.pruning) table.columns << QString("%1 of %2").arg(model.removed).arg(experts);
@@ -95,14 +95,14 @@ QStringList costAnswers(const ExpertScan& scan) {
           loss, QString("%1: loss %2").arg(who, lossChangeText(first.loss_change.mean)), who};
 }
 
-ExpertTable similarExperts(const LayerSimilarity& layer, const std::vector<int>& order) {
-  ExpertTable table{.rows = {},
-                    .columns = {},
-                    .row_title = "cosine of two experts' outputs for the same token",
-                    .column_title = {},
-                    .cells = {},
-                    .unit = "cosine",
-                    .least_scale = 0.2};
+ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& order) {
+  ExpertGrid table{.rows = {},
+                   .columns = {},
+                   .row_title = "cosine of two experts' outputs for the same token",
+                   .column_title = {},
+                   .cells = {},
+                   .unit = "cosine",
+                   .least_scale = 0.2};
   for (const int expert : order) table.rows << QString::number(expert);
   table.columns = table.rows;
   for (const int i : order)

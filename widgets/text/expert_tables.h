@@ -13,7 +13,7 @@
 
 namespace moescope {
 
-struct ExpertTable {
+struct ExpertGrid {
   QStringList rows, columns;
   QString row_title, column_title;
   std::vector<FigureOfPieces> cells;  // row by row; NaN: not measured
@@ -27,9 +27,9 @@ struct ExpertTable {
 };
 
 // Changes of the loss. Columns are experts 0, 1, ...; the first row is for all text.
-ExpertTable costsByDomain(const ExpertScan& scan, int layer);
-ExpertTable prunedModels(const ExpertScan& scan);
-ExpertTable similarExperts(const LayerSimilarity& layer, const std::vector<int>& order);  // the diagonal is NaN
+ExpertGrid costsByDomain(const ExpertScan& scan, int layer);
+ExpertGrid prunedModels(const ExpertScan& scan);
+ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& order);  // the diagonal is NaN
 
 // Answers to the question of a panel, from long to short.
 QStringList costAnswers(const ExpertScan& scan);

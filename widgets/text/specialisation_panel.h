@@ -54,7 +54,7 @@ class SpecialisationPanel : public Panel {
   MeasureButton* measure_ = nullptr;
   QPushButton* over_training_ = nullptr;
   std::shared_ptr<const MeasuredExperts> measured_;
-  ExpertTable removal_;
+  ExpertGrid removal_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column

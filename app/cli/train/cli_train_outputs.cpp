@@ -32,7 +32,7 @@ bool WatchedPath::is_there() const {
   return path_.empty() || (stat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_);
 }
 
-JsonLines::JsonLines(const std::string& path) : path_(path) {
+JsonLinesOutput::JsonLinesOutput(const std::string& path) : path_(path) {
   if (path == "-") file_ = stdout;
   if (path.empty() || path == "-") return;
   try {
@@ -43,19 +43,19 @@ JsonLines::JsonLines(const std::string& path) : path_(path) {
   there_ = WatchedPath(path);
 }
 
-JsonLines::~JsonLines() {
+JsonLinesOutput::~JsonLinesOutput() {
   if (file_ && file_ != stdout) std::fclose(file_);
 }
 
-void JsonLines::write(const TelemetryFrame& frame) {
+void JsonLinesOutput::write(const TelemetryFrame& frame) {
   if (file_ && error_.empty()) write(to_json_line(frame));
 }
 
-void JsonLines::write(const RunInfo& info) {
+void JsonLinesOutput::write(const RunInfo& info) {
   if (file_ && error_.empty()) write(to_json_line(info));
 }
 
-void JsonLines::write(const std::string& line) {
+void JsonLinesOutput::write(const std::string& line) {
   const std::string text = line + '\n';
   const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fflush(file_) == 0;
   const int why = errno;

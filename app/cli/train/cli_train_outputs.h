@@ -27,12 +27,12 @@ class WatchedPath {
   ino_t inode_ = 0;
 };
 
-class JsonLines {
+class JsonLinesOutput {
  public:
-  explicit JsonLines(const std::string& path);  // "-": standard output; empty: writes nothing
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
+  explicit JsonLinesOutput(const std::string& path);  // "-": standard output; empty: writes nothing
+  ~JsonLinesOutput();
+  JsonLinesOutput(const JsonLinesOutput&) = delete;
+  JsonLinesOutput& operator=(const JsonLinesOutput&) = delete;
   void write(const TelemetryFrame& frame);
   void write(const RunInfo& info);                         // call before the run's first frame
   const std::string& error() const { return error_; }      // why writing has ended; empty if it has not
@@ -67,7 +67,7 @@ struct TrainOutputs {
   explicit TrainOutputs(const std::string& checkpoint = {}, const std::string& jsonl = {})
       : checkpoints(checkpoint), lines(jsonl) {}
   TrainCheckpoints checkpoints;
-  JsonLines lines;
+  JsonLinesOutput lines;
 };
 
 // Checks all paths of the options before anything is written. Throws std::runtime_error.

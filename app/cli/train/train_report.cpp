@@ -299,7 +299,7 @@ void TrainReport::look_after_outputs() {
     say(error + "; training goes on without it");
   };
   say_once(engine_.sink().error(), recording_said_);
-  const JsonLines& lines = job_.outputs->lines;
+  const JsonLinesOutput& lines = job_.outputs->lines;
   if (lines.reader_is_gone())
     failure_ = lines.error();
   else

@@ -179,7 +179,7 @@ JsonValue LineNames::step_of(std::vector<Named> steps) {
 
 NamedLine LineNames::read(const JsonFields& line) {
   std::vector<JsonFields::Field> fields;
-  std::vector<LayerValue> of_layers;
+  std::vector<NamedLayerValue> of_layers;
   std::vector<Named> named, steps;
   const auto take = [&](const JsonFields::Field& field, bool is_joined) {
     const auto found = find(field.key);

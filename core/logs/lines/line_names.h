@@ -17,7 +17,7 @@
 namespace moescope {
 
 // A value whose name contains a layer: "moe/layer_3/max_vio".
-struct LayerValue {
+struct NamedLayerValue {
   TagMatch match;
   JsonValue value;
 };
@@ -25,7 +25,7 @@ struct LayerValue {
 struct NamedLine {
   // Keys are "step", "ce_loss", "tokens_per_expert", ...; names that the table does not have are unchanged.
   JsonFields fields;
-  std::vector<LayerValue> of_layers;
+  std::vector<NamedLayerValue> of_layers;
 };
 
 // Names of objects in a line are joined with dots: {"train": {"loss": 2}} is "train.loss".

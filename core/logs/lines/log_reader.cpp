@@ -324,7 +324,7 @@ void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t st
     for (const char* key : kValuesOfStep)
       if (member(named.fields, {key})) take_key(key);
   }
-  for (const LayerValue& each : named.of_layers)
+  for (const NamedLayerValue& each : named.of_layers)
     take_key(each.match.rule->column + " of layer " + std::to_string(each.match.layer) + ", expert " +
              std::to_string(each.match.expert));
   if (!restart) return;

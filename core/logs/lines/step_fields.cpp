@@ -31,9 +31,9 @@ std::size_t experts_of_layer(JsonValue load) {
 }
 
 // Adds the layers and experts that occur in the names of the values to `info`.
-void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
+void add_layers_of(const std::vector<NamedLayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
-  for (const LayerValue& each : values) {
+  for (const NamedLayerValue& each : values) {
     layers.insert(std::max(0, each.match.layer));
     JsonList list;
     const std::size_t listed = each.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
@@ -60,7 +60,7 @@ class LayerValues {
  public:
   explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
 
-  void take(const LayerValue& each) {
+  void take(const NamedLayerValue& each) {
     const int layer = std::max(0, each.match.layer);
     require_layer(layer, *info_);
     const TagRule& rule = *each.match.rule;
@@ -261,9 +261,9 @@ void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& f
   frame.specialisation.push_back(std::move(special));
 }
 
-void join_layer_values(const std::vector<LayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {
+void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {
   LayerValues by_layer(info);
-  for (const LayerValue& each : values) by_layer.take(each);
+  for (const NamedLayerValue& each : values) by_layer.take(each);
   by_layer.join(frame);
 }
 

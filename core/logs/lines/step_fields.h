@@ -26,6 +26,6 @@ bool has_nested(const JsonFields& json);  // true if the line has a list with an
 // known, so that they are not read.
 void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame);
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame);
-void join_layer_values(const std::vector<LayerValue>& values, const RunInfo& info, TelemetryFrame& frame);
+void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame);
 
 }  // namespace moescope

@@ -242,7 +242,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
                                           std::shared_ptr<const RoutedRows>& rows) {
   const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
   RoutedRowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
-  RoutedTokens tokens(info.source);
+  RoutedTokenStatistics tokens(info.source);
   tokens.expect_top_k(reader.most_experts(sequences_));
   const std::vector<bool> dense = dense_layers(sequences_, shape);
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);

@@ -39,7 +39,7 @@ class Trace {
   }
   void read_line(std::string_view line);  // throws Unreadable
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
-  RoutedTokens& tokens() { return tokens_; }
+  RoutedTokenStatistics& tokens() { return tokens_; }
   const TraceCuts& cuts() const { return cuts_; }
   const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // restart_text() by step
 
@@ -49,7 +49,7 @@ class Trace {
   bool is_given_up(int rank, std::int64_t step) const;
 
   JsonLines lines_;
-  RoutedTokens tokens_;
+  RoutedTokenStatistics tokens_;
   EmptySlotCount empty_slots_;
   std::int64_t line_ = 0;
   TraceCuts known_cuts_, cuts_;

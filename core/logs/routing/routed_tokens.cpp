@@ -60,15 +60,15 @@ void EmptySlotCount::mark(History& history, const ImportOptions& options) const 
        std::to_string(empty_) + " of " + std::to_string(slots_) + " slots have no expert and are sent nowhere"});
 }
 
-void RoutedTokens::expect_top_k(std::size_t top_k) {
+void RoutedTokenStatistics::expect_top_k(std::size_t top_k) {
   if (rows_ && steps_.empty()) rows_->top_k = top_k;
 }
 
-void RoutedTokens::expect_experts(int experts) {
+void RoutedTokenStatistics::expect_experts(int experts) {
   experts_ = std::max(experts_, experts);
 }
 
-void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
+void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
   Chosen& chosen = steps_[step][layer];
   if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // includes the nodes of the maps and the later frame
   top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
@@ -92,7 +92,7 @@ void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& e
                              std::to_string(experts_) + " experts take more than 1 GiB");
 }
 
-bool RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
+bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
   if (!rows_) return false;
   kept_ += std::max(experts_K.size(), rows_->top_k);
   if (rows_->top_k == 0) rows_->top_k = experts_K.size();
@@ -104,7 +104,7 @@ bool RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<
   return true;
 }
 
-void RoutedTokens::count_kept_pairs() {
+void RoutedTokenStatistics::count_kept_pairs() {
   for (const auto& [step, layers] : rows_->steps)
     for (const auto& [layer, rows] : layers) {
       auto& together = steps_[step][layer].together;
@@ -114,8 +114,8 @@ void RoutedTokens::count_kept_pairs() {
     }
 }
 
-std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std::int64_t step,
-                                                const std::map<RoutedLayer, int>& numbers) const {
+std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& reference, std::int64_t step,
+                                                         const std::map<RoutedLayer, int>& numbers) const {
   std::vector<FlipFrame> flips;
   const auto there = reference.steps.find(step);
   if (!rows_ || reference.top_k != rows_->top_k || there == reference.steps.end()) return flips;
@@ -144,7 +144,7 @@ std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std
   return flips;
 }
 
-std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
+std::map<RoutedLayer, int> RoutedTokenStatistics::layer_numbers() const {
   std::map<RoutedLayer, int> numbers;
   for (const auto& [step, layers] : steps_)
     for (const auto& [place, chosen] : layers) numbers[place];
@@ -156,7 +156,8 @@ std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
   return numbers;
 }
 
-void RoutedTokens::add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const {
+void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
+                                         std::vector<std::uint32_t>& upper_EE) const {
   const auto experts = static_cast<std::size_t>(experts_);
   upper_EE.resize(experts * experts);
   const auto at = [&](int i, int j) -> std::uint32_t& {
@@ -169,7 +170,7 @@ void RoutedTokens::add_together(std::int64_t step, RoutedLayer layer, std::vecto
     each_pair(chosen_of(rows.subspan(first, rows_->top_k)), [&](int i, int j) { ++at(i, j); });
 }
 
-std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& options) {
+std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const ImportOptions& options) {
   const std::map<RoutedLayer, int> numbers = layer_numbers();
   const auto experts = static_cast<std::size_t>(experts_);
   if (numbers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)

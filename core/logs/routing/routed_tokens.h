@@ -40,9 +40,9 @@ class EmptySlotCount {
   std::size_t slots_ = 0, empty_ = 0;
 };
 
-class RoutedTokens {
+class RoutedTokenStatistics {
  public:
-  explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // `source`: for messages
+  explicit RoutedTokenStatistics(std::string source = {}) : source_(std::move(source)) {}  // `source`: for messages
   // Adds the experts of one token; sorts `experts_K`. An expert may occur twice. If there are fewer than K experts, the
   // other slots are empty. Throws std::runtime_error if the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
