@@ -21,12 +21,13 @@ function(compile_together target)
   # GCC treats a batch of files as a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-  # Files with kernels for several processors are compiled alone, because Highway includes each of them once per processor.
+  # Files with kernels for several processors are compiled alone, because Highway includes each of them once per processor,
+  # and without precompiled headers, whose inline functions could be compiled with the options for a specific processor.
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     file(STRINGS ${source} highway REGEX "HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
     if(highway)
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
 endfunction()
