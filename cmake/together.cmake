@@ -18,7 +18,7 @@ function(compile_together target)
   if(ARGN)
     target_precompile_headers(${target} ${ARGN})
   endif()
-  # GCC treats a batch of files as a header. It frees memory less often, from 1 GB on, which takes 6 % less time.
+  # GCC treats a batch of files as a header. It frees memory less often, from 1 GB on, which takes about 4 % less time.
   target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;--param=ggc-min-heapsize=1000000>")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   # Files with kernels for several processors are compiled alone, because Highway includes each of them once per processor,
