@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "app/cli/train/cli_outcomes.h"
 #include "core/io/output_guard.h"
@@ -71,24 +72,24 @@ TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) 
   if (error || access(folder.c_str(), W_OK) != 0)
     throw std::runtime_error("--checkpoint " + folder +
                              ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
-  folder_there_ = WatchedPath(folder);
 }
 
 void TrainCheckpoints::note(std::int64_t step, const std::string& problem) {
+  find_removed();
   error_ = problem;
-  if (!problem.empty()) return;
-  newest_ = folder_ + '/' + std::to_string(step);
-  folder_there_ = WatchedPath(folder_);
-  newest_there_ = WatchedPath(newest_);
+  if (problem.empty()) newest_ = folder_ + '/' + std::to_string(step);
 }
 
 std::string TrainCheckpoints::removed() {
-  const bool folder_gone = !folder_there_.is_there();
-  if (!folder_gone && newest_there_.is_there()) return {};
-  const std::string what = folder_gone ? "--checkpoint " + folder_ : "checkpoint " + newest_;
-  folder_there_ = newest_there_ = {};
+  find_removed();
+  return std::exchange(removed_, {});
+}
+
+void TrainCheckpoints::find_removed() {
+  if (newest_.empty() || fs::exists(newest_)) return;
+  removed_ = "checkpoint " + newest_ + ": was removed or moved while training; the next checkpoint is written to " +
+             folder_ + " again, earlier ones may be gone";
   newest_.clear();
-  return what + ": was removed or moved while training; the next checkpoint creates it again, earlier ones are gone";
 }
 
 std::string given_token() {

@@ -14,7 +14,7 @@
 
 namespace moescope {
 
-// Remembers which file or folder is at a path, to notice that it was removed or replaced.
+// Remembers which file is at a path, to notice that it was removed or replaced.
 class WatchedPath {
  public:
   WatchedPath() = default;  // watches no path: is_there() is always true
@@ -55,12 +55,13 @@ class TrainCheckpoints {
   void note(std::int64_t step, const std::string& problem);
   const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty if none was written
   const std::string& error() const { return error_; }    // error of the last checkpoint; empty if it was written
-  // Returns once which files were removed after they had been written; empty if there is nothing new to report.
+  // Returns once that the newest checkpoint was removed after it had been written; empty if there is nothing new to
+  // report.
   std::string removed();
 
  private:
-  std::string folder_, newest_, error_;
-  WatchedPath folder_there_, newest_there_;
+  void find_removed();
+  std::string folder_, newest_, error_, removed_;  // removed_: what removed() returns next
 };
 
 struct TrainOutputs {
