@@ -12,6 +12,8 @@ namespace moescope {
 
 namespace {
 
+constexpr char kNotGiven[] = "not given";
+
 bool is_name(const std::string& key) {
   return key == "run" || key == "name" || key == "run_name" || key == "seed";
 }
@@ -34,13 +36,17 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
   std::set<std::string> keys;
   for (const auto* settings : {&a, &b})
     for (const auto& [key, value] : *settings) keys.insert(key);
+  const auto value = [](const std::map<std::string, std::string>& settings, const std::string& key) {
+    const auto found = settings.find(key);
+    return found == settings.end() ? std::string(kNotGiven) : found->second;
+  };
   std::vector<LogDifference> differences;
   for (const std::string& key : keys) {
-    const auto of_a = a.find(key), of_b = b.find(key);
-    const std::string text_a = of_a == a.end() ? "-" : of_a->second, text_b = of_b == b.end() ? "-" : of_b->second;
-    if (text_a != text_b && key != "run" && key != "name" && key != "run_name")
-      differences.push_back({key, text_a, text_b});
+    const std::string of_a = value(a, key), of_b = value(b, key);
+    if (of_a != of_b && key != "run" && key != "name" && key != "run_name") differences.push_back({key, of_a, of_b});
   }
+  std::ranges::stable_partition(differences,
+                                [](const LogDifference& d) { return d.a != kNotGiven && d.b != kNotGiven; });
   return differences;
 }
 
