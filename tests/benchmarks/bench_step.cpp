@@ -1,10 +1,11 @@
 // Time of whole training steps: bench_step [shape ...] [--steps N] [--threads N]
-//                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
+//                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only RECIPE]
 //                       [--each-step]
 //
 // --recipes: routed experts in every recipe, with statistics, compared with FP32; --recipes-everywhere: all weights.
-// --only: only recipes with PART in their names; also for --units.
 // --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) compared with FP32, and the matrix units in use.
+// --only: only the recipe with this name, as it is printed: mxfp8_floor, "nvfp4 stochastic". With --units, it runs
+// alone.
 // --telemetry: all telemetry at the default cadence compared with none. --steps N should be at least 200, a full cycle.
 // --each-step: prints a line after each step, for in_turns.py.
 // --checkpoints: time to keep a checkpoint in memory, and its share of a step at the default cadence.
@@ -263,32 +264,46 @@ void bench_checkpoints(const std::string& name, const RunConfig& base, int steps
 
 enum class Recipes { none, experts, everywhere };
 
-std::string variant_name(Recipe recipe, Rounding rounding, bool rotated) {
-  const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
-  return recipe_info(recipe).name + std::string(more);
+struct Precision {
+  Recipe recipe;
+  Rounding rounding = Rounding::nearest;
+  bool rotated = false;
+
+  std::string name() const {
+    const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
+    return recipe_info(recipe).name + std::string(more);
+  }
+};
+
+std::vector<Precision> all_precisions() {
+  std::vector<Precision> all;
+  for (const RecipeInfo& info : recipes()) all.push_back({info.recipe});
+  for (const Recipe recipe : {Recipe::mxfp8_rceil, Recipe::mxfp4, Recipe::nvfp4})
+    for (const bool rotated : {false, true}) all.push_back({recipe, Rounding::stochastic, rotated});
+  return all;
 }
 
-Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding rounding, bool rotated) {
+Variant variant_of(const RunConfig& base, Recipes which, const Precision& own) {
   RunConfig config = base;
   PrecisionConfig& p = config.precision;
   p = {};
-  p.experts = recipe;
-  if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = recipe;
-  p.rounding = rounding;
-  p.hadamard = rotated;
-  return {variant_name(recipe, rounding, rotated), std::make_unique<Trainer>(config), {}, {}, {}};
+  p.experts = own.recipe;
+  if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = own.recipe;
+  p.rounding = own.rounding;
+  p.hadamard = own.rotated;
+  return {own.name(), std::make_unique<Trainer>(config), {}, {}, {}};
 }
 
-// Compares each recipe whose name contains `part` with FP32. Both take steps alternately, so that a busy machine slows
+// Compares each recipe, or the one of this name, with FP32. Both take steps alternately, so that a busy machine slows
 // both equally.
-void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which, const std::string& part) {
+void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which, const std::string& only) {
   const auto data = open_dataset(base.data, base.seed);
   std::printf("%s, %s, against FP32 (medians of %d steps)\n", name.c_str(),
               which == Recipes::experts ? "routed experts" : "all weights", steps);
-  const auto compare = [&](Recipe recipe, Rounding rounding, bool rotated) {
-    if (std::string(recipe_info(recipe).name).find(part) == std::string::npos) return;
-    Variant plain = variant_of(base, which, Recipe::fp32, Rounding::nearest, false);
-    Variant own = variant_of(base, which, recipe, rounding, rotated);
+  for (const Precision& precision : all_precisions()) {
+    if (!only.empty() && precision.name() != only) continue;
+    Variant plain = variant_of(base, which, {Recipe::fp32});
+    Variant own = variant_of(base, which, precision);
     for (int step = -1; step < steps; ++step) {
       measure(plain, *data, step >= 0);
       measure(own, *data, step >= 0);
@@ -297,26 +312,20 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
                 median(own.cpu) * 1e3, median(own.seconds) / median(plain.seconds),
                 median(own.cpu) / median(plain.cpu));
     std::fflush(stdout);
-  };
-  for (const RecipeInfo& info : recipes()) compare(info.recipe, Rounding::nearest, false);
-  for (const Recipe recipe : {Recipe::mxfp8_rceil, Recipe::mxfp4, Recipe::nvfp4}) {
-    compare(recipe, Rounding::stochastic, false);
-    compare(recipe, Rounding::stochastic, true);
   }
 }
 
 // Measures steps with all weights in different formats, alternately, which shows the effect of BF16 matrix units.
-void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& part) {
+void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& only) {
   const auto data = open_dataset(base.data, base.seed);
+  std::vector<Precision> precisions = {
+      {Recipe::fp32}, {Recipe::bf16}, {Recipe::mxfp8_rceil}, {Recipe::nvfp4, Rounding::stochastic, true}};
+  if (!only.empty()) {
+    precisions = all_precisions();
+    std::erase_if(precisions, [&](const Precision& precision) { return precision.name() != only; });
+  }
   std::vector<Variant> variants;
-  const auto add = [&](Recipe recipe, Rounding rounding, bool rotated) {
-    if (variant_name(recipe, rounding, rotated).find(part) == std::string::npos) return;
-    variants.push_back(variant_of(base, Recipes::everywhere, recipe, rounding, rotated));
-  };
-  add(Recipe::fp32, Rounding::nearest, false);
-  add(Recipe::bf16, Rounding::nearest, false);
-  add(Recipe::mxfp8_rceil, Rounding::nearest, false);
-  add(Recipe::nvfp4, Rounding::stochastic, true);
+  for (const Precision& precision : precisions) variants.push_back(variant_of(base, Recipes::everywhere, precision));
   const double peak = sgemm_peak_gflops();
   for (int step = -3; step < steps; ++step)
     for (Variant& variant : variants) measure(variant, *data, step >= 0);
@@ -324,7 +333,7 @@ void bench_units(const std::string& name, const RunConfig& base, int steps, cons
               matrix_unit_text().c_str(), peak, num_threads(), steps);
   for (const Variant& variant : variants) {
     print_variant(variant, base, peak);
-    if (variants[0].name != recipe_info(Recipe::fp32).name) continue;
+    if (precisions.front().recipe != Recipe::fp32) continue;
     std::printf("    %.2fx FP32's time (CPU %.2fx)\n", median(variant.seconds) / median(variants[0].seconds),
                 median(variant.cpu) / median(variants[0].cpu));
   }
@@ -339,7 +348,7 @@ int main(int argc, char** argv) {
   using namespace moescope;
   std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   std::vector<std::string> names;
-  std::string part;
+  std::string only;
   int steps = 9;
   bool telemetry = false, checkpoints = false, units = false;
   Recipes which = Recipes::none;
@@ -351,7 +360,7 @@ int main(int argc, char** argv) {
     else if (!std::strcmp(argv[i], "--recipes-everywhere"))
       which = Recipes::everywhere;
     else if (!std::strcmp(argv[i], "--only") && i + 1 < argc)
-      part = argv[++i];
+      only = argv[++i];
     else if (!std::strcmp(argv[i], "--units"))
       units = true;
     else if (!std::strcmp(argv[i], "--telemetry"))
@@ -375,12 +384,12 @@ int main(int argc, char** argv) {
     if (checkpoints)
       bench_checkpoints(name, config, steps);
     else if (units)
-      bench_units(name, config, steps, part);
+      bench_units(name, config, steps, only);
     else if (telemetry)
       bench_telemetry(name, config, steps);
     else if (which == Recipes::none)
       bench(name, config, steps);
     else
-      bench_recipes(name, config, steps, which, part);
+      bench_recipes(name, config, steps, which, only);
   }
 }
