@@ -45,8 +45,8 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
     const std::string of_a = value(a, key), of_b = value(b, key);
     if (of_a != of_b && key != "run" && key != "name" && key != "run_name") differences.push_back({key, of_a, of_b});
   }
-  std::ranges::stable_partition(differences,
-                                [](const LogDifference& d) { return d.a != kNotGiven && d.b != kNotGiven; });
+  std::ranges::stable_sort(differences, {},
+                           [](const LogDifference& d) { return 2 * (d.b == kNotGiven) + (d.a == kNotGiven); });
   return differences;
 }
 

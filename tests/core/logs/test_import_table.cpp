@@ -344,13 +344,17 @@ TEST(LogSettings, EqualRunsUpToWhereOneChanges) {
   b["precision"] = "mxfp8";
   EXPECT_FALSE(same_settings_until(a, b));
   EXPECT_FALSE(same_settings_until({}, {})) << "who says nothing may differ in anything";
-  b["aux_coeff"] = "0.01";
-  const auto differences = difference(a, b);
-  ASSERT_EQ(differences.size(), 4u);
+  b["balance"] = "quantile";
+  Settings more = a;
+  more["aux_coeff"] = "0.01";
+  const auto differences = difference(more, b);
+  ASSERT_EQ(differences.size(), 5u);
   EXPECT_EQ(differences[1].key, "precision");
   EXPECT_EQ(differences[1].b, "mxfp8");
-  EXPECT_EQ(differences[3].key, "aux_coeff") << "settings that only one log states are last";
+  EXPECT_EQ(differences[3].key, "balance") << "after the settings that both logs state";
   EXPECT_EQ(differences[3].a, "not given");
+  EXPECT_EQ(differences[4].key, "aux_coeff");
+  EXPECT_EQ(differences[4].b, "not given");
 }
 
 // Two runs differ by chance alone up to the first live change that only one of them got.
