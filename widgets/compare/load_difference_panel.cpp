@@ -32,8 +32,8 @@ constexpr double kLimit = 1;  // ends of the colour scale: one fair share more o
 
 LegendScale differenceLegend(bool dark) {
   return {.lut = utilisationLut(dark),
-          .ticks = {{0.0, QStringLiteral("-1")},
-                    {0.25, QStringLiteral("-0.5")},
+          .ticks = {{0.0, QStringLiteral("\u22121")},
+                    {0.25, QStringLiteral("\u22120.5")},
                     {0.5, QStringLiteral("0")},
                     {0.75, QStringLiteral("+0.5")},
                     {1.0, QStringLiteral("+1")}},
