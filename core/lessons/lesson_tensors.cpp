@@ -35,7 +35,7 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
                                                                        : student_t(values, n * kDraws, tensor.freedom);
       const std::uint64_t patch = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c / kPatch);
       double factor = std::exp2(-tensor.spread * spreads.uniform(n) - tensor.patch_spread * patches.uniform(patch));
-      if (c == tensor.loud_column) factor *= tensor.loud_factor;
+      if (c == tensor.outlier_column) factor *= tensor.outlier_factor;
       out.push_back(static_cast<float>((tensor.mean + tensor.sigma * z) * factor));
     }
   }
@@ -44,8 +44,8 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
 
 bool counts(const LessonTensor& tensor, LessonColumns columns, int column) {
   if (columns == LessonColumns::all) return true;
-  if (column == tensor.loud_column) return false;
-  return columns == LessonColumns::others || column / kPatch == tensor.loud_column / kPatch;
+  if (column == tensor.outlier_column) return false;
+  return columns == LessonColumns::others || column / kPatch == tensor.outlier_column / kPatch;
 }
 
 }  // namespace moescope

@@ -97,8 +97,8 @@ class LessonParser {
     tensor.freedom = static_cast<double>(section.integer("freedom", 3, 1, 30));
     tensor.spread = section.number("spread", 0, 0, 40);
     tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
-    tensor.loud_column = static_cast<int>(section.integer("loud_column", -1, 0, tensor.cols - 1));
-    tensor.loud_factor = section.number("loud_factor", 1, 0, 1e6);
+    tensor.outlier_column = static_cast<int>(section.integer("outlier_column", -1, 0, tensor.cols - 1));
+    tensor.outlier_factor = section.number("outlier_factor", 1, 0, 1e6);
     if (seed_) tensor.seed = *seed_;
     lesson_.tensors.push_back(tensor);
   }

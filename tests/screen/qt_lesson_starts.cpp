@@ -42,7 +42,8 @@ class StateBefore {
     if (state == "log being opened") return window_->session()->open({folder_.filePath("run.jsonl")});
     if (state == "log open") window_->session()->open({folder_.filePath("run.jsonl")});
     if (state == "log followed") window_->session()->follow({folder_.filePath("run.jsonl")});
-    if (state.contains("lesson")) window_->lessons()->start(state == "same lesson" ? lesson.c_str() : "loud-channel");
+    if (state.contains("lesson"))
+      window_->lessons()->start(state == "same lesson" ? lesson.c_str() : "outlier-channel");
     if (state == "comparison" || state.startsWith("run"))
       window_->runControl()->startAll(runs(state == "comparison" ? 3 : 1), RunControl::Start::paused);
     if (!state.contains("lesson") || window_->session()->opening())
@@ -109,7 +110,7 @@ class LessonStartsTest : public QObject {
     LessonWindow open;
     TensorLab* lab = open.window.workspaces()->microscaling()->tensorLab();
     const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
-    open.open("loud-channel");
+    open.open("outlier-channel");
     open.takeLesson();
     QVERIFY(lab->format() != usual);
     lab->browser()->findChild<QLineEdit*>()->setText("outlier");  // the filter must not hide the next lesson's tensor
@@ -120,7 +121,7 @@ class LessonStartsTest : public QObject {
     QVERIFY(!open.tasks()[0]->done());
     QVERIFY(!lab->browser()->selectNamed("outlier-channel"));
     open.takeLesson();
-    open.open("loud-channel");  // its first task shows the usual format; it is not done in advance
+    open.open("outlier-channel");  // its first task shows the usual format; it is not done in advance
     QCOMPARE(lab->tensorName(), QString("outlier-channel"));
     QVERIFY(!open.tasks()[0]->done());
   }

@@ -140,7 +140,7 @@ class LessonTest : public QObject {
 
   void aWrongPredictionIsToldAndCounted() {
     LessonWindow open;
-    open.open("loud-channel");
+    open.open("outlier-channel");
     open.choices()[0]->setFocus();
     QTest::keyClick(open.choices()[0], Qt::Key_Space);
     open.goOn();
@@ -333,7 +333,7 @@ class LessonTest : public QObject {
 
   void aPredictionCanBeChangedUntilTheResultIsShown() {
     LessonWindow open;
-    open.open("loud-channel");
+    open.open("outlier-channel");
     open.choices()[0]->click();
     auto* change = open.pane()->findChild<QToolButton*>("lesson_change");
     QVERIFY(change->isVisible());

@@ -347,19 +347,19 @@ TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   EXPECT_EQ(reader.judge(check).note, "compared with: 0.5; not as expected: below 0.25");
 }
 
-TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirLoudColumn) {
+TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirOutlierColumn) {
   LessonTensor tensor;
   tensor.name = "t";
-  tensor.loud_column = 3;
-  tensor.loud_factor = 300;
+  tensor.outlier_column = 3;
+  tensor.outlier_factor = 300;
   const std::vector<float> values = make_tensor(tensor);
   EXPECT_EQ(values, make_tensor(tensor));
-  double loud = 0, quiet = 0;
+  double outlier = 0, normal = 0;
   for (int r = 0; r < tensor.rows; ++r) {
-    loud += std::pow(values[static_cast<std::size_t>(r * tensor.cols + 3)], 2);
-    quiet += std::pow(values[static_cast<std::size_t>(r * tensor.cols + 4)], 2);
+    outlier += std::pow(values[static_cast<std::size_t>(r * tensor.cols + 3)], 2);
+    normal += std::pow(values[static_cast<std::size_t>(r * tensor.cols + 4)], 2);
   }
-  EXPECT_NEAR(std::sqrt(loud / quiet), 300, 60);
+  EXPECT_NEAR(std::sqrt(outlier / normal), 300, 60);
   EXPECT_TRUE(counts(tensor, LessonColumns::neighbours, 31));
   EXPECT_FALSE(counts(tensor, LessonColumns::neighbours, 3));
   EXPECT_FALSE(counts(tensor, LessonColumns::neighbours, 32));

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(All, Lessons, testing::ValuesIn(cases()), case_name);
 
 TEST(LessonList, HasAllOfTheCourse) {
   EXPECT_EQ(lesson_names(), (std::vector<std::string>{"rich-get-richer", "bias-thermostat", "bias-or-loss", "mx-block",
-                                                      "loud-channel", "hidden-loss", "precision-routing", "who-pays",
+                                                      "outlier-channel", "hidden-loss", "precision-routing", "who-pays",
                                                       "domain-shift", "deepep-measured", "quantiles", "fp4-gemms"}));
 }
 

@@ -143,8 +143,8 @@ TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
 struct Neighbourhood {
   double sqnr_db, zeroed;
 };
-// Returns the SQNR of all values except those of the loud channel, and the share of them that becomes zero.
-Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
+// Returns the SQNR of all values except those of the outlier channel, and the share of them that becomes zero.
+Neighbourhood around_outlier_channel(ElementFormat element, float gain = 300) {
   constexpr std::size_t kRows = 1024, kCols = 128, kLoud = 5;
   std::vector<float> x = normal_values(kRows * kCols), q(x.size());
   for (std::size_t r = 0; r < kRows; ++r)
@@ -163,21 +163,21 @@ Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
 }
 
 TEST(WhatIfLessons, AnOutlierOf300LeavesMxfp8NeighboursAloneAndErasesMxfp4Ones) {
-  const Neighbourhood mxfp8 = around_loud_channel(ElementFormat::e4m3);
+  const Neighbourhood mxfp8 = around_outlier_channel(ElementFormat::e4m3);
   EXPECT_NEAR(mxfp8.sqnr_db, 31.5, 0.15);
   EXPECT_NEAR(mxfp8.zeroed, 0.001, 0.001);
-  const Neighbourhood mxfp4 = around_loud_channel(ElementFormat::e2m1);
+  const Neighbourhood mxfp4 = around_outlier_channel(ElementFormat::e2m1);
   EXPECT_NEAR(mxfp4.sqnr_db, 0.3, 0.2);
   EXPECT_NEAR(mxfp4.zeroed, 0.96, 0.015);
 }
 
 // E4M3's largest value is 448 * 2^6 times its smallest normal one, and 448 * 2^10 times half its smallest one.
 TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
-  EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e4f).sqnr_db, 29);
-  const Neighbourhood subnormal = around_loud_channel(ElementFormat::e4m3, 1e5f);
+  EXPECT_GT(around_outlier_channel(ElementFormat::e4m3, 1e4f).sqnr_db, 29);
+  const Neighbourhood subnormal = around_outlier_channel(ElementFormat::e4m3, 1e5f);
   EXPECT_LT(subnormal.sqnr_db, 26);
   EXPECT_LT(subnormal.zeroed, 0.4);
-  EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e6f).zeroed, 0.7);
+  EXPECT_GT(around_outlier_channel(ElementFormat::e4m3, 1e6f).zeroed, 0.7);
 }
 
 // Blocks along the tokens separate one loud channel from the others.
