@@ -57,13 +57,13 @@ void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index fir
                       const Matrix<float>& y) {
   N* piece = thread_scratch<N>(static_cast<std::size_t>(y.cols * w.inputs()));
   w.read_outputs(first, y.cols, piece);
-  if (w.across())
+  if (w.transposed())
     gemm(Trans::no, Trans::no, onto.factor, x, Matrix<N>(piece, w.inputs(), y.cols), onto.beta(), y);
   else
     gemm(Trans::no, Trans::yes, onto.factor, x, Matrix<N>(piece, y.cols, w.inputs()), onto.beta(), y);
 }
 
-// y = x W^T for few rows, for which sgemm would copy the weights once more. W must not be across().
+// y = x W^T for few rows, for which sgemm would copy the weights once more. W must not be transposed().
 void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
   if (w.weight.multiply_mapped(x, first, y)) return;
   const auto inputs = static_cast<std::size_t>(w.inputs());
@@ -94,7 +94,7 @@ void add_bias(const StoredLinear& w, Index first, const ProductTarget& onto, con
 
 bool uses_dots(Index rows, const StoredLinear& w) {
   constexpr Index kFew = 4;
-  return rows <= kFew && !w.weight.across();
+  return rows <= kFew && !w.weight.transposed();
 }
 
 void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const ProductTarget& onto,
@@ -132,12 +132,12 @@ void for_each_piece(const StoredLinear& w, const auto& body) {
     const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
     std::vector<float> values(static_cast<std::size_t>(count * w.inputs()));
     w.weight.read_outputs(first, count, values.data());
-    const bool across = w.weight.across();
-    Operand<float> piece{.matrix = across ? Matrix<const float>(values.data(), w.inputs(), count)
-                                          : Matrix<const float>(values.data(), count, w.inputs()),
+    const bool transposed = w.weight.transposed();
+    Operand<float> piece{.matrix = transposed ? Matrix<const float>(values.data(), w.inputs(), count)
+                                              : Matrix<const float>(values.data(), count, w.inputs()),
                          .format = w.rounding->w,
-                         .axis = across ? BlockAxis::column : BlockAxis::row};
-    (across ? piece.key.first_col : piece.key.first_row) = static_cast<std::uint32_t>(first);
+                         .axis = transposed ? BlockAxis::column : BlockAxis::row};
+    (transposed ? piece.key.first_col : piece.key.first_row) = static_cast<std::uint32_t>(first);
     body(first, piece);
   });
 }
@@ -161,22 +161,22 @@ void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductT
   if (has_tensor_scale(w.rounding->w)) amax = amax_of(w);
   for_each_piece(w, [&](Index first, Operand<float> piece) {
     piece.tensor_amax = amax;
-    const Index count = w.weight.across() ? piece.matrix.cols : piece.matrix.rows;
+    const Index count = w.weight.transposed() ? piece.matrix.cols : piece.matrix.rows;
     std::vector<float> rounded_w(static_cast<std::size_t>(piece.matrix.size()));
     const Matrix<float> qw(rounded_w.data(), piece.matrix.rows, piece.matrix.cols), to = y.col_block(first, count);
     quantize_operand(piece, qw);
-    gemm(Trans::no, w.weight.across() ? Trans::no : Trans::yes, onto.factor, qx, qw, onto.beta(), to);
+    gemm(Trans::no, w.weight.transposed() ? Trans::no : Trans::yes, onto.factor, qx, qw, onto.beta(), to);
     add_bias(w, first, onto, to);
   });
 }
 
 }  // namespace
 
-StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost)
+StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transposed, LostPages lost)
     : tensor_(&tensor),
       rows_(static_cast<Index>(tensor.shape[tensor.shape.size() - 2])),
       cols_(static_cast<Index>(tensor.shape.back())),
-      across_(across),
+      transposed_(transposed),
       lost_(std::move(lost)) {
   first_ = static_cast<std::size_t>(index * rows_ * cols_);
 }
@@ -184,9 +184,9 @@ StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, L
 template <class N>
 void StoredMatrix::read_outputs(Index first, Index count, N* to) const {
   const auto n = static_cast<std::size_t>(count), cols = static_cast<std::size_t>(cols_);
-  const std::size_t begin = first_ + static_cast<std::size_t>(across_ ? first : first * cols_);
+  const std::size_t begin = first_ + static_cast<std::size_t>(transposed_ ? first : first * cols_);
   try {
-    if (!across_) return read_elements(*tensor_, begin, {to, n * cols});
+    if (!transposed_) return read_elements(*tensor_, begin, {to, n * cols});
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows_); ++r)
       read_elements(*tensor_, begin + r * cols, {to + r * n, n});
   } catch (const std::exception&) {  // the file was shortened
@@ -200,7 +200,7 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
   const TensorView& t = *tensor_;
   const bool plain = t.dtype == DType::bf16 && !t.big_endian && t.strides.empty() && !t.checksum && !t.scales;
   const std::byte* weights = t.bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
-  if (across_ || !plain || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
+  if (transposed_ || !plain || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
   if (!bf16_dots(x, weights, y)) lost_->store(true);
   return true;
 }

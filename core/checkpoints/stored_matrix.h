@@ -23,29 +23,29 @@ using LostPages = std::shared_ptr<std::atomic<bool>>;
 class StoredMatrix {
  public:
   StoredMatrix() = default;
-  // Matrix `index` of a tensor of two or three dimensions, which must outlive the matrix. `across`: it is stored
-  // transposed, [inputs, outputs].
-  StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost);
+  // Matrix `index` of a tensor of two or three dimensions, which must outlive the matrix. `transposed`: stored as
+  // [inputs, outputs].
+  StoredMatrix(const TensorView& tensor, Index index, bool transposed, LostPages lost);
 
-  Index outputs() const { return across_ ? cols_ : rows_; }
-  Index inputs() const { return across_ ? rows_ : cols_; }
-  bool across() const { return across_; }
+  Index outputs() const { return transposed_ ? cols_ : rows_; }
+  Index inputs() const { return transposed_ ? rows_ : cols_; }
+  bool transposed() const { return transposed_; }
   bool empty() const { return rows_ == 0; }
   const TensorView& tensor() const { return *tensor_; }
 
-  // Reads the outputs [first, first + count): [count, inputs], or [inputs, count] if across(). N is float or Bf16;
+  // Reads the outputs [first, first + count): [count, inputs], or [inputs, count] if transposed(). N is float or Bf16;
   // weights that are not stored in BF16 are rounded to it. Any thread may call it.
   template <class N>
   void read_outputs(Index first, Index count, N* to) const;
   // Computes y_TO = x_TI W_OI^T for the outputs from `first` on, directly from the mapped file. Returns false without a
-  // result unless W is plain BF16, without scales, at even addresses and not across(). Any thread may call it.
+  // result unless W is plain BF16, without scales, at even addresses and not transposed(). Any thread may call it.
   bool multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const;
 
  private:
   const TensorView* tensor_ = nullptr;
   std::size_t first_ = 0;  // first element of the matrix in the tensor
   Index rows_ = 0, cols_ = 0;
-  bool across_ = false;
+  bool transposed_ = false;
   LostPages lost_;
 };
 

@@ -35,12 +35,12 @@ StoredMatrix WeightReader::matrix(const std::string& name, Index outputs, Index 
 }
 
 std::vector<StoredLinear> WeightReader::stack(const std::string& name, Index count, Index outputs, Index inputs,
-                                              bool across) {
+                                              bool transposed) {
   const TensorView& tensor =
-      find(name, across ? std::vector<Index>{count, inputs, outputs} : std::vector<Index>{count, outputs, inputs});
+      find(name, transposed ? std::vector<Index>{count, inputs, outputs} : std::vector<Index>{count, outputs, inputs});
   std::vector<StoredLinear> matrices;
   for (Index i = 0; i < count; ++i)
-    matrices.emplace_back(StoredMatrix(tensor, i, across, lost_), arithmetic_, rounding_);
+    matrices.emplace_back(StoredMatrix(tensor, i, transposed, lost_), arithmetic_, rounding_);
   return matrices;
 }
 

@@ -21,8 +21,8 @@ class WeightReader {
   std::vector<float> vector(const std::string& name, Index size);
   // A matrix [outputs, inputs].
   StoredMatrix matrix(const std::string& name, Index outputs, Index inputs);
-  // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] if `across`.
-  std::vector<StoredLinear> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
+  // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] if `transposed`.
+  std::vector<StoredLinear> stack(const std::string& name, Index count, Index outputs, Index inputs, bool transposed);
   std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size);
   // NAME.weight and NAME.bias. `bias`: whether the layer has a bias; nullopt: it has one if the file holds NAME.bias.
   // Throws if `bias` is false and the file holds NAME.bias. `key`: the key of config.json that sets `bias`, for the

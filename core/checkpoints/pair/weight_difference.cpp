@@ -27,11 +27,11 @@ struct SquaredNorms {
   double relative() const { return of_difference == 0 ? 0 : std::sqrt(of_difference / of_a); }
 };
 
-// Returns the weights of the outputs [first, first + count) as [count, inputs], also if the matrix is across().
+// Returns the weights of the outputs [first, first + count) as [count, inputs], also if the matrix is transposed().
 std::vector<float> outputs_of(const StoredMatrix& matrix, Index first, Index count) {
   std::vector<float> read(static_cast<std::size_t>(count * matrix.inputs()));
   matrix.read_outputs(first, count, read.data());
-  if (!matrix.across()) return read;
+  if (!matrix.transposed()) return read;
   std::vector<float> turned(read.size());
   for (Index row = 0; row < count; ++row)
     for (Index col = 0; col < matrix.inputs(); ++col)

@@ -155,16 +155,16 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
   for (const auto& format : formats) {
     const TensorView& tensor = file.at(format.name);
     const std::vector<float> want = tensor.floats();
-    for (const bool across : {false, true}) {
-      const StoredMatrix matrix(tensor, 0, across, lost);
+    for (const bool transposed : {false, true}) {
+      const StoredMatrix matrix(tensor, 0, transposed, lost);
       const Index first = 3, count = 17;
       std::vector<float> got(static_cast<std::size_t>(count * matrix.inputs()));
       matrix.read_outputs(first, count, got.data());
       for (Index o = 0; o < count; ++o)
         for (Index i = 0; i < matrix.inputs(); ++i) {
-          const float value = across ? got[static_cast<std::size_t>(i * count + o)]
-                                     : got[static_cast<std::size_t>(o * matrix.inputs() + i)];
-          const float expected = across
+          const float value = transposed ? got[static_cast<std::size_t>(i * count + o)]
+                                         : got[static_cast<std::size_t>(o * matrix.inputs() + i)];
+          const float expected = transposed
                                      ? want[static_cast<std::size_t>(i) * kCols + static_cast<std::size_t>(first + o)]
                                      : want[static_cast<std::size_t>(first + o) * kCols + static_cast<std::size_t>(i)];
           ASSERT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(expected))
@@ -224,11 +224,11 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
     matrix.read_outputs(0, half, got.data());
     matrix.read_outputs(half, matrix.outputs() - half, got.data() + half * matrix.inputs());
     EXPECT_EQ(got, want) << tensor.name;
-    const StoredMatrix across(tensor, 0, true, lost);
-    std::vector<float> column(static_cast<std::size_t>(across.inputs()));
-    across.read_outputs(1, 1, column.data());
-    for (Index r = 0; r < across.inputs(); ++r)
-      EXPECT_EQ(column[static_cast<std::size_t>(r)], want[static_cast<std::size_t>(r * across.outputs() + 1)]);
+    const StoredMatrix transposed(tensor, 0, true, lost);
+    std::vector<float> column(static_cast<std::size_t>(transposed.inputs()));
+    transposed.read_outputs(1, 1, column.data());
+    for (Index r = 0; r < transposed.inputs(); ++r)
+      EXPECT_EQ(column[static_cast<std::size_t>(r)], want[static_cast<std::size_t>(r * transposed.outputs() + 1)]);
   }
   EXPECT_GE(compared, 10);
   EXPECT_FALSE(lost->load());
