@@ -36,7 +36,10 @@ Claim tiny_claim() {
 }
 
 ClaimVerdict verdict(ClaimExpect expect, double mean, double half, double within = 0) {
-  return judge_claim({.expect = expect, .within = within}, {mean, half});
+  ClaimComparison comparison;
+  comparison.expect = expect;
+  comparison.within = within;
+  return judge_claim(comparison, {mean, half});
 }
 
 ClaimResult made_up(const Claim& claim, std::vector<double> gaps) {
