@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 
 constexpr int kFound = 1;
 constexpr auto kPause = 200ms;   // between two reads of a growing file
-constexpr int kCheckSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
+constexpr int kCheckSchema = 2;  // version of --json; rises when a key changes its meaning or is removed
 
 // The words for findings in --fail-on and in the key "kind" of --json.
 struct Word {
@@ -235,7 +235,7 @@ Json to_json(const Finding& finding, const FailOn& fail_on) {
                {"layers", finding.layers},
                {"experts", finding.experts},
                {"title", finding.title},
-               {"saw", finding.saw},
+               {"observation", finding.observation},
                {"why", finding.why},
                {"settings", Json::array()}};
   for (const Setting knob : finding.knobs) json["settings"].push_back(knob.key());
@@ -346,12 +346,12 @@ void add_check_command(CLI::App& app) {
   command.footer(
       "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
       "except a loss that was not finite.\n"
-      "JSON: {\"moescope_check\": 1, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
+      "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
       "\"sentence\",\n"
       "\"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", \"steps\", \"layers\", \"experts\", "
       "\"title\",\n"
-      "\"saw\", \"why\", \"settings\", \"operand\"}], \"passed\": [...], \"not_checked\": [...]}]}. Keys may be "
-      "added; the number rises when one changes.\n"
+      "\"observation\", \"why\", \"settings\", \"operand\"}], \"passed\": [...], \"not_checked\": [...]}]}.\n"
+      "Keys may be added; the number rises when one changes.\n"
       "Examples:\n"
       "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
       "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json\n"

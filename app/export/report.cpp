@@ -281,7 +281,7 @@ void Report::finding(const Finding& finding) {
               .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
               .arg(finding.steps.first)
               .arg(finding.steps.last)
-              .arg(html(finding.saw), html(finding.why));
+              .arg(html(finding.observation), html(finding.why));
   QStringList knobs;
   for (const Setting knob : finding.knobs) knobs << "<code>" + html(knob.key()) + "</code>";
   if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that affect it: " + knobs.join(", ") + "</p>";

@@ -310,7 +310,7 @@ function addFindings(run) {
   for (const finding of run.findings) {
     const item = document.createElement('li'), button = document.createElement('button'), small = document.createElement('small');
     button.textContent = `${finding.severity}: ${finding.title}`;
-    small.textContent = `steps ${finding.first} to ${finding.last}. ${finding.saw} ${finding.why}`;
+    small.textContent = `steps ${finding.first} to ${finding.last}. ${finding.observation} ${finding.why}`;
     button.append(small);
     button.addEventListener('click', () => goTo(finding.first));
     item.append(button);

@@ -99,9 +99,10 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   finding.title += one ? ": expert " + std::to_string(dead[0]) + " has been dead for " + batches
                        : ": " + std::to_string(dead.size()) + " dead experts";
   finding.brief = (one ? "expert " : "experts ") + listed(dead) + (one ? " gets" : " get") + " no token";
-  finding.saw = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token for ";
-  finding.saw += one ? "" : grouped(kDeadSteps) + " steps and more, expert " + std::to_string(dead[0]) + " for ";
-  finding.saw += batches + ", since step " + load.axis().name(longest.silent_since) + ".";
+  finding.observation = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token for ";
+  finding.observation +=
+      one ? "" : grouped(kDeadSteps) + " steps and more, expert " + std::to_string(dead[0]) + " for ";
+  finding.observation += batches + ", since step " + load.axis().name(longest.silent_since) + ".";
   finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
   out.push_back(std::move(finding));
 }
@@ -123,15 +124,16 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
   finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") +
                   (without.size() == starved.size() ? " no token " + of_log : " almost no tokens");
-  finding.saw = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") + " got less than " +
-                percent(kStarvedShare) + " of the fair share for " + grouped(kStarvedSteps) + " steps or more (up to " +
-                grouped(load.last_step() - since + 1) + ").";
+  finding.observation = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") +
+                        " got less than " + percent(kStarvedShare) + " of the fair share for " +
+                        grouped(kStarvedSteps) + " steps or more (up to " + grouped(load.last_step() - since + 1) +
+                        ").";
   if (!without.empty())
-    finding.saw += (without.size() == 1 ? " Expert " : " Experts ") + listed(without) +
-                   (without.size() == 1 ? " has" : " have") + " no token " + of_log + ".";
+    finding.observation += (without.size() == 1 ? " Expert " : " Experts ") + listed(without) +
+                           (without.size() == 1 ? " has" : " have") + " no token " + of_log + ".";
   if (without.size() < starved.size())
-    finding.saw += silence > 0 ? " The longest time without a token was " + load.batches_text(silence) + "."
-                               : " None of them was ever without a token.";
+    finding.observation += silence > 0 ? " The longest time without a token was " + load.batches_text(silence) + "."
+                                       : " None of them was ever without a token.";
   finding.why =
       "Such an expert learns from a hundredth of the tokens of the other experts. A count of dead experts does not "
       "show it.";
@@ -164,10 +166,10 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   finding.brief = std::to_string(under.size()) + " of " + std::to_string(load.living()) + " experts (" + listed(under) +
                   ") " + (one ? "gets " : "get ") + mean + " times " +
                   (one ? "its fair share" : "their fair share, on average");
-  finding.saw = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
-                decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) +
-                " steps or more, at present " + mean + " of it" + (one ? "" : " on average") + ": " + percent(idle) +
-                " of the layer's capacity is idle.";
+  finding.observation = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
+                        decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) +
+                        " steps or more, at present " + mean + " of it" + (one ? "" : " on average") + ": " +
+                        percent(idle) + " of the layer's capacity is idle.";
   finding.why =
       "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
       "measures the fullest expert.";
@@ -188,10 +190,10 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   finding.brief = (hot.size() == 1 ? "expert " : "experts ") + listed(hot) +
                   (hot.size() == 1 ? " gets " : " get up to ") + decimal(share) + " times " +
                   (hot.size() == 1 ? "its" : "their") + " fair share";
-  finding.saw = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
-                percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot for " +
-                grouped(load.last_step() - since + 1) + " steps";
-  finding.saw += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
+  finding.observation = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
+                        percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot for " +
+                        grouped(load.last_step() - since + 1) + " steps";
+  finding.observation += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
   finding.why = "With expert parallelism all other ranks wait for the rank of this expert.";
   out.push_back(std::move(finding));
 }
@@ -219,8 +221,8 @@ void ExpertWatch::describe(const LoadEpisode& silence, const StepAxis& axis, Fin
   const std::string expert = std::to_string(silence.expert);
   finding.experts = {silence.expert};
   finding.title += ": expert " + expert + " was dead";
-  finding.saw = "Expert " + expert + " of this layer had no token for " + grouped(kDeadSteps) + " steps or more over " +
-                axis.words(silence.steps) + ", and then got tokens again.";
+  finding.observation = "Expert " + expert + " of this layer had no token for " + grouped(kDeadSteps) +
+                        " steps or more over " + axis.words(silence.steps) + ", and then got tokens again.";
 }
 
 }  // namespace moescope

@@ -43,7 +43,7 @@ class ExpertWatch {
   // Adds conditions that have not lasted long enough for a finding: experts without a token for kMeanSteps steps that
   // are not dead yet, and experts that are not hot yet. Sets kind, layer, experts and steps, but no texts.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
-  // Sets Finding::experts and Finding::saw; extends the title.
+  // Sets Finding::experts and Finding::observation; extends the title.
   void describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const;
   std::vector<int> hot_experts(const RecentLoad& load) const;
 

@@ -183,9 +183,9 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
   finding.metric = FigureKey("expert_bias");
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
-  finding.saw = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
-                " windows of 50 steps. The bias update rate is " + decimal(bias_rate_) +
-                ", and the fullest expert has " + decimal(1 + max_vio_, 2) + " times its fair share.";
+  finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
+                        " windows of 50 steps. The bias update rate is " + decimal(bias_rate_) +
+                        ", and the fullest expert has " + decimal(1 + max_vio_, 2) + " times its fair share.";
   finding.why =
       "Possible causes: the update hook is not registered for this layer, the model was built again after the "
       "registration, or the bias is stored in BF16 and the update is rounded away.";
@@ -202,9 +202,9 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
       absent ? ": the auxiliary loss is on, but its value is 0" : ": the auxiliary loss does not follow the load";
   const std::string by_counts =
       std::isnan(aux_expected_) ? "" : "; the layer's counts and scores give " + decimal(aux_expected_);
-  finding.saw = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
-                std::to_string(flat_.windows) + " windows of 50 steps. The fullest expert has " +
-                decimal(1 + max_vio_, 2) + " times its fair share.";
+  finding.observation = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
+                        std::to_string(flat_.windows) + " windows of 50 steps. The fullest expert has " +
+                        decimal(1 + max_vio_, 2) + " times its fair share.";
   finding.why =
       absent ? "The loss is not computed or not added, so it cannot balance the router."
              : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a softmax "
@@ -218,7 +218,7 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.metric = FigureKey("gate_mass");
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
-  finding.saw =
+  finding.observation =
       "In " + std::to_string(constant_.windows) +
       " windows of 50 steps the share of each expert in the mixing weights equalled its share in the slots to "
       "six digits, as if all slots had the same weight.";
@@ -234,8 +234,8 @@ void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
-  finding.saw = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
-                ". Tokens of a step times top_k are " + grouped(static_cast<std::int64_t>(slots_)) + ".";
+  finding.observation = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
+                        ". Tokens of a step times top_k are " + grouped(static_cast<std::int64_t>(slots_)) + ".";
   finding.why =
       "Activations that are recomputed in the backward pass run the router again, and it counts its tokens a second "
       "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, another "
@@ -250,10 +250,10 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
   finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
-  finding.saw = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +
-                decimal(excess_size_, 2) +
-                " times the fair share above the mean of the others. No other expert has "
-                "a similar load.";
+  finding.observation = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +
+                        decimal(excess_size_, 2) +
+                        " times the fair share above the mean of the others. No other expert has "
+                        "a similar load.";
   finding.why =
       "Equal tokens choose the same experts. The usual cause is padding that is counted in the load: the router then "
       "balances padding instead of text.";
@@ -270,10 +270,11 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
   finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
   finding.title +=
       all ? ": the weights of all experts are unchanged" : ": experts get tokens, but their weights are unchanged";
-  finding.saw = (all ? std::string("The weights of all experts")
-                     : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
-                " did not change in any measured step";
-  finding.saw += have_gradients_ ? ", although they have a gradient." : ".";
+  finding.observation =
+      (all ? std::string("The weights of all experts")
+           : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
+      " did not change in any measured step";
+  finding.observation += have_gradients_ ? ", although they have a gradient." : ".";
   finding.why =
       have_gradients_
           ? "Possible causes: the optimizer does not have these weights, or the updates are too small for the format "

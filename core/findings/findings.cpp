@@ -484,7 +484,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.run = b.run->info().run;
   finding.steps = conclusion.steps;
   finding.metric = conclusion.loss;
-  finding.saw = conclusion.text + ".";
+  finding.observation = conclusion.text + ".";
   const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {
     case Verdict::too_short:
@@ -543,7 +543,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
       if (histories.size() > 1 && history->info().run == finding.run) text += history->info().name + ": ";
     }
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
-            "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.saw + "\n  " +
+            "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.observation + "\n  " +
             finding.why + "\n";
     if (!finding.knobs.empty())
       text += "  Settings that affect it: " + joined(finding.knobs, ", ", &Setting::key) + "\n";

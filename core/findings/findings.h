@@ -79,7 +79,7 @@ struct Finding {
   std::vector<OperandElement> operands;
   std::string title;                // "Layer 1 has collapsed"
   std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"
-  std::string saw, why;             // the observation and its meaning, as sentences
+  std::string observation, why;     // the observation and its meaning, as sentences
   std::vector<Setting> knobs;       // settings that affect it
   std::optional<FigureKey> metric;  // figure that shows the finding
 };

@@ -110,12 +110,12 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
   finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
-  finding.saw = softmax_
-                    ? "The entropy of a token's scores is " + decimal(at_ends_, 2) +
-                          " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
-                    : percent(at_ends_) + " of its scores are at the ends of their range, above 0.71 or under " +
-                          decimal(1.0 / (8 * n_experts_), 2) + ".";
-  finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
+  finding.observation =
+      softmax_ ? "The entropy of a token's scores is " + decimal(at_ends_, 2) +
+                     " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
+               : percent(at_ends_) + " of its scores are at the ends of their range, above 0.71 or under " +
+                     decimal(1.0 / (8 * n_experts_), 2) + ".";
+  finding.observation += " The score margin is " + decimal(margin_, 2) + ".";
   finding.why = softmax_
                     ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
                     : "A saturated sigmoid changes little with its logit, so that the gate learns almost nothing. ";
@@ -131,8 +131,8 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   finding.metric = Metric::mutual_information;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
-  finding.saw = "The mutual information of token and score is " + decimal(information_, 2) +
-                " nats, the score margin " + decimal(margin_, 2) + ".";
+  finding.observation = "The mutual information of token and score is " + decimal(information_, 2) +
+                        " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
       "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
       "for whole batches, and the load may oscillate with them at any bias update rate.";
@@ -153,12 +153,12 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"
                           : ": the bias gives tokens to an expert that the gate ignores";
-  finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
-                " times its fair share of the tokens at a bias " +
-                decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
-                " the layer's mean, and its mean mixing weight is " + decimal(static_cast<double>(worst.weight), 2) +
-                " times the average";
-  finding.saw += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
+  finding.observation = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
+                        " times its fair share of the tokens at a bias " +
+                        decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
+                        " the layer's mean, and its mean mixing weight is " +
+                        decimal(static_cast<double>(worst.weight), 2) + " times the average";
+  finding.observation += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
   finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
                          "tokens than the bias allows."
                        : "The load looks even, but the output of this expert has almost no weight: the bias brings it "

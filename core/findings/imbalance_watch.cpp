@@ -108,10 +108,10 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& si
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
   finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
-  finding.saw = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
-                decimal(load.fullest_share() - 1) + " and has been high for " + grouped(load.steps_since(since)) +
-                " steps. The fullest expert of the newest batches, expert " + std::to_string(fullest) + ", gets " +
-                share + " times its fair share.";
+  finding.observation = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
+                        decimal(load.fullest_share() - 1) + " and has been high for " +
+                        grouped(load.steps_since(since)) + " steps. The fullest expert of the newest batches, expert " +
+                        std::to_string(fullest) + ", gets " + share + " times its fair share.";
   finding.why =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
       "ranks wait for the rank that holds the fullest expert.";
@@ -128,10 +128,10 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   finding.title += ": " + experts + " carry " + times;
   finding.knobs = {&ParallelConfig::placement};
   finding.brief = experts + ", which are on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
-  finding.saw = "Together, " + experts + " have carried " + times + " or nearly as much for " +
-                grouped(load.steps_since(rank_)) + " steps.";
-  finding.saw += " These experts are neighbours: if the experts are placed in order on " +
-                 std::to_string(found->ranks) + " ranks, all of them are on one rank.";
+  finding.observation = "Together, " + experts + " have carried " + times + " or nearly as much for " +
+                        grouped(load.steps_since(rank_)) + " steps.";
+  finding.observation += " These experts are neighbours: if the experts are placed in order on " +
+                         std::to_string(found->ranks) + " ranks, all of them are on one rank.";
   finding.why =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
       "placement of the experts would distribute the load more evenly.";
@@ -146,12 +146,13 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};
   finding.brief = "the fullest expert of a batch gets " + times +
                   " times its fair share (mean of the batches), another expert in each batch";
-  finding.saw = "The fullest expert of a batch gets " + times +
-                " times its fair share, as a mean of the batches; chance alone would give it " +
-                decimal(load.chance().batch_max_vio + 1) + ". Over " + load.batches_text(load.loads_in_window()) +
-                " together the fullest expert gets only " + together +
-                " times its fair share: another expert is the fullest in each batch. This has lasted for " +
-                grouped(load.steps_since(batches_)) + " steps.";
+  finding.observation = "The fullest expert of a batch gets " + times +
+                        " times its fair share, as a mean of the batches; chance alone would give it " +
+                        decimal(load.chance().batch_max_vio + 1) + ". Over " +
+                        load.batches_text(load.loads_in_window()) + " together the fullest expert gets only " +
+                        together +
+                        " times its fair share: another expert is the fullest in each batch. This has lasted for " +
+                        grouped(load.steps_since(batches_)) + " steps.";
   finding.why =
       "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
       "text, or sequences that prefer the same experts, can cause this. A mean over many batches looks even.";

@@ -257,7 +257,7 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   finding.metric = FigureKey("utilisation");
   const auto add = [&](Setting setting, const std::string& sentence) {
     finding.knobs.push_back(setting);
-    finding.saw += (finding.saw.empty() ? "" : " ") + sentence;
+    finding.observation += (finding.observation.empty() ? "" : " ") + sentence;
   };
   const auto now = settings_.at(read.last);
   const RouterConfig& router = now->config()->router;
@@ -272,7 +272,7 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   if (router.gate_noise > 0)
     add(&RouterConfig::gate_noise,
         "Noise of " + decimal(router.gate_noise, 3) + " is added to the logits that choose experts.");
-  if (finding.saw.empty()) return;
+  if (finding.observation.empty()) return;
   finding.steps = {since({&RouterConfig::killed_experts, &RouterConfig::pinned_bias, &RouterConfig::frozen,
                           &RouterConfig::force_balance, &RouterConfig::gate_noise},
                          read),
@@ -297,7 +297,7 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.steps = {since({&RouterConfig::top_k, &RouterConfig::route_norm}, read), read.last};
   finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
-  finding.saw =
+  finding.observation =
       "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: the weight is route_scale, "
       "whatever the score is.";
   finding.why =
@@ -326,15 +326,17 @@ void Interventions::add_expert_causes(Finding& finding) const {
   const std::int64_t step = finding.steps.last;
   const std::vector<std::uint8_t> mask = killed(layer, step);
   if (const auto off = std::ranges::count(mask, std::uint8_t{1}))
-    finding.saw += " router.killed_experts has switched off " + counted(off, "expert", "experts") + " of this layer.";
+    finding.observation +=
+        " router.killed_experts has switched off " + counted(off, "expert", "experts") + " of this layer.";
   std::set<int> held;
   const auto now = settings_.at(step);
   for (const auto member : {&RouterConfig::pinned_bias, &RouterConfig::initial_bias}) {
     const bool pinned = member == &RouterConfig::pinned_bias;
     for (const Entry& entry : entries_of(now->value(member).value_or(""), layer)) {
       if (std::ranges::find(finding.experts, entry.expert) == finding.experts.end()) continue;
-      finding.saw += " The bias of expert " + std::to_string(entry.expert) + (pinned ? " is held at " : " began at ") +
-                     entry.value + " (" + Setting(member).key() + ").";
+      finding.observation += " The bias of expert " + std::to_string(entry.expert) +
+                             (pinned ? " is held at " : " began at ") + entry.value + " (" + Setting(member).key() +
+                             ").";
       if (pinned) held.insert(entry.expert);
     }
   }
@@ -343,12 +345,14 @@ void Interventions::add_expert_causes(Finding& finding) const {
 
 void Interventions::add_router_causes(Finding& finding) const {
   const auto now = settings_.at(finding.steps.last);
-  if (now->holds(&RouterConfig::frozen)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
+  if (now->holds(&RouterConfig::frozen))
+    finding.observation += " The gates and expert_bias are frozen (router.frozen).";
   if (now->holds(&RouterConfig::force_balance))
-    finding.saw += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
+    finding.observation += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
   if (const double noise = now->value(&RouterConfig::gate_noise).value_or(0); noise > 0)
-    finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose experts.";
-  if (nothing_balances(finding.steps.last)) finding.saw += " " + balancing(finding.steps.last);
+    finding.observation +=
+        " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose experts.";
+  if (nothing_balances(finding.steps.last)) finding.observation += " " + balancing(finding.steps.last);
 }
 
 void Interventions::add_change_causes(Finding& finding) const {
@@ -367,13 +371,14 @@ void Interventions::add_change_causes(Finding& finding) const {
     return change->marker.text + " at step " + grouped(change->marker.step);
   });
   if (!text.empty())
-    finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before the finding: ") + text + ".";
+    finding.observation +=
+        (jump ? " Changed by hand just before: " : " Changed by hand before the finding: ") + text + ".";
   if (!jump && finding.kind != FindingKind::loss_not_finite) return;
   for (const Marker& note : notes_) {
     // Events at a NaN loss only repeat the finding.
     if (finding.kind == FindingKind::loss_not_finite && note.kind == "event") continue;
     if (std::abs(note.step - finding.steps.first) <= kJustAfter)
-      finding.saw += " Note near this step: " + note.text + ".";
+      finding.observation += " Note near this step: " + note.text + ".";
   }
 }
 

@@ -101,17 +101,17 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.experts = {fullest};
   finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
-  finding.saw = "The load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(load_.living()) +
-                " experts did all the work (entropy of the load of " + load_.batches_text(load_.loads_in_window()) +
-                " together)";
+  finding.observation = "The load is as uneven as if " + decimal(effective_, 3) + " of " +
+                        std::to_string(load_.living()) + " experts did all the work (entropy of the load of " +
+                        load_.batches_text(load_.loads_in_window()) + " together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
-    finding.saw += "; with so few tokens a perfectly balanced router would use " + decimal(by_chance, 3);
+    finding.observation += "; with so few tokens a perfectly balanced router would use " + decimal(by_chance, 3);
   if (!collapsed)
-    finding.saw += "; the number was " + decimal(effective_before_, 3) + " at step " +
-                   load_.axis().name(collapsing_since_) + " and still falls";
-  finding.saw += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
-                 std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
+    finding.observation += "; the number was " + decimal(effective_before_, 3) + " at step " +
+                           load_.axis().name(collapsing_since_) + " and still falls";
+  finding.observation += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
+                         std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
   finding.why =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
       "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
@@ -134,8 +134,8 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
     } else if (past.kind == FindingKind::oscillating_bias) {
       OscillationWatch::describe(past, load_.axis(), finding);
     } else {
-      finding.saw = finding.title + " had collapsed over " + load_.axis().words(past.steps) +
-                    "; since then more experts have been in use.";
+      finding.observation = finding.title + " had collapsed over " + load_.axis().words(past.steps) +
+                            "; since then more experts have been in use.";
       finding.title += " had collapsed";
     }
     finding.why = "This has ended, but the model was trained in those steps.";

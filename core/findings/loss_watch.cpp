@@ -153,17 +153,17 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
     const std::string what = lost.gradient ? "gradient" : "loss";
     const std::string when = axis_->words(lost.steps);
     finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
-    finding.saw = ongoing && lost.steps.size() > 1
-                      ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
-                  : lost.exact ? "It was NaN or infinite at " + when
-                               : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
-    if (ongoing && lost.steps.size() == 1) finding.saw += ", the newest step";
+    finding.observation =
+        ongoing && lost.steps.size() > 1 ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
+        : lost.exact                     ? "It was NaN or infinite at " + when
+                     : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
+    if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
     const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
                                             [&](const Spike& each) { return each.steps.first < lost.steps.first; });
-    if (spike != spikes_.rend()) finding.saw += "; it had spiked at step " + axis_->name(spike->steps.first);
-    finding.saw += ".";
+    if (spike != spikes_.rend()) finding.observation += "; it had spiked at step " + axis_->name(spike->steps.first);
+    finding.observation += ".";
     if (lost.weights) {
-      finding.saw += " The gradient was NaN or infinite, too, and the weights were updated with it.";
+      finding.observation += " The gradient was NaN or infinite, too, and the weights were updated with it.";
       finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
     } else if (ongoing) {
       finding.why =
@@ -184,11 +184,12 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
     const Spike& spike = spikes_[i];
     Finding found = make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike);
     found.title = "The loss jumped at step " + axis_->name(spike.steps.first);
-    found.saw = "From about " + decimal(static_cast<double>(spike.before), 3) + " to " +
-                decimal(static_cast<double>(spike.highest), 3) + " nats/token" +
-                (is_missing(spike.grad_norm) ? std::string()
-                                             : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
-                (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
+    found.observation =
+        "From about " + decimal(static_cast<double>(spike.before), 3) + " to " +
+        decimal(static_cast<double>(spike.highest), 3) + " nats/token" +
+        (is_missing(spike.grad_norm) ? std::string()
+                                     : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
+        (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
     found.why =
         "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
         "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
@@ -201,10 +202,10 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   Finding finding = make(FindingKind::loss_stuck, {flat_since_, last_step_}, true);
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The loss does not fall";
-  finding.saw = "Its mean of the last 100 steps is " +
-                decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
-                " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
-                decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
+  finding.observation = "Its mean of the last 100 steps is " +
+                        decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
+                        " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
+                        decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
       "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
       "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
@@ -218,10 +219,10 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
   if (!lost_.empty() && lost_.back().steps.last == last_step_) return;
   Finding finding = make(FindingKind::loss_stuck, {high_since_, last_step_}, true);
   finding.title = "The loss rose and stays up";
-  finding.saw = "Its mean of the last 100 steps is " +
-                decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
-                " nats/token; over the 100 steps up to step " + axis_->name(lowest_step_) + " it was " +
-                decimal(lowest_, 3) + ".";
+  finding.observation = "Its mean of the last 100 steps is " +
+                        decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
+                        " nats/token; over the 100 steps up to step " + axis_->name(lowest_step_) + " it was " +
+                        decimal(lowest_, 3) + ".";
   finding.why =
       "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
       "learnt: a learning rate that is too high causes this without a NaN.";
@@ -237,14 +238,15 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
     if (value < kAuxRules * ce) finding.severity = Severity::note;
     finding.metric = metric;
     finding.title = std::string("The ") + name + " outweighs the cross-entropy";
-    finding.saw = "It is " + decimal(value, 3) + " against " + decimal(ce, 3) + " nats/token (means of 100 steps).";
+    finding.observation =
+        "It is " + decimal(value, 3) + " against " + decimal(ce, 3) + " nats/token (means of 100 steps).";
     out.push_back(std::move(finding));
     return &out.back();
   };
   if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", Metric::aux_loss)) {
     aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
     if (even_aux)
-      aux->saw +=
+      aux->observation +=
           " At an even load it would be " + decimal(*even_aux, 3) + " (the coefficient times the number of layers).";
     aux->why =
         "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
@@ -265,7 +267,7 @@ void add_origin(const History& history, Finding& finding) {
     if (marker.step != finding.steps.first || !marker.text.starts_with(kFirstNonFinite)) continue;
     const auto place = non_finite_in(std::string_view(marker.text).substr(kFirstNonFinite.size()));
     if (!place) continue;
-    finding.saw += " In the order of computation the first such value is: " + place->text() + ".";
+    finding.observation += " In the order of computation the first such value is: " + place->text() + ".";
     if (const RunConfig* config = history.settings_at(marker.step)->config())
       finding.operands = operands_at(*place, config->model);
     return;

@@ -114,18 +114,19 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   finding.brief = "the fullest expert of a batch gets " + decimal(newest_.max_vio + 1) +
                   " times its fair share (mean of 50 batches), but the fullest expert of these batches together only " +
                   decimal(newest_.together_max_vio + 1) + " times";
-  finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio) +
-                " (mean of 50 batches); MaxVio of these batches together is only " + decimal(newest_.together_max_vio) +
-                ".";
+  finding.observation = "MaxVio of a batch is " + decimal(newest_.max_vio) +
+                        " (mean of 50 batches); MaxVio of these batches together is only " +
+                        decimal(newest_.together_max_vio) + ".";
   if (newest_.stride == 1 || !by_bias)
-    finding.saw += " An expert that is too full now is too empty " +
-                   counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +
-                   decimal(deepest.correlation, 2) + ").";
+    finding.observation += " An expert that is too full now is too empty " +
+                           counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +
+                           decimal(deepest.correlation, 2) + ").";
   if (by_bias)
-    finding.saw += " A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
-                   " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
+    finding.observation += " A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
+                           " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
   else
-    finding.saw += " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
+    finding.observation +=
+        " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
   finding.why =
       by_bias ? "The bias overshoots: its step is large compared with the differences of the scores, so that each step "
                 "reverses the imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends "
@@ -137,8 +138,8 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
 
 void OscillationWatch::describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding) {
   finding.title += ": the load oscillated";
-  finding.saw = "The load oscillated about the fair share over " + axis.words(oscillation.steps) +
-                " (MaxVio of a batch " + decimal(oscillation.max_vio, 2) + "), and then settled.";
+  finding.observation = "The load oscillated about the fair share over " + axis.words(oscillation.steps) +
+                        " (MaxVio of a batch " + decimal(oscillation.max_vio, 2) + "), and then settled.";
 }
 
 }  // namespace moescope

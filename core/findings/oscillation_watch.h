@@ -40,7 +40,7 @@ class OscillationWatch {
   std::optional<LoadEpisode> block(const LoadBlock& block, const RecentLoad& load, const BiasStep& bias_step);
 
   void findings(const RecentLoad& load, std::vector<Finding>& out) const;
-  // Sets Finding::saw; extends the title.
+  // Sets Finding::observation; extends the title.
   static void describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding);
 
  private:

@@ -129,8 +129,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     if (finding.kind == FindingKind::underflow) {
       finding.metric = FigureKey("underflow");
       finding.title = percent(underflow) + of + " become 0 in " + what;
-      finding.saw = where + percent(underflow) + " of the non-zero values became 0; SQNR is " + decimal(sqnr, 3) +
-                    " dB, which does not show the underflow." + more;
+      finding.observation = where + percent(underflow) + " of the non-zero values became 0; SQNR is " +
+                            decimal(sqnr, 3) + " dB, which does not show the underflow." + more;
       finding.why =
           "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
           "stochastic rounding rounds some of them up.";
@@ -138,14 +138,14 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.metric = FigureKey("clipped_blocks");
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;
       finding.title = "Block maxima" + of + " are clipped in " + what;
-      finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
-                    percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + more;
+      finding.observation = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
+                            percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + more;
       finding.why = why_clipped(format);
     } else {
       finding.metric = FigureKey("sqnr_db");
       finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
-      finding.saw = where + decimal(sqnr, 3) + " dB, " + bell_text(format) + "; " + percent(underflow) +
-                    " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + more;
+      finding.observation = where + decimal(sqnr, 3) + " dB, " + bell_text(format) + "; " + percent(underflow) +
+                            " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + more;
       finding.why = why_noisy(format);
     }
     out.push_back(std::move(finding));

@@ -195,9 +195,9 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   if (left.empty()) {
     finding.kind = FindingKind::load_shift;
     finding.title = "The load jumped at step " + axis_->name(shift.step);
-    finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
-                  (back == 1 ? " has recovered" : " have recovered") + (back ? " after " + returned + " steps" : "") +
-                  ".";
+    finding.observation = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
+                          (back == 1 ? " has recovered" : " have recovered") +
+                          (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
         "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
         "text. With the sign rule, a change of expert_bias by d takes about d / bias_update_rate steps.";
@@ -205,13 +205,14 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   }
   finding.kind = FindingKind::no_recovery;
   finding.severity = Severity::warning;
-  finding.saw = jump;
+  finding.observation = jump;
   if (most_are_back(shift))
     describe_left(shift, left, finding);
   else
     describe_stays(shift, left, finding);
-  finding.saw += " " + std::to_string(back) + " of the " + counted(std::ssize(layers_), "layer has", "layers have") +
-                 " recovered" + (back ? ", after " + returned + " steps." : ".");
+  finding.observation += " " + std::to_string(back) + " of the " +
+                         counted(std::ssize(layers_), "layer has", "layers have") + " recovered" +
+                         (back ? ", after " + returned + " steps." : ".");
   return finding;
 }
 
@@ -219,11 +220,11 @@ Finding ShiftWatch::describe(const Shift& shift) const {
 void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
   for (const std::size_t l : left) {
     finding.layers.push_back(layers_[l]);
-    finding.saw += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
-                   " and is " + decimal(newest_mean(l), 2) + ", " + grouped(last_step_ - shift.step + 1) +
-                   " steps later;";
+    finding.observation += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
+                           " and is " + decimal(newest_mean(l), 2) + ", " + grouped(last_step_ - shift.step + 1) +
+                           " steps later;";
   }
-  finding.saw.back() = '.';
+  finding.observation.back() = '.';
   const bool one = left.size() == 1;
   finding.title = (one ? "Layer " : "Layers ") + listed(finding.layers) +
                   (one ? " does not recover" : " do not recover") + " from the shift at step " +
@@ -247,9 +248,9 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(now, 2) +
                   " (mean of these layers and the newest batches)";
-  finding.saw += " " + grouped(last_step_ - shift.step + 1) + " steps later it is " + decimal(now, 2) + " in " +
-                 std::to_string(left.size()) + " layers (mean), where it was " + decimal(before, 2) +
-                 " before the jump.";
+  finding.observation += " " + grouped(last_step_ - shift.step + 1) + " steps later it is " + decimal(now, 2) + " in " +
+                         std::to_string(left.size()) + " layers (mean), where it was " + decimal(before, 2) +
+                         " before the jump.";
   finding.why =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
       "The biases that balanced the routers before no longer do.";

@@ -97,9 +97,9 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
     finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +
                     " had before, and the other way round";
-    finding.saw = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
-                  " have the load that the experts of layer " + b +
-                  " had before, and the other way round; neither load resembles the earlier load of its layer.";
+    finding.observation = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
+                          " have the load that the experts of layer " + b +
+                          " had before, and the other way round; neither load resembles the earlier load of its layer.";
     finding.why =
         "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "
         "checkpoint was loaded with the weights of two layers exchanged.";

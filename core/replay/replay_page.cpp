@@ -54,7 +54,7 @@ ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayT
                     {"first", finding.steps.first},
                     {"last", finding.steps.last},
                     {"title", printable(finding.title)},
-                    {"saw", printable(finding.saw)},
+                    {"observation", printable(finding.observation)},
                     {"why", printable(finding.why)}});
   return list;
 }
@@ -115,7 +115,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
           printable(runs[i].history->info().name + " is a noise twin of " + runs.front().history->info().name) +
           ": they differ by chance alone.";
     } else if (const auto found = compare_findings(runs.front().history, run, twins, judging); !found.empty()) {
-      verdict["sentence"] = printable(found.front().saw);
+      verdict["sentence"] = printable(found.front().observation);
       verdict["severity"] = severity_name(found.front().severity);
       verdict["why"] = printable(found.front().why);
     } else {

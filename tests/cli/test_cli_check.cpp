@@ -65,7 +65,7 @@ TEST_F(CliCheck, JsonHasEveryFindingAndWhetherItFails) {
   const Result result = run({"check", sample("unbalanced_bf16"), "--json", "--fail-on", "collapsed"});
   EXPECT_EQ(result.status, 1);
   const Json json = Json::parse(result.out);
-  EXPECT_EQ(json["moescope_check"], 1);
+  EXPECT_EQ(json["moescope_check"], 2);
   EXPECT_EQ(json["failed"], true);
   const Json& checked = json["runs"][0];
   EXPECT_EQ(checked["steps"], Json({0, 1380}));

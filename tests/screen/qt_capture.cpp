@@ -179,7 +179,7 @@ class CaptureTest : public QObject {
     };
     QTRY_VERIFY_WITH_TIMEOUT(finding(), kWaitMs);
     const Finding found = finding()->finding();
-    QVERIFY2(found.saw.find("the first such value is: layer") != std::string::npos, found.saw.c_str());
+    QVERIFY2(found.observation.find("the first such value is: layer") != std::string::npos, found.observation.c_str());
     const OperandElement element = found.operands.front();
     w.window.workspaces()->router()->findChild<FindingsPanel*>()->open(QString::fromStdString(finding_id(found)));
     for (QPushButton* button : finding()->findChildren<QPushButton*>())

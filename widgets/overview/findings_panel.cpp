@@ -41,7 +41,7 @@ QStringList stepsTexts(const Finding& finding) {
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  return withExpertLinks(inPrint(QString::fromStdString(finding.saw)), finding.experts, all_experts) +
+  return withExpertLinks(inPrint(QString::fromStdString(finding.observation)), finding.experts, all_experts) +
          QLatin1Char(' ') + inPrint(QString::fromStdString(finding.why)).toHtmlEscaped();
 }
 
@@ -427,7 +427,7 @@ void FindingsPanel::saveText() {
 }
 
 QString FindingsPanel::csv() const {
-  QString text = QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,seen,why,knobs\n");
+  QString text = QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,observation,why,settings\n");
   const auto list = [](const auto& values) {
     QStringList parts;
     for (const auto& value : values) {
@@ -440,9 +440,10 @@ QString FindingsPanel::csv() const {
   };
   for (const Finding& f : watch_->findings()) {
     if (watch_->isMuted(f)) continue;
-    text += csvRow(f.run, severity_name(f.severity), f.ongoing ? 1 : 0, finding_kind_name(f.kind), list(f.layers),
-                   list(f.experts), f.steps.first, f.steps.last, csvField(QString::fromStdString(f.title)),
-                   csvField(QString::fromStdString(f.saw)), csvField(QString::fromStdString(f.why)), list(f.knobs));
+    text +=
+        csvRow(f.run, severity_name(f.severity), f.ongoing ? 1 : 0, finding_kind_name(f.kind), list(f.layers),
+               list(f.experts), f.steps.first, f.steps.last, csvField(QString::fromStdString(f.title)),
+               csvField(QString::fromStdString(f.observation)), csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text +=

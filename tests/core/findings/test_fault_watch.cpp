@@ -76,7 +76,8 @@ TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
   ASSERT_EQ(unchanged.size(), 1u) << all_text(findings);
   EXPECT_EQ(unchanged[0].layers, std::vector<int>{1});
   EXPECT_EQ(unchanged[0].experts, (std::vector<int>{2, 5}));
-  EXPECT_NE(unchanged[0].saw.find("although they have a gradient"), std::string::npos) << unchanged[0].saw;
+  EXPECT_NE(unchanged[0].observation.find("although they have a gradient"), std::string::npos)
+      << unchanged[0].observation;
   const auto all =
       nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "2:0,2:1,2:2,2:3,2:4,2:5,2:6,2:7"; }, 210);
   ASSERT_EQ(count_of_kind(all, FindingKind::unchanged_experts), 1u) << all_text(all);
@@ -132,7 +133,7 @@ TEST(FaultsInLogs, OnlyTwiceTheSlotsIsFound) {
     const auto found = of_kind(log.findings(), FindingKind::counted_twice);
     ASSERT_EQ(found.size(), times == 2 ? 1u : 0u) << times;
     if (times == 2) {
-      EXPECT_EQ(found[0].saw, "The counts of a step add up to 4,096. Tokens of a step times top_k are 2,048.");
+      EXPECT_EQ(found[0].observation, "The counts of a step add up to 4,096. Tokens of a step times top_k are 2,048.");
     }
   }
 }

@@ -35,7 +35,7 @@ TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
   }
   for (const Finding& f : of_kind(findings, FindingKind::starved)) {
     EXPECT_GE(f.experts.size(), 8u);
-    EXPECT_NE(f.saw.find("The longest time without a token was"), std::string::npos) << f.saw;
+    EXPECT_NE(f.observation.find("The longest time without a token was"), std::string::npos) << f.observation;
     starved.push_back(f.layers.front());
   }
   EXPECT_EQ(collapsed, (std::vector<int>{1, 2, 3}));
@@ -71,7 +71,7 @@ TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
   ASSERT_EQ(found.size(), 1u) << all_text(findings);
   EXPECT_EQ(found[0].layers, std::vector<int>{1});
   EXPECT_EQ(found[0].steps.first, 700);
-  EXPECT_NE(found[0].saw.find("7 of the 8 layers have recovered"), std::string::npos) << found[0].saw;
+  EXPECT_NE(found[0].observation.find("7 of the 8 layers have recovered"), std::string::npos) << found[0].observation;
   EXPECT_EQ(findings.size(), 1u) << all_text(findings);
 }
 
@@ -151,7 +151,7 @@ TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
   const auto findings = rings(0.1);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_TRUE(findings[0].ongoing);
-  EXPECT_NE(findings[0].saw.find("A step of the bias is"), std::string::npos) << findings[0].saw;
+  EXPECT_NE(findings[0].observation.find("A step of the bias is"), std::string::npos) << findings[0].observation;
 }
 
 // Returns a run as another program would log it: loads and loss, no settings.
@@ -180,7 +180,8 @@ TEST(Findings, ALoadThatSwingsWhereTheBiasIsNotLogged) {
   config.router.bias_update_rate = 0.1;
   const auto findings = of_kind(find_all(without_bias(*trained(config, 210))), FindingKind::oscillating_bias);
   ASSERT_FALSE(findings.empty());
-  EXPECT_NE(findings[0].saw.find("the log does not have the bias"), std::string::npos) << findings[0].saw;
+  EXPECT_NE(findings[0].observation.find("the log does not have the bias"), std::string::npos)
+      << findings[0].observation;
 }
 
 TEST(Findings, RanksOfTooFewExpertsAreNotSaidToBeChecked) {
@@ -235,9 +236,9 @@ TEST(Findings, AnExpertWithoutATokenInAllOfAShortLogIsSaidToHaveNone) {
   }
   const auto findings = of_kind(find_all(run.history()), FindingKind::starved);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_NE(findings[0].saw.find("Expert 5 has no token in all 15 batches of the log."), std::string::npos)
-      << findings[0].saw;
-  EXPECT_EQ(findings[0].saw.find("longest time"), std::string::npos) << findings[0].saw;
+  EXPECT_NE(findings[0].observation.find("Expert 5 has no token in all 15 batches of the log."), std::string::npos)
+      << findings[0].observation;
+  EXPECT_EQ(findings[0].observation.find("longest time"), std::string::npos) << findings[0].observation;
   EXPECT_EQ(findings[0].brief, "expert 5 gets no token in all 15 batches of the log");
 }
 
@@ -298,7 +299,7 @@ TEST(Findings, ABiasAgainstTheGate) {
   EXPECT_EQ(findings[0].kind, FindingKind::bias_against_gate);
   EXPECT_EQ(findings[0].layers, std::vector<int>{2});
   EXPECT_EQ(findings[0].experts, std::vector<int>{4});
-  EXPECT_NE(findings[0].saw.find("0.1"), std::string::npos) << findings[0].saw;
+  EXPECT_NE(findings[0].observation.find("0.1"), std::string::npos) << findings[0].observation;
 }
 
 TEST(Findings, LossThatSpikesAndIsLost) {
@@ -484,7 +485,7 @@ TEST(Findings, ComparisonsSayEqualOrWorse) {
   const auto equal = compare_findings(a, {near}, twins);
   ASSERT_EQ(equal.size(), 1u);
   EXPECT_EQ(equal[0].severity, Severity::note);
-  EXPECT_EQ(equal[0].title, "near against a: no difference that matters") << equal[0].saw;
+  EXPECT_EQ(equal[0].title, "near against a: no difference that matters") << equal[0].observation;
   const auto worse = compare_findings(a, {far}, twins);
   ASSERT_EQ(worse.size(), 1u);
   EXPECT_EQ(worse[0].severity, Severity::warning);
@@ -498,7 +499,7 @@ TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {
   for (const Finding& f : find_all(sample_log("domain_shift"))) all.push_back(f);
   for (const Finding& f : all) {
     EXPECT_FALSE(f.title.empty());
-    EXPECT_FALSE(f.saw.empty());
+    EXPECT_FALSE(f.observation.empty());
     EXPECT_FALSE(f.why.empty());
     EXPECT_FALSE(f.steps.empty());
     EXPECT_TRUE(f.metric) << f.title;

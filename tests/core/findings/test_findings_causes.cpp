@@ -18,7 +18,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 bool tells(const Finding& finding, const std::string& words) {
-  return (finding.title + finding.saw + finding.why).find(words) != std::string::npos;
+  return (finding.title + finding.observation + finding.why).find(words) != std::string::npos;
 }
 
 // --- a loss that is no number ---
@@ -170,7 +170,7 @@ TEST(Chance, ACollapseOfSmallBatchesIsStillSeen) {
   }
   const auto found = of_kind(find_all(history), FindingKind::collapsed);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(history));
-  EXPECT_TRUE(tells(found[0], "8.92 of 64 experts")) << found[0].saw;
+  EXPECT_TRUE(tells(found[0], "8.92 of 64 experts")) << found[0].observation;
 }
 
 TEST(Chance, ExpertsThatTakeTurnsAreNoCollapse) {
@@ -218,7 +218,7 @@ TEST(Found, ALossThatRoseAndStaysUp) {
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
   EXPECT_TRUE(tells(stuck[0], "rose and stays up"));
   EXPECT_TRUE(tells(stuck[0], "Changed by hand before the finding: optimizer.lr 0.002 -> 0.2 at step 400"))
-      << stuck[0].saw;
+      << stuck[0].observation;
 }
 
 TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
@@ -263,7 +263,7 @@ TEST(Found, AnAuxiliaryLossThatRules) {
   };
   ASSERT_EQ(with_aux(30).size(), 1u);
   EXPECT_EQ(with_aux(30)[0].severity, Severity::warning);
-  EXPECT_TRUE(tells(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].saw;
+  EXPECT_TRUE(tells(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].observation;
   EXPECT_TRUE(tells(with_aux(30)[0], "At an even load it would be 20 "));  // 10 times 2 layers
   EXPECT_TRUE(with_aux(0.04f).empty());
 }
@@ -333,8 +333,8 @@ TEST(ByHand, AsATrainingRecordsIt) {
   const auto findings = find_all(trained(config, 12));
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::by_hand);
-  EXPECT_TRUE(tells(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].saw;
-  EXPECT_TRUE(tells(findings[0], "The gates and expert_bias are frozen")) << findings[0].saw;
+  EXPECT_TRUE(tells(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].observation;
+  EXPECT_TRUE(tells(findings[0], "The gates and expert_bias are frozen")) << findings[0].observation;
   EXPECT_EQ(findings[0].knobs, (std::vector<Setting>{&RouterConfig::killed_experts, &RouterConfig::frozen}));
 }
 
@@ -355,7 +355,7 @@ TEST(ByHand, PinnedBiasFrozenRouterAndForcedBalanceAreNamed) {
   pinned.steps(450, hot, MadeUp::even());
   const auto held = of_kind(find_all(pinned.history()), FindingKind::hot);
   ASSERT_EQ(held.size(), 1u) << all_text(find_all(pinned.history()));
-  EXPECT_TRUE(tells(held[0], "The bias of expert 3 is held at 0.5")) << held[0].saw;
+  EXPECT_TRUE(tells(held[0], "The bias of expert 3 is held at 0.5")) << held[0].observation;
   EXPECT_EQ(held[0].severity, Severity::note);
 
   MadeUp frozen("[router]\nfrozen = true\n");
@@ -380,7 +380,7 @@ TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
   run.steps(60, uneven, uneven);
   const auto found = of_kind(find_all(run.history()), FindingKind::load_shift);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(run.history()));
-  EXPECT_TRUE(tells(found[0], "Changed by hand just before: data.mixture none -> code=1")) << found[0].saw;
+  EXPECT_TRUE(tells(found[0], "Changed by hand just before: data.mixture none -> code=1")) << found[0].observation;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   for (const int expert : health.experts) share += static_cast<double>(load[static_cast<std::size_t>(expert)]) / 64;
   EXPECT_GT(share, 0.5);
   EXPECT_EQ(std::ranges::max_element(load) - load.begin(), health.experts.front());
-  for (const Finding& f : find_all(history)) EXPECT_TRUE(says(f.saw, "aux_coeff = 0")) << f.saw;
+  for (const Finding& f : find_all(history)) EXPECT_TRUE(says(f.observation, "aux_coeff = 0")) << f.observation;
 }
 
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {

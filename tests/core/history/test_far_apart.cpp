@@ -73,7 +73,7 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
   }
   const auto dead = of_kind(found, FindingKind::dead);
   ASSERT_EQ(dead.size(), 1u);
-  EXPECT_NE(dead[0].saw.find("since step 800,000,000"), std::string::npos) << dead[0].saw;
+  EXPECT_NE(dead[0].observation.find("since step 800,000,000"), std::string::npos) << dead[0].observation;
   EXPECT_EQ(health_of(far).verdict, health_of(near).verdict);
 }
 
