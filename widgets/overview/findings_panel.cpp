@@ -427,7 +427,8 @@ void FindingsPanel::saveText() {
 }
 
 QString FindingsPanel::csv() const {
-  QString text = QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,observation,why,settings\n");
+  QString text =
+      QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,observation,why,settings\n");
   const auto list = [](const auto& values) {
     QStringList parts;
     for (const auto& value : values) {
