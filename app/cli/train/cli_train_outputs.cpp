@@ -86,7 +86,8 @@ std::string TrainCheckpoints::removed() {
 }
 
 void TrainCheckpoints::find_removed() {
-  if (newest_.empty() || fs::exists(newest_)) return;
+  std::error_code ignored;  // a path that cannot be read counts as removed
+  if (newest_.empty() || fs::exists(newest_, ignored)) return;
   removed_ = "checkpoint " + newest_ + ": was removed or moved while training; the next checkpoint is written to " +
              folder_ + " again, earlier ones may be gone";
   newest_.clear();
