@@ -178,7 +178,9 @@ class OutcomesModel : public QAbstractTableModel {
   QString verdict(const Outcome& o) const {
     const QString words = QString::fromStdString(verdict_words(o));
     if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
-    return verdict_word(o.conclusion) == VerdictWord::too_early ? words : words + QStringLiteral(", so far");
+    const VerdictWord word = verdict_word(o.conclusion);
+    const bool has_interval = word != VerdictWord::too_early && word != VerdictWord::not_judged;
+    return has_interval ? words + QStringLiteral(", so far") : words;
   }
 
   QString tip(const Outcome& o, int column) const {

@@ -39,8 +39,8 @@ struct Chance {
   double batches = 0;    // n
 };
 
-// Takes the batch means of the equal runs, which are run A and its twins.
-Chance chance_of(const std::vector<BatchMeans>& equal) {
+// Takes the batch means of the equal runs, which are run A and its twins, and the lower limit of rho.
+Chance chance_of(const std::vector<BatchMeans>& equal, double least_lasting) {
   const double free = static_cast<double>(equal.size()) - 1;
   double squares = 0, neighbours = 0;
   BatchMeans centre{};
@@ -51,7 +51,7 @@ Chance chance_of(const std::vector<BatchMeans>& equal) {
     for (std::size_t b = 1; b < kBatches; ++b) neighbours += (run[b] - centre[b]) * (run[b - 1] - centre[b - 1]);
   }
   const double variance = squares / (kBatches * free);
-  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, kLeastLasting, 1.0) : 1;
+  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, least_lasting, 1.0) : 1;
   const double batches = kBatches / (1 + (kBatches - 1) * rho);
   return {std::sqrt(variance / batches), batches};
 }
@@ -64,11 +64,17 @@ double own_half(const BatchMeans& gap) {
   return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
 }
 
-// Returns the variance of the gap, in units of the variance of one run's mean. A run is compared with the mean of run
-// A and its twins. If the twins start from other weights, it is compared with run A alone, because it may share the
-// luck of run A's start.
+// Returns the lower limit of rho for k equal runs. The luck of two runs is often alike, which looks as if nothing
+// lasted.
+double least_lasting(double equal_runs) {
+  return equal_runs > 2 ? kLeastLasting : kLeastLastingOfTwo;
+}
+
+// Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
+// this variance, so that its own luck widens the interval already (verdict.h). Twins that start from other weights than
+// the run get the full variance of a difference, because the run may share the luck of run A's start.
 double variances(double equal_runs, bool same_start) {
-  return same_start ? 1 + 1 / equal_runs : 2;
+  return same_start ? 2 - 1 / equal_runs : 2;
 }
 
 std::string two_digits(float value) {
@@ -104,9 +110,10 @@ double wider_by_drift(const Conclusion& c) {
 
 constexpr double kHardlyWider = 1.2;
 
-// True if the run's drift needs a factor outside the measured range.
+// True if the run's drift needs a factor outside the measured range, or if the run replays run A's routing, so that
+// only the twins show how far chance has come.
 bool twins_are_near(const Conclusion& c) {
-  return c.drift_of_twins < kLeastDrift && wider_by_drift(c) > kHardlyWider;
+  return c.drift_of_twins < kLeastDrift && (c.replays || wider_by_drift(c) > kHardlyWider);
 }
 
 // Returns "4.2 % of the tokens".
@@ -116,6 +123,10 @@ std::string of_tokens(float share) {
 
 // Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
 std::string drift_text(const Conclusion& c) {
+  if (c.replays && c.twins > 0)
+    return "; this run replays run A's routing, so that it is not known whether the noise twins have drifted from run "
+           "A "
+           "as far as this run";
   if (c.drift_unknown)
     return "; routing flips were not counted, so that it is not known whether the noise twins have drifted from run A "
            "as far as this run";
@@ -131,9 +142,11 @@ std::string candidates_text(const Conclusion& c) {
 
 // Returns "the twins have not drifted apart yet: ...".
 std::string near_text(const Conclusion& c) {
+  const std::string of_run =
+      c.replays ? "this run replays run A's routing" : "this run's differs for " + percent(c.drift);
   const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
-                           of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
-                           ", and an interval needs " + percent(kLeastDrift) + " for the twins; ";
+                           of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
+                           percent(kLeastDrift) + " for the twins; ";
   const std::string steps = std::to_string(c.lacking) + " more steps";
   if (c.lacking == 0)
     return seen + "their drift does not grow any more; a noise twin with another seed would give an interval";
@@ -165,11 +178,11 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
       return who + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
       if (c.lacking > 0)
-        return who + "too early to tell: " + gap + "; verdict in " + counted(c.lacking, "step", "steps") +
+        return who + "too early to tell: " + alone + over + "; verdict in " + counted(c.lacking, "step", "steps") +
                ", when its noise twin has taken " + std::to_string(kLeastSteps);
-      return who + "not told apart: " + gap + "; add a noise twin to see whether that is more than chance";
+      return who + "not judged: " + alone + over + "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:
-      return who + alone + over + "; " + near_text(c);
+      return who + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + alone + over + "; " + near_text(c);
     case Verdict::equal:
       return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
     case Verdict::unclear:
@@ -242,7 +255,7 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
 std::string texts_in_words(const GapTrack& run, const Conclusion& c) {
   const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
   const std::string over = std::to_string(run.count()) + (run.count() == 1 ? " batch" : " batches") + " of text";
-  if (c.verdict == Verdict::too_short) return who + "not told apart: " + over + " give no interval";
+  if (c.verdict == Verdict::too_short) return who + "not judged: " + over + " give no interval";
   if (c.verdict == Verdict::identical) return who + "the same losses to the bit over " + over;
   const std::string gap =
       "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + over;
@@ -296,27 +309,19 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
     if (common_steps(c.steps, *twin) != c.steps) continue;
     if (const auto means = batch_means(*twin, c.steps)) equal.push_back(*means);
   }
-  auto gap = batch_means(run, c.steps);
+  const auto gap = batch_means(run, c.steps);
   if (!gap) return false;
   const double k = static_cast<double>(equal.size());
-  if (same_start)
-    for (const BatchMeans& each : equal)
-      for (std::size_t b = 0; b < kBatches; ++b) (*gap)[b] -= each[b] / k;
   c.gap = static_cast<float>(mean_over(*gap));
-  c.half = static_cast<float>(own_half(*gap));
   c.twins = static_cast<int>(equal.size()) - 1;
-  if (c.twins == 0) return true;
-  if (same_start && twins_are_near(c)) {
-    c.half = kNoValue;
-    return true;
-  }
-  const Chance chance = chance_of(equal);
-  const double deviation = chance.deviation * (same_start ? wider_by_drift(c) : 1);
+  if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
+  const double by_drift = same_start ? wider_by_drift(c) : 1;
   const auto half_of = [&](double runs) {
-    return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * deviation *
-                              std::sqrt(variances(runs, same_start)));
+    const Chance chance = chance_of(equal, least_lasting(runs));
+    return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
+                              by_drift * std::sqrt(variances(runs, same_start)));
   };
-  const float own = c.half;
+  const auto own = static_cast<float>(own_half(*gap));
   c.half = std::max(own, half_of(k));
   if (half_of(k) > own) c.half_with_another = std::max(own, half_of(k + 1));
   return true;
@@ -345,6 +350,13 @@ std::int64_t lacking_losses(const GapTrack& run) {
   return std::max<std::int64_t>(1, least_steps(every) - taken);
 }
 
+// True if the run replays a routing of run A that follows from the weights. With forced balance, the routing of equal
+// runs is the same anyway.
+bool replays_freely(const GapTrack& run) {
+  return run.b()->settings_at_start()->holds(&RouterConfig::replay) &&
+         !run.a()->settings_at_start()->holds(&RouterConfig::force_balance);
+}
+
 void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   bool same_start = run.same_start;
   auto fitting = twins_for(run, twins, same_start);
@@ -354,7 +366,9 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
   c.steps = judged_steps(run.track, fitting);
   const GapTrack* const itself[] = {&run.track};
   if (same_start) {
-    c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
+    c.replays = replays_freely(run.track);
+    c.drift = c.replays ? kNoValue : drift_of(itself, c.steps);
+    c.drift_of_twins = drift_of(fitting, c.steps);
     c.drift_unknown = !fitting.empty() && (is_missing(c.drift) || is_missing(c.drift_of_twins));
     c.growth = growth_of(fitting, c.steps);
   }

@@ -11,13 +11,16 @@
 //   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, kLeastLasting to 1,
 //   n   = 4 / (1 + 3 rho) batches that count as independent: 1 if all of a deviation lasts,
 //   s^2 = v / n                                  variance of one run's mean, with n (k - 1) degrees of freedom.
-// Interval: gap +-t s sqrt(1 + 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
-// of the gap's own four batch means, since a run may fluctuate more than run A.
+// Interval: gap +-t s sqrt(2 - 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
+// of the gap's own four batch means, since a run may fluctuate more than run A. The variance of the gap is 2 s^2, but
+// the luck of run A is part of s, too: an unlucky run A widens the interval. With 2 - 1/k, of equal runs that differ by
+// lasting luck alone 5.0 % are called different beside one twin, 4.3 % beside two and 4.0 % beside three; with 2 it
+// would be 4.4, 3.6 and 3.3 %.
 //
 // Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
 // equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
-// by the training loss; the lower limit kLeastLasting called 9 and 6 different, with an equally wide median interval
-// (tests/data/equal_runs_small.csv).
+// by the training loss; the lower limit kLeastLastingOfTwo called 9 and 3 different, with an equally wide median
+// interval (tests/data/equal_runs_small.csv).
 //
 // The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
 // call more equal runs different.
@@ -35,11 +38,19 @@
 // conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
 // its equal runs different.
 //
-// Simulated (equal runs, deviations white or correlated over 5 to 100 of 75 to 400 steps, alone or with a lasting
-// offset): 0 to 4 of 100 equal runs are called different beside one twin, 0 to 8 beside two. The median interval is 1.9
-// to 2.7 times as wide as with a known variance for one twin, 1.4 to 2.1 times for two. Student's t test of the whole
-// means, which is exact, has intervals 4.4 and 1.8 times as wide. tests/bench verdicts judges real equal runs. For
-// batch means see Law, Simulation Modeling and Analysis, section 9.5.
+// Simulated equal runs of 300 and 600 steps (tests/bench verdicts --simulated), and how many of 100 of them are called
+// different beside one, two and three twins:
+//   white deviations, or correlated over 5 to 100 steps     0 to 3    0 to 3    0 to 4
+//   correlated over 300 steps, and random walks             4 to 6    4 to 5    3 to 4
+//   white around a lasting offset (*) of 1/4 to 2           0 to 5    0 to 6    0 to 6
+//   white around a lasting offset (*) of 4 to 10            8         5 to 6    4 to 5
+//   (*) standard deviation of the offset in units of that of a batch mean
+// "About 1 in 20" thus is 1 in 12 beside one twin if nearly all luck lasts: one difference of two runs is then all
+// that shows how large this luck is, and it is small by chance in some pairs. A lower limit of rho that also excludes
+// this (0.7) would find 8 in place of 51 of 100 gaps below if deviations are white. Gaps of 4 and of 8 standard
+// deviations of one run's mean are found in 8 and 51 (white), 28 and 45 (random walk), 32 and 48 of 100 (offset of 4)
+// comparisons beside one twin; beside two in 27 and 89, 43 and 85, 45 and 87. tests/bench verdicts judges real equal
+// runs. For batch means see Law, Simulation Modeling and Analysis, section 9.5.
 //
 // Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
 // gap is the mean over their batches of text, and the interval is Student's over these batches.
@@ -54,8 +65,9 @@
 
 namespace moescope {
 
-// Lower limit of rho, the share of an equal run's deviation that lasts from batch to batch.
-inline constexpr double kLeastLasting = 0.25;
+// Lower limits of rho, the share of an equal run's deviation that lasts from batch to batch: beside several twins, and
+// beside one.
+inline constexpr double kLeastLasting = 0.25, kLeastLastingOfTwo = 0.35;
 // Comparisons of fewer steps have no verdict.
 inline constexpr std::int64_t kLeastSteps = 50;
 // Least number of steps for a verdict by the validation loss, which is measured every `validation_every` steps (0:
@@ -83,7 +95,7 @@ enum class Verdict {
   lost,        // only one of the losses is NaN or infinite at the end
   identical,   // the losses are equal to the bit
   no_twin,     // no noise twin: the effect of chance is not known
-  twins_near,  // the effect of chance is not known: the run has drifted from run A, its twins have not
+  twins_near,  // the effect of chance is not known: the twins have not drifted from run A; the run has, or replays
   equal,       // the whole interval is within what matters
   unclear,     // the interval holds 0 and gaps that matter
   worse,       // the whole interval is above 0
@@ -94,9 +106,9 @@ struct Conclusion {
   Verdict verdict = Verdict::too_short;
   Metric loss = Metric::ce_loss;  // loss that is judged
   StepRange steps;                // judged steps; lost: first to last step with one finite loss
-  float gap = kNoValue;           // nats/token: mean loss minus the mean of run A and of its twins with the same start
-  // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdict no_twin
-  // it follows from the run's own batches alone; with twins_near it is not known.
+  float gap = kNoValue;           // nats/token: mean loss minus run A's
+  // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdicts no_twin
+  // and twins_near it is not known.
   float half = kNoValue;
   float matters = kNoValue;  // nats/token
   // Value of `half` with one more twin that fluctuates like the others; kNoValue if there are no twins or if the run's
@@ -104,8 +116,9 @@ struct Conclusion {
   float half_with_another = kNoValue;
   int twins = 0;       // number of twins that the run is judged by
   int candidates = 1;  // number of candidates that the interval allows for
-  // Share of tokens with other experts than in run A over these steps; kNoValue: not measured.
+  // Share of tokens with other experts than in run A over these steps; kNoValue: not measured, or the run replays.
   float drift = kNoValue, drift_of_twins = kNoValue;
+  bool replays = false;        // the run uses run A's routing, so that it has no drift that shows how far it has come
   bool lost_is_a = false;      // lost: run A's loss is the one that is not finite
   bool drift_unknown = false;  // the drift of the run or of its twins is not known: the interval may be too narrow
   // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.

@@ -32,10 +32,6 @@ Reasons sizes(const Conclusion& c) {
   return {times_what_matters(static_cast<double>(std::fabs(c.gap) / c.matters))};
 }
 
-bool is_open(const Conclusion& c) {
-  return verdict_word(c) == VerdictWord::not_told_apart || verdict_word(c) == VerdictWord::too_early;
-}
-
 // True if an interval of `half` around the gap would settle the verdict.
 bool decides(const Conclusion& c, float half) {
   const float size = std::fabs(c.gap);
@@ -95,10 +91,9 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 VerdictWord verdict_word(const Conclusion& c) {
   switch (c.verdict) {
     case Verdict::too_short:
-    case Verdict::twins_near:
-      return VerdictWord::too_early;
     case Verdict::no_twin:
-      return c.lacking > 0 ? VerdictWord::too_early : VerdictWord::not_told_apart;
+    case Verdict::twins_near:
+      return c.lacking > 0 ? VerdictWord::too_early : VerdictWord::not_judged;
     case Verdict::lost:
       return c.lost_is_a ? VerdictWord::better : VerdictWord::worse;
     case Verdict::identical:
@@ -115,7 +110,8 @@ VerdictWord verdict_word(const Conclusion& c) {
 }
 
 const char* to_text(VerdictWord word) {
-  static constexpr const char* kTexts[] = {"Good enough", "Worse", "Better", "Not told apart", "Too early to tell"};
+  static constexpr const char* kTexts[] = {"Good enough",    "Worse",      "Better",
+                                           "Not told apart", "Not judged", "Too early to tell"};
   return kTexts[static_cast<int>(word)];
 }
 
@@ -157,7 +153,7 @@ Settlement what_settles(std::span<const Conclusion> candidates, bool room) {
   Settlement later;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Conclusion& c = candidates[i];
-    if (!is_open(c) || c.lacking == 0) continue;
+    if (c.lacking == 0) continue;
     later.how = Settlement::How::more_steps;
     later.settled.push_back(i);
     later.lacking = std::max(later.lacking, c.lacking);

@@ -11,7 +11,14 @@
 
 namespace moescope {
 
-enum class VerdictWord { good_enough, worse, better, not_told_apart, too_early };
+enum class VerdictWord {
+  good_enough,
+  worse,
+  better,
+  not_told_apart,  // the interval contains 0
+  not_judged,      // no interval, and more steps give none: there is no noise twin, or it does not drift
+  too_early        // no interval yet
+};
 VerdictWord verdict_word(const Conclusion& c);
 const char* to_text(VerdictWord word);  // "Good enough"
 

@@ -511,7 +511,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
       finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
       finding.why =
           "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
-          "comparisons of equal runs reports this.";
+          "comparisons of equal runs reports this; with a single noise twin, up to 1 in 12.";
       break;
     case Verdict::lost:
       finding.title = names + ": one loss is NaN or infinite";

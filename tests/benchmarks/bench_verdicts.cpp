@@ -1,17 +1,20 @@
 // Share of equal runs that are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
-//                                                                [--twins N] [--first SEED] [--means]
+//                                                                [--twins N] [--first SEED] [--means] [--simulated]
 //
 // For each seed, run A, the judged run and the noise twins of A train in lock-step. They start from the same weights,
 // perturbed by up to one unit in the last place, so that they differ from A by chance alone. The judged run is judged
 // by the loss that the settings select, by each of the two losses, and by the loss with the narrower interval. 300
 // steps of nano take 7 seconds per seed. --means prints the rows of tests/data/equal_runs_*.csv instead: the flip rate
 // of each run in the last half of the steps, and the means of its losses minus those of run A over four batches of
-// these steps.
+// these steps. --simulated prints how many of the made-up equal runs of made_up_losses.h are called different, and how
+// many are found worse if they have a gap of four and of eight standard deviations of one run's mean; --seeds is the
+// number of comparisons.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/training/engine/engine.h"
+#include "tests/support/made_up_losses.h"
 
 namespace moescope {
 namespace {
@@ -27,7 +31,7 @@ namespace {
 struct Asked {
   RunConfig config;
   int seeds = 20, twins = 1;
-  bool means = false;
+  bool means = false, simulated = false;
 };
 
 // Trains run A, the judged run and the noise twins; returns their histories in this order.
@@ -44,13 +48,17 @@ std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   return {engine.histories().begin(), engine.histories().end()};
 }
 
+bool is_different(const Conclusion& c) {
+  return c.verdict == Verdict::worse || c.verdict == Verdict::better;
+}
+
 struct Count {
   const char* of;
   int different = 0, judged = 0;
   void add(const Conclusion& found) {
     if (found.verdict < Verdict::equal) return;
     ++judged;
-    different += found.verdict == Verdict::worse || found.verdict == Verdict::better;
+    different += is_different(found);
   }
 };
 
@@ -114,6 +122,42 @@ void bench(const Asked& asked) {
   for (const Count* count : {&decided, &training, &validation, &narrower}) print(*count);
 }
 
+// Returns the standard deviation of a run's mean loss over the last half of the steps.
+double deviation_of_mean(const Luck& luck, std::size_t steps, std::mt19937& random) {
+  constexpr int kRuns = 2000;
+  double squares = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const std::vector<double> values = deviations(luck, steps, random);
+    double sum = 0;
+    for (std::size_t step = steps / 2; step < steps; ++step) sum += 0.01 * values[step];
+    squares += std::pow(sum / static_cast<double>(steps - steps / 2), 2);
+  }
+  return std::sqrt(squares / kRuns);
+}
+
+void simulate(const Asked& asked) {
+  const auto steps = static_cast<std::size_t>(asked.config.optimizer.total_steps);
+  std::mt19937 random(static_cast<std::mt19937::result_type>(asked.config.seed));
+  std::printf("%d twins, %zu steps, %d comparisons; %%\n%-26s %9s %9s %9s\n", asked.twins, steps, asked.seeds, "",
+              "different", "found 4", "found 8");
+  for (const Luck& luck : kLucks) {
+    const double deviation = deviation_of_mean(luck, steps, random);
+    int different = 0, found_4 = 0, found_8 = 0;
+    for (int trial = 0; trial < asked.seeds; ++trial) {
+      const HistoryPtr a = lucky_run(luck, steps, random);
+      std::vector<PairedRun> twins;
+      for (int twin = 0; twin < asked.twins; ++twin) twins.push_back({lucky_run(luck, steps, random)});
+      const auto with_gap = [&](double gap) { return conclude(a, {lucky_run(luck, steps, random, gap)}, twins); };
+      different += is_different(with_gap(0));
+      found_4 += with_gap(4 * deviation).verdict == Verdict::worse;
+      found_8 += with_gap(8 * deviation).verdict == Verdict::worse;
+    }
+    const double each = 100.0 / asked.seeds;
+    std::printf("%-26s %9.1f %9.1f %9.1f\n", luck.name, each * different, each * found_4, each * found_8);
+    std::fflush(stdout);
+  }
+}
+
 int refuse(const std::string& problem) {
   std::fprintf(stderr, "bench_verdicts: %s\n", problem.c_str());
   return 2;
@@ -133,6 +177,8 @@ int main(int argc, char** argv) {
     const auto is = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
     if (!std::strcmp(argv[i], "--means"))
       asked.means = true;
+    else if (!std::strcmp(argv[i], "--simulated"))
+      asked.simulated = true;
     else if (is("--set"))
       set.emplace_back(argv[++i]);
     else if (is("--steps"))
@@ -159,5 +205,8 @@ int main(int argc, char** argv) {
   asked.config.seed = first;
   asked.config.optimizer.total_steps = steps;
   asked.config.telemetry.quant_every = 1000;
-  bench(asked);
+  if (asked.simulated)
+    simulate(asked);
+  else
+    bench(asked);
 }

@@ -27,8 +27,13 @@ class VerdictsTest : public QObject {
     w.addFormat("mxfp4");
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not told apart: B mxfp4"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not judged: B mxfp4"));
     QCOMPARE(w.reason(1), QStringLiteral("no noise twin to compare with"));
+    // The gap is shown without an interval, and no sentence on the band is without the reason.
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].text.contains(QRegularExpression("\\d")));
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].below.isEmpty());
+    const QString band = w.answer<LossGapPanel>();
+    QVERIFY2(!band.contains("out") || band.contains("(not judged: no noise twin"), qPrintable(band));
     auto* add = w.strip()->findChild<QPushButton*>();
     QTRY_VERIFY(add->isVisible());
     QCOMPARE(add->text(), QStringLiteral("+ Noise twin"));

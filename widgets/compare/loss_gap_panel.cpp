@@ -303,6 +303,19 @@ Panel::Answer LossGapPanel::answerOnTexts() const {
   return {{}, {QString("%1 nats/token, mean over the batches of text").arg(gaps), gaps}};
 }
 
+// Returns why a run whose gap stays outside the band is not called worse or better: " (not told apart: gaps below
+// 0.0031 may be chance)"; empty if it is.
+QString LossGapPanel::reservation(int place, bool brief) const {
+  const Conclusion& c = judged_->conclusion(place);
+  const VerdictWord word = verdict_word(c);
+  if (word == VerdictWord::worse || word == VerdictWord::better) return {};
+  const std::vector<std::string> reasons = verdict_reasons(c);
+  const QString lower = QString::fromLatin1(to_text(word)).toLower();
+  return reasons.empty()
+             ? QString(" (%1)").arg(lower)
+             : QString(" (%1: %2)").arg(lower, QString::fromStdString(brief ? reasons.back() : reasons.front()));
+}
+
 // "D leaves the band at step 118 and stays out; B and C end inside it".
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
@@ -312,8 +325,10 @@ Panel::Answer LossGapPanel::answer() const {
   for (const int place : judged_->candidates()) {
     const auto since = judged_->gaps().track(place).out_since(static_cast<double>(band));
     const QString letter = runLetter(*selection_, place);
-    (since ? outside : inside) << letter;
-    if (since) sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*since));
+    (since ? outside : inside) << (since ? letter + reservation(place, true) : letter);
+    if (since)
+      sentences << QString("%1 leaves the band at step %2 and stays out%3")
+                       .arg(letter, formatCount(*since), reservation(place, false));
   }
   const QString within =
       inside.isEmpty() ? QString()

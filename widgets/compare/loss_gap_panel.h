@@ -82,6 +82,7 @@ class LossGapPanel : public Panel {
  private:
   void refill();
   Answer answerOnTexts() const;
+  QString reservation(int place, bool brief) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
   const ComparedRuns* runs_;

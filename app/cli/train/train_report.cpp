@@ -13,6 +13,7 @@
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"
 #include "core/comparison/run_letters.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
@@ -65,7 +66,9 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   std::string text = "Of the loss gap " + gap_text(without) + " of " + choosing.run->info().name + ", " +
                      gap_text(with) + " nats/token remain with replay (arithmetic), " +
                      figure_text(without.gap - with.gap, "%+.4f") + " are due to the routing";
-  if (!is_missing(without.half) && std::fabs(without.gap - with.gap) < without.half)
+  if (is_missing(without.half))
+    text += "; how much of this is chance is not known: " + verdict_reasons(without).front();
+  else if (std::fabs(without.gap - with.gap) < without.half)
     text += ", no more than chance alone can cause";
   return text + '\n';
 }

@@ -21,7 +21,7 @@ std::string reason(const Conclusion& c) {
   return verdict_reasons(c).front();
 }
 
-TEST(VerdictWords, AVerdictIsOneOfFiveWords) {
+TEST(VerdictWords, AVerdictIsOneOfSixWords) {
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::equal, 0.0004f, 0.0012f))), "Good enough");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::identical, 0, 0))), "Good enough");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::unclear, 0.0023f, 0.0031f))), "Not told apart");
@@ -40,11 +40,21 @@ TEST(VerdictWords, AVerdictIsOneOfFiveWords) {
 
 TEST(VerdictWords, ATwinIsAskedForOnlyWhereThereIsNone) {
   Conclusion alone = judged(Verdict::no_twin, 0.002f, 0.001f);
-  EXPECT_STREQ(to_text(verdict_word(alone)), "Not told apart");
+  EXPECT_STREQ(to_text(verdict_word(alone)), "Not judged");
   EXPECT_EQ(reason(alone), "no noise twin to compare with");
   alone.lacking = 12;
   EXPECT_STREQ(to_text(verdict_word(alone)), "Too early to tell");
   EXPECT_EQ(reason(alone), "the noise twin needs 12 steps more");
+}
+
+// "Not told apart" says that the interval contains 0. Without an interval there are other words.
+TEST(VerdictWords, WithoutAnIntervalARunIsNotJudgedOrItIsTooEarly) {
+  for (const Verdict verdict : {Verdict::too_short, Verdict::no_twin, Verdict::twins_near}) {
+    Conclusion c = judged(verdict, 0.52f, kNoValue);
+    EXPECT_EQ(verdict_word(c), VerdictWord::not_judged);
+    c.lacking = 7;
+    EXPECT_EQ(verdict_word(c), VerdictWord::too_early);
+  }
 }
 
 TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
