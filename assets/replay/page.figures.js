@@ -144,40 +144,25 @@ function operandGrid(run) {
   return {rows: [...new Set(list.map(each => each.layer))].sort((a, b) => a - b), columns: [...new Set(list.map(each => each.name))]};
 }
 function layerName(layer) { return layer < 0 ? 'head' : String(layer); }
-function decibelsOfClass() {  // range of the SQNR of the class, in whole multiples of 5 dB
-  let low = Infinity, high = -Infinity;
-  for (const run of runs.filter(each => each.operands)) {
-    const n = run.operands.list.length;
-    for (const {o} of run.operands.list.filter(each => each.gemms === state.gemms))
-      for (let at = o; at < run.operands.sqnr.length; at += n) {
-        const value = run.operands.sqnr[at];
-        if (isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
-      }
-  }
-  if (low > high) return [0, 10];
-  low = 5 * Math.floor(low / 5);
-  return [low, Math.max(low + 10, 5 * Math.ceil(high / 5))];
-}
 
 function addQuantizationError(run) {
   const deepest = Math.max(1, ...page.gemms.map(gemms => new Set(run.operands.list.filter(each => each.gemms === gemms).map(each => each.layer)).size));
   const height = 100 + Math.max(60, Math.min(300, 24 * deepest));
   const plot = {kind: 'quantization error', title: 'Quantization error', height, bottom: 64, over: 'operands'};
   plot.shape = () => { const {rows, columns} = operandGrid(run); return `${state.gemms} ${rows} ${columns}`; };
-  let range = null, rangeOf = null;
+  const [strong, pale] = page.sqnr_scale;  // dB, the same for all runs
   plot.words = () => {
     const m = newestAt(run.operands.steps, state.step);
     return (m < 0 ? `Not measured up to step ${state.step}. ` : `Step ${run.operands.steps[m]}: `) +
-        `SQNR of every operand of ${state.gemms}, in dB, higher is better, ${origin(run)}. A click chooses the operand.`;
+        `SQNR of every operand of ${state.gemms} in dB, ${origin(run)}. A strong colour is a large error. A click chooses the operand.`;
   };
   plot.draw = context => {
-    if (rangeOf !== state.gemms) { range = decibelsOfClass(); rangeOf = state.gemms; }
-    const {rows, columns} = operandGrid(run), {w, h} = inside(plot), [low, high] = range;
+    const {rows, columns} = operandGrid(run), {w, h} = inside(plot);
     const cellW = w / columns.length, cellH = h / rows.length;
     context.textAlign = 'center';
     rows.forEach((layer, r) => columns.forEach((name, c) => {
       const operand = operandOf(run, state.gemms, layer, name), now = operand && operandAt(run, operand, state.step);
-      const colour = now ? luts.quality[now.sqnr === Infinity ? 254 : codeOf((now.sqnr - low) / (high - low))] : luts.quality[255];
+      const colour = now ? luts.quality[now.sqnr === Infinity ? 254 : codeOf((now.sqnr - strong) / (pale - strong))] : luts.quality[255];
       context.fillStyle = `rgb(${colour.join()})`;
       context.fillRect(kLeft + c * cellW, kTop + r * cellH, Math.max(1, cellW - 1), Math.max(1, cellH - 0.5));
       if (!now || cellW < 27 || cellH < 13) return;
@@ -187,7 +172,7 @@ function addQuantizationError(run) {
     axes(context, plot, [], rowTicks(rows.map(layerName)), '', 'layer');
     operandNames(context, plot, columns);
     outlineChosen(context, plot, rows, columns);
-    legend(context, plot, 'quality', `${low} dB`, `${high} dB`);
+    legend(context, plot, 'quality', `${strong} dB`, `${pale} dB`);
   };
   plot.say = (x, y) => {
     const {rows, columns} = operandGrid(run), layer = rows[Math.floor(y * rows.length)], name = columns[Math.floor(x * columns.length)];

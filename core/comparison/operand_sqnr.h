@@ -29,6 +29,10 @@ struct OperandSqnr {
 // Returns the SQNR for each run, run A first, at the newest step up to `step` with measured operands.
 std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int64_t step);
 
+// Ends of the colour scale of SQNR in dB, the same for all runs. Errors at or below the first have its strong end,
+// errors at or above the second its pale end.
+inline constexpr double kStrongSqnrDb = 10, kPaleSqnrDb = 60;
+
 // Note below a table of runs.
 inline constexpr const char* kSqnrNote =
     "SQNR: signal-to-quantization-noise ratio in dB, as last measured. The worst and the mean are taken over the "

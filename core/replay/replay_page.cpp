@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/comparison/operand_sqnr.h"
 #include "core/findings/findings.h"
 #include "core/frame/metrics.h"
 #include "core/frame/run_origin.h"
@@ -176,6 +177,7 @@ std::string replay_page(std::span<const ReplayRun> runs, const ReplayLimits& lim
     return page_with({{"setup", runs.empty() ? std::string() : runs.front().setup},
                       {"verdicts", verdicts_of(runs)},
                       {"gemms", classes},
+                      {"sqnr_scale", {kStrongSqnrDb, kPaleSqnrDb}},
                       {"runs", std::move(written)}});
   } catch (const Cancelled&) {
     return {};

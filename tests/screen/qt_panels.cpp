@@ -403,6 +403,29 @@ class PanelsTest : public QObject {
     QVERIFY(qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 5)) > standard);
   }
 
+  // The colour scale of errors is the same in every run: a strong colour is a large error.
+  void aLargerQuantizationErrorIsDarkerInEveryRun() {
+    const auto gray = [](float db) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = 0;
+      QuantFrame& quant = frame->quants.emplace_back();
+      quant.layer = 1;
+      quant.format = "made up";
+      quant.sqnr_db = db;
+      auto history = std::make_shared<History>(RunInfo{});
+      history->append(std::move(frame));
+      Selection selection;
+      selection.setHistories({history});
+      QuantizationErrorPanel panel(&selection);
+      show(&panel);
+      return qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 0));
+    };
+    const int mxfp4 = gray(19), mxfp8 = gray(31.5f), bf16 = gray(56), exact = gray(INFINITY);
+    QVERIFY2(mxfp4 + 20 < mxfp8, qPrintable(QString::number(mxfp8)));
+    QVERIFY2(mxfp8 + 20 < bf16, qPrintable(QString::number(bf16)));
+    QVERIFY(bf16 <= exact);
+  }
+
   void hiddenPanelsDoNotPaint() {
     QTabWidget tabs;
     auto* front = new LossPanel(selection_.get());

@@ -3,11 +3,11 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/sqnr_scale.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
@@ -15,10 +15,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kTickDb = 5, kLeastSpanDb = 10;  // steps of the ticks and least range of the colour scale, in dB
-constexpr double kToldShare = 0.01;               // share of lost values above which the answer names the operand
-constexpr double kGroupGap = 4;                   // pixels between the columns of two weights
-constexpr double kSmallLabel = 0.85;              // font scale of labels that are wider than their columns
+constexpr double kToldShare = 0.01;   // share of lost values above which the answer names the operand
+constexpr double kGroupGap = 4;       // pixels between the columns of two weights
+constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
 QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
@@ -74,7 +73,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   };
   view_->setWeights(sequentialWeights());
   view_->setLegendElsewhere(false);  // the headings of the columns are in the place of the legend
-  setPictureLegend([this] { return scale(); });
+  setPictureLegend([this] { return sqnrLegend(isDark(palette())); });
   followFont(view_, [this] {
     // The headings of the columns are in the place of a caption above the cells.
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});
@@ -100,7 +99,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
   addControl(new GemmClassCombo(selection_, this));
-  showAnswers([this] { return legend(); });
+  showAnswers([this] { return sqnrLegend(isDark(palette())); });
   addBody(view_);
 }
 
@@ -177,37 +176,13 @@ void QuantizationErrorPanel::refill() {
   indexCells();
   const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
   std::vector<std::uint8_t> codes;
-  const auto [low, high] = colorRange();
-  for (const QuantFrame* quant : cells_)
-    codes.push_back(quant ? scaleCode((high - quant->sqnr_db) / (high - low)) : kNoDataCode);
+  for (const QuantFrame* quant : cells_) codes.push_back(quant ? scaleCode(sqnrPosition(quant->sqnr_db)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));
   std::vector<Tick> row_ticks;
   for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), layerName(layers_[row])});
   view_->setRowAxis(std::move(row_ticks), {});
-  view_->setLegend(scale());
-  if (std::exchange(with_numbers_, holdsNumbers()) != holdsNumbers()) update();  // repaints the legend
+  view_->setLegend(sqnrLegend(isDark(palette())));
   markCurrent();
-}
-
-LegendScale QuantizationErrorPanel::scale() const {
-  const auto [low, high] = colorRange();
-  LegendScale scale{.lut = matrixLut(isDark(palette())), .ticks = {}, .caption = "SQNR, dB"};
-  for (double db = high; db >= low; db -= kTickDb)
-    scale.ticks.push_back({(high - db) / (high - low), QString::number(db)});
-  return scale;
-}
-
-// Returns the range from the worst to the best operand, widened to whole ticks. Exact operands do not count.
-std::pair<double, double> QuantizationErrorPanel::colorRange() const {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const QuantFrame* quant : cells_) {
-    if (!quant || !std::isfinite(quant->sqnr_db)) continue;
-    low = std::min(low, static_cast<double>(quant->sqnr_db));
-    high = std::max(high, static_cast<double>(quant->sqnr_db));
-  }
-  if (low > high) return {0, kLeastSpanDb};
-  high = kTickDb * std::ceil(high / kTickDb);
-  return {std::min(high - kLeastSpanDb, kTickDb * std::floor(low / kTickDb)), high};
 }
 
 OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {

@@ -34,13 +34,10 @@ class QuantizationErrorPanel : public Panel {
   };
   Summary summary() const;
   static QString nameOf(const QuantFrame& quant, bool brief);
-  LegendScale scale() const;
-  LegendScale legend() const { return holdsNumbers() ? LegendScale() : scale(); }  // empty if the cells have numbers
   bool holdsNumbers() const;
   void refill();
   void indexCells();
   void markCurrent();
-  std::pair<double, double> colorRange() const;  // dB
   OperandPlace placeAt(int row, int column) const;
   void paintNumbers(QPainter& painter) const;
   int groupHeight() const { return 2 * view_->fontMetrics().height() + 2; }
@@ -52,9 +49,8 @@ class QuantizationErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  bool chosen_ = false;   // the user has selected a tensor
-  OperandPlace operand_;  // operand that was selected before that, without its layer
-  bool with_numbers_ = true;
+  bool chosen_ = false;                   // the user has selected a tensor
+  OperandPlace operand_;                  // operand that was selected before that, without its layer
   std::vector<int> layers_;               // layers of the rows
   std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized

@@ -8,6 +8,7 @@
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
+#include "widgets/microscaling/sqnr_scale.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
@@ -15,7 +16,6 @@
 namespace moescope {
 namespace {
 
-constexpr double kLightestDb = 45, kDarkestDb = 10;  // ends of the colour scale
 constexpr int kCellGap = 1;
 constexpr int kTallestRow = 36;  // tallest row with the usual font size
 
@@ -92,7 +92,7 @@ QString WhatIfTable::textOf(const QuantSums& sums) const {
 // Returns the position on the colour scale, whose strong end is less SQNR or more loss. Shares enter with their square
 // root, so that 0.1 % is visible beside 90 %.
 double WhatIfTable::position(double value) const {
-  return metric_ == WhatIfMetric::sqnr ? (kLightestDb - value) / (kLightestDb - kDarkestDb) : std::sqrt(value);
+  return metric_ == WhatIfMetric::sqnr ? sqnrPosition(value) : std::sqrt(value);
 }
 
 QMargins WhatIfTable::margins() const {

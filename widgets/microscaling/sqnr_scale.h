@@ -1,0 +1,22 @@
+// The colour scale of quantization errors. It is the same for all runs, formats and panels, so that a strong colour is
+// a large error: MXFP4 (19 dB) is dark, MXFP8 (31 dB) is in between, BF16 (56 dB) is pale.
+#pragma once
+
+#include "core/comparison/operand_sqnr.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+// Position of an SQNR on the scale; below 0 and above 1 for values beyond its ends, NaN for NaN.
+inline double sqnrPosition(double db) {
+  return (kPaleSqnrDb - db) / (kPaleSqnrDb - kStrongSqnrDb);
+}
+
+inline LegendScale sqnrLegend(bool dark) {
+  LegendScale legend{.lut = matrixLut(dark), .ticks = {}, .caption = QStringLiteral("SQNR, dB"), .beyond = true};
+  for (double db = kPaleSqnrDb; db >= kStrongSqnrDb; db -= 10)
+    legend.ticks.push_back({sqnrPosition(db), QString::number(db)});
+  return legend;
+}
+
+}  // namespace moescope
