@@ -353,7 +353,7 @@ void print_published(Hypothesis hypothesis) {
     std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %-18s %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
                 bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.verdict().c_str());
   constexpr auto published = &BarComparison::published, modelled = &BarComparison::modelled;
-  std::printf("  gain by DeepEP: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%\n",
+  std::printf("  tokens/s with DeepEP against standard: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%\n",
               gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
               gain(bars[0], bars[2], modelled));
   std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());

@@ -230,9 +230,10 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "Near 1: all ranks compute the same amount.",
      "1.5: all other ranks wait for a rank that computes 1.5 times the mean.",
      "overload factor of Megatron-LM, pull request 4110", Provenance::counted},
-    {"bytes_saved", "Saved by de-duplication", "share",
+    {"bytes_saved", "Copies merged by DeepEP", "share",
      "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
-     "High: tokens choose several experts of the same rank, as with node-limited routing.",
+     "High: tokens choose several experts of the same rank, as with node-limited routing. The bytes between nodes and "
+     "on all links change by other shares: DeepEP sends one copy per node, which is forwarded inside it.",
      "0: every copy goes to a different rank, and no copies can be merged.", "DeepEP layout (is_token_in_rank)",
      Provenance::counted},
 }};

@@ -336,6 +336,16 @@ class ClusterPanelsTest : public QObject {
                               : formatPercent(network / (network + nvlink));
     QVERIFY2(links.answerText().contains(share + QStringLiteral(" of the bytes cross nodes")),
              qPrintable(links.answerText()));
+    // The change between nodes and the change on all links are two quantities with two names.
+    const QStringList lean = lines(links.csv())[4].split(QLatin1Char(','));
+    const double lean_network = lean[3].toDouble(), on_all = lean_network + lean[4].toDouble();
+    const auto change = [](double now, double before) {
+      return formatPercent(std::abs(now / before - 1)) + (now < before ? " fewer bytes " : " more bytes ");
+    };
+    QVERIFY2(links.answerText().contains(change(lean_network, network) + "between nodes"),
+             qPrintable(links.answerText()));
+    QVERIFY2(links.answerText().contains(change(on_all, network + nvlink) + "on all links"),
+             qPrintable(links.answerText()));
     int first = 0;  // row of the smallest K with which DeepEP sends less
     const QStringList rows = lines(sweep.csv());
     const auto sum = [&](int row) {

@@ -353,7 +353,7 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   view_->setFigures(
       {{"sent a step", formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
        {"between nodes", formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
-       {"saved by DeepEP", standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : QString("nothing"),
+       {"merged by DeepEP", standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : QString("nothing"),
         figure("bytes_saved")}});
 }
 

@@ -17,6 +17,12 @@ QString changeText(double change) {
   return (change > 0 ? QStringLiteral("+") : QString::fromUtf8("\u2212")) + formatPercent(std::abs(change));
 }
 
+// "36.1 % fewer bytes".
+QString changeInWords(double change) {
+  if (change == 0) return QString("as many bytes");
+  return QString(change < 0 ? "%1 fewer bytes" : "%1 more bytes").arg(formatPercent(std::abs(change)));
+}
+
 }  // namespace
 
 BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
@@ -40,7 +46,7 @@ void BytesByLinkPanel::refill() {
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume) return plot_->setNotice(notInLogNotice(history->info(), "copies between ranks"));
   plot_->setNotice({});
-  plot_->setCaption("bytes of a dispatch, all ranks");
+  plot_->setCaption("bytes of a dispatch on all links; %: change from standard BF16");
   std::vector<BandBars::Row> rows;
   double standard = 0;
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
@@ -65,7 +71,8 @@ QStringList BytesByLinkPanel::describe(int row) const {
   const Line& line = lines_[row];
   return {wayName(line.way) + QLatin1Char(' ') + payloadName(line.payload),
           QString("between nodes: %1").arg(formatBytes(line.network)),
-          QString("inside nodes: %1").arg(formatBytes(line.nvlink))};
+          QString("inside nodes: %1").arg(formatBytes(line.nvlink)),
+          QString("on all links: %1").arg(formatBytes(line.network + line.nvlink))};
 }
 
 QString BytesByLinkPanel::status() const {
@@ -89,11 +96,11 @@ Panel::Answer BytesByLinkPanel::answer() const {
   if (!(network > 0)) return {question, {"None: all ranks are in one node"}};
   const QString share = std::abs(network / all - 0.5) < 0.02 ? QString("Half") : formatPercent(network / all);
   const QString crosses = QString("%1 of the bytes cross nodes").arg(share);
-  const double change = static_cast<double>(lean.network_out) / network - 1;
-  return {question,
-          {crosses + (change < 0 ? QString("; DeepEP sends %1 fewer over the network").arg(formatPercent(-change))
-                                 : QString("; DeepEP sends the same number over the network")),
-           crosses}};
+  const auto lean_network = static_cast<double>(lean.network_out);
+  const QString between =
+      crosses + QString("; DeepEP: %1 between nodes").arg(changeInWords(lean_network / network - 1));
+  const double on_all = (lean_network + static_cast<double>(lean.nvlink_out)) / all - 1;
+  return {question, {between + QString(", %1 on all links").arg(changeInWords(on_all)), between, crosses}};
 }
 
 QString BytesByLinkPanel::csv() const {
