@@ -82,6 +82,7 @@ QString operandFormatLabel(const OperandFormat& format) {
     case QuantScheme::fp8:
       text = QStringLiteral("FP8 %1, %2")
                  .arg(elementFormatLabel(format.element), QLatin1String(kScales[static_cast<int>(format.granularity)]));
+      if (format.power_of_two_scale) text += QString(", a power of two");
       break;
     case QuantScheme::mx:
       text = mxName(format) + QStringLiteral(", %1, ").arg(scaleRuleLabel(format.rule)) +
