@@ -12,15 +12,16 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kBefore = 10, kAfter = 2, kMean = 5;  // blocks
-constexpr std::size_t kLeastBefore = 5;                     // least number of blocks before a jump
-constexpr std::size_t kKept = kBefore + kAfter;             // blocks that are kept
-constexpr std::int64_t kEarly = 170;                        // first steps, in which loads change most
-constexpr std::size_t kApart = 10;                          // blocks between two shifts
-constexpr std::int64_t kPeak = 100;                         // steps in which a jump reaches its peak
-constexpr std::size_t kEdge = 5;                            // batches on each side that locate the jump
-constexpr std::size_t kSearch = 4;                          // blocks in which the jump is searched
-constexpr double kLeastRise = 0.02;                         // in MaxVio: a perfect balance makes any factor large
+constexpr std::size_t kBeforeBlocks = 10, kBeforeLoads = 12;           // compared loads before a jump
+constexpr std::size_t kLeastBeforeBlocks = 5, kLeastBeforeLoads = 10;  // fewer are not compared
+constexpr std::size_t kAfterBlocks = 2, kAfterLoads = 4;               // compared loads after a jump
+constexpr std::size_t kMeanBlocksOfLayer = 5, kMeanLoadsOfLayer = 5;   // loads that show whether a layer has recovered
+constexpr std::size_t kKeptBlocks = 32;
+constexpr std::int64_t kEarly = 170;  // first steps, in which loads change most
+constexpr std::size_t kApart = 10;    // blocks between two shifts
+constexpr std::int64_t kPeak = 100;   // steps in which a jump reaches its peak
+constexpr std::size_t kEdge = 5;      // loads on each side that locate the jump
+constexpr std::size_t kEarlier = 4;   // a jump is searched so many loads earlier than it was found
 
 }  // namespace
 
@@ -30,19 +31,46 @@ ShiftWatch::ShiftWatch(const RunInfo& info, const StepAxis& axis)
       run_(info.run),
       n_experts_(info.n_experts),
       top_k_(std::max(1, info.top_k)),
-      means_(layers_.size()) {}
+      by_layer_(layers_.size()) {}
 
-double ShiftWatch::mean(std::size_t layer, std::size_t begin, std::size_t end) const {
-  return mean_of_finite(std::span(means_[layer]).subspan(begin, end - begin));
+double ShiftWatch::mean(std::size_t layer, Part part) const {
+  return mean_of_finite(std::span(by_layer_[layer]).subspan(part.begin, part.size()));
+}
+
+double ShiftWatch::mean_of_layers(Part part) const {
+  double sum = 0;
+  for (std::size_t i = part.begin; i < part.end; ++i) sum += static_cast<double>(batches_[i].max_vio);
+  return sum / static_cast<double>(part.size());
+}
+
+double ShiftWatch::deviation(Part part) const {
+  const double mean = mean_of_layers(part);
+  double squares = 0;
+  for (std::size_t i = part.begin; i < part.end; ++i) {
+    const double difference = static_cast<double>(batches_[i].max_vio) - mean;
+    squares += difference * difference;
+  }
+  return std::sqrt(squares / static_cast<double>(part.size() - 1));
+}
+
+double ShiftWatch::chance(Part part) const {
+  std::vector<float> chances;
+  for (std::size_t i = part.begin; i < part.end; ++i) chances.push_back(batches_[i].chance);
+  return mean_of_finite(chances);
+}
+
+ShiftWatch::Part ShiftWatch::newest(std::size_t blocks, std::size_t loads, std::size_t end) const {
+  std::size_t begin = end, taken = 0;
+  while (begin > 0) {
+    const bool next_block = begin == end || batches_[begin - 1].block != batches_[begin].block;
+    if (next_block && taken++ >= blocks && end - begin >= loads) break;
+    --begin;
+  }
+  return {begin, end};
 }
 
 double ShiftWatch::newest_mean(std::size_t layer) const {
-  const std::size_t blocks = means_[0].size();
-  return mean(layer, blocks - std::min(blocks, kMean), blocks);
-}
-
-double ShiftWatch::chance(std::size_t begin, std::size_t end) const {
-  return mean_of_finite(std::span(chances_).subspan(begin, end - begin));
+  return mean(layer, newest(kMeanBlocksOfLayer, kMeanLoadsOfLayer));
 }
 
 // Rounds the number of tokens to an eighth of an octave, so that the value of chance is rarely recomputed.
@@ -58,114 +86,124 @@ double ShiftWatch::chance_of_batches(std::span<const float> assignments) {
 }
 
 double ShiftWatch::grown(const Shift& shift) const {
-  const std::size_t blocks = chances_.size();
-  const double now = chance(blocks - std::min(blocks, kAfter), blocks);
+  const double now = chance(newest(kAfterBlocks, kAfterLoads));
   return now > shift.chance_before ? now / shift.chance_before : 1;
 }
 
-// Blocks without a MaxVio do not count, because logs may have it on some steps only.
+LoadSpan ShiftWatch::loads_since(const Shift& shift) const {
+  return {loads_ - shift.loads, axis_->step(shift.step), axis_->step(batches_.back().step)};
+}
+
+// Steps without a MaxVio do not count, because logs may have it on some steps only.
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
                        std::span<const std::span<const float>> by_layer, std::span<const float> assignments) {
-  if (first_step_ < 0) first_step_ = first;
   last_step_ = first + std::ssize(whole) - 1;
   if (layers_.empty() || std::ranges::none_of(whole, [](float value) { return std::isfinite(value); })) return;
-  ++blocks_seen_;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    means_[l].push_back(static_cast<float>(mean_of_finite(by_layer[l])));
-    if (means_[l].size() > kKept) means_[l].erase(means_[l].begin());
+  ++blocks_;
+  const auto chance = static_cast<float>(chance_of_batches(assignments));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (!std::isfinite(whole[i])) continue;
+    const std::int64_t step = first + static_cast<std::int64_t>(i);
+    if (loads_++ == 0) first_step_ = step;
+    batches_.push_back({step, blocks_, whole[i], chance});
+    for (std::size_t l = 0; l < layers_.size(); ++l)
+      by_layer_[l].push_back(i < by_layer[l].size() ? by_layer[l][i] : kNoValue);
   }
-  chances_.push_back(static_cast<float>(chance_of_batches(assignments)));
-  if (chances_.size() > kKept) chances_.erase(chances_.begin());
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    if (std::isfinite(whole[i])) whole_.push_back({first + static_cast<std::int64_t>(i), blocks_seen_, whole[i]});
-  std::erase_if(whole_, [this](const Batch& batch) { return batch.block + kKept <= blocks_seen_; });
-  look_for_jump(first);
+  const auto old =
+      std::ranges::count_if(batches_, [this](const Batch& batch) { return batch.block + kKeptBlocks <= blocks_; });
+  batches_.erase(batches_.begin(), batches_.begin() + old);
+  for (std::vector<float>& values : by_layer_) values.erase(values.begin(), values.begin() + old);
+  look_for_jump();
   follow();
 }
 
-void ShiftWatch::look_for_jump(std::int64_t first) {
-  const std::size_t blocks = means_[0].size();
-  if (last_step_ - first_step_ + 1 < kEarly || blocks < kLeastBefore + kAfter) return;
-  const std::size_t at = blocks - kAfter, begin = at - std::min(at, kBefore);
-  if (!shifts_.empty() && blocks_seen_ - shifts_.back().block < kApart) return;
+// After a shift the loads are compared with loads since the shift, so that it is found once.
+void ShiftWatch::look_for_jump() {
+  if (!LoadSpan{loads_, axis_->step(first_step_), axis_->step(batches_.back().step)}.lasts(kEarly)) return;
+  if (!shifts_.empty() && blocks_ - shifts_.back().block < kApart) return;
+  const Part after = newest(kAfterBlocks, kAfterLoads);
+  Part before = newest(kBeforeBlocks, kBeforeLoads, after.begin);
+  while (!shifts_.empty() && before.begin < before.end && batches_[before.begin].block <= shifts_.back().block)
+    ++before.begin;
+  if (before.size() < kLeastBeforeLoads || after.size() < kAfterLoads) return;
+  if (batches_[before.end - 1].block - batches_[before.begin].block + 1 < kLeastBeforeBlocks) return;
   Shift shift;
-  shift.chance_before = chance(begin, at);
+  shift.chance_before = chance(before);
   const double grown = this->grown(shift);
-  double after_sum = 0, before_sum = 0;
+  const double mean_before = mean_of_layers(before), mean_after = mean_of_layers(after), usual = grown * mean_before;
+  if (mean_after < kJump * usual || mean_after - mean_before < kLeastRise) return;
+  const double deviation = std::max(grown * this->deviation(before), this->deviation(after) * usual / mean_after);
+  const double error =
+      deviation * std::sqrt(1 / static_cast<double>(before.size()) + 1 / static_cast<double>(after.size()));
+  if (mean_after - usual < kJumpDeviations * error) return;
+  const std::size_t first = first_of_jump(after.begin - std::min(after.begin, kEarlier));
+  before.end = std::clamp(first, before.begin + 1, before.end);
   std::size_t jumped = 0;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const double before = mean(l, begin, at), after = mean(l, at, blocks);
-    shift.before.push_back(before);
-    before_sum += before, after_sum += after;
-    jumped += after > before && after >= kLayerJump * grown * before;
+    shift.before.push_back(mean(l, before));
+    const double now = mean(l, after);
+    jumped += now > shift.before[l] && now >= kLayerJump * grown * shift.before[l];
   }
-  const auto layers = static_cast<double>(layers_.size());
-  const bool is_jump = after_sum >= kJump * grown * before_sum && after_sum - before_sum >= kLeastRise * layers;
-  if (!is_jump || static_cast<double>(jumped) < kJumpedLayers * layers) return;
-  shift.step = jump_step(first);
-  shift.block = blocks_seen_ - kAfter;
-  shift.mean_before = before_sum / layers, shift.mean_after = after_sum / layers;
+  if (static_cast<double>(jumped) < kJumpedLayers * static_cast<double>(layers_.size())) return;
+  shift.step = batches_[first].step;
+  shift.block = batches_[first].block;
+  shift.loads = loads_ - static_cast<std::int64_t>(batches_.size() - first);
+  shift.mean_before = mean_of_layers(before);
+  shift.mean_after = mean_after;
   shift.back_at.assign(layers_.size(), -1);
   if (!shifts_.empty() && shifts_.back().over < 0) shifts_.back().over = shift.step - 1;
   shifts_.push_back(std::move(shift));
 }
 
-// Returns the step in the last blocks with the largest rise from the mean of the few batches before to the mean of the
-// few batches from this step on.
-std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
-  std::int64_t best = first;
+// Returns the load from `begin` on with the largest rise from the mean of the few loads before to the mean of the few
+// loads from this one on.
+std::size_t ShiftWatch::first_of_jump(std::size_t begin) const {
+  std::size_t best = std::max<std::size_t>(begin, 1);
   double highest = -1e30;
-  const auto mean_of = [this](std::size_t begin, std::size_t n) {
-    double sum = 0;
-    for (std::size_t i = begin; i < begin + n; ++i) sum += static_cast<double>(whole_[i].max_vio);
-    return sum / static_cast<double>(n);
-  };
-  for (std::size_t i = 1; i < whole_.size(); ++i) {
-    if (whole_[i].block + kSearch <= blocks_seen_) continue;
-    const std::size_t before = std::min(i, kEdge), after = std::min(whole_.size() - i, kEdge);
+  for (std::size_t i = best; i < batches_.size(); ++i) {
+    const std::size_t before = std::min(i, kEdge), after = std::min(batches_.size() - i, kEdge);
     // Weight by the standard error of the difference of both means.
     const double weight = std::sqrt(static_cast<double>(before * after) / static_cast<double>(before + after));
-    const double rise = weight * (mean_of(i, after) - mean_of(i - before, before));
-    if (rise > highest) highest = rise, best = whole_[i].step;
+    const double rise = weight * (mean_of_layers({i, i + after}) - mean_of_layers({i - before, i}));
+    if (rise > highest) highest = rise, best = i;
   }
   return best;
+}
+
+bool ShiftWatch::is_back(const Shift& shift, std::size_t layer) const {
+  const double usual = grown(shift) * shift.before[layer];
+  return newest_mean(layer) <= std::max(kBack * usual, usual + kBackRise);
+}
+
+bool ShiftWatch::stays_higher(const Shift& shift, std::size_t layer) const {
+  const double usual = grown(shift) * shift.before[layer];
+  return newest_mean(layer) > std::max(kNotBack * usual, usual + kStaysHigher);
 }
 
 void ShiftWatch::follow() {
   if (shifts_.empty() || shifts_.back().over >= 0) return;
   Shift& shift = shifts_.back();
-  const std::size_t blocks = means_[0].size();
-  if (last_step_ - shift.step < kPeak) {
-    double after = 0;
-    for (std::size_t l = 0; l < layers_.size(); ++l) after += mean(l, blocks - kAfter, blocks);
-    shift.mean_after = std::max(shift.mean_after, after / static_cast<double>(layers_.size()));
-  }
-  if (blocks_seen_ - shift.block < kMean) return;
-  const double grown = this->grown(shift);
+  if (last_step_ - shift.step < kPeak)
+    shift.mean_after = std::max(shift.mean_after, mean_of_layers(newest(kAfterBlocks, kAfterLoads)));
+  if (blocks_ - shift.block + 1 < kMeanBlocksOfLayer) return;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    if (shift.back_at[l] < 0 && newest_mean(l) <= kBack * grown * shift.before[l]) shift.back_at[l] = last_step_;
-    const bool left_again = mean(l, blocks - std::min(blocks, 2 * kMean), blocks) > kNotBack * grown * shift.before[l];
-    if (left_again && last_step_ - shift.back_at[l] > kRecoverySteps / 3) shift.back_at[l] = -1;
+    if (shift.back_at[l] < 0 && is_back(shift, l)) shift.back_at[l] = last_step_;
+    const bool long_ago =
+        axis_->step(last_step_) - axis_->step(std::max<std::int64_t>(0, shift.back_at[l])) > kRecoverySteps / 3;
+    if (long_ago && stays_higher(shift, l)) shift.back_at[l] = -1;
   }
   const bool all = std::ranges::none_of(shift.back_at, [](std::int64_t step) { return step < 0; });
-  if (all && last_step_ - shift.step + 1 >= kRecoverySteps) shift.over = last_step_;
+  if (all && is_judged(shift)) shift.over = last_step_;
 }
 
 // Returns the layers that should have recovered but have not.
 std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
   std::vector<std::size_t> out;
-  if (shift.over >= 0 || last_step_ - shift.step + 1 < kRecoverySteps || blocks_seen_ - shift.block < 2 * kMean)
-    return out;
-  const double grown = this->grown(shift);
-  double higher = 0;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    if (shift.back_at[l] >= 0 || !(newest_mean(l) > kNotBack * grown * shift.before[l])) continue;
-    out.push_back(l);
-    higher += newest_mean(l) - grown * shift.before[l];
-  }
+  if (shift.over >= 0 || !is_judged(shift)) return out;
+  for (std::size_t l = 0; l < layers_.size(); ++l)
+    if (shift.back_at[l] < 0 && stays_higher(shift, l)) out.push_back(l);
   std::ranges::stable_sort(out, std::greater{}, [this](std::size_t l) { return newest_mean(l); });
-  if (most_are_back(shift) || higher >= kStaysHigher * static_cast<double>(out.size())) return out;
-  return {};
+  return out;
 }
 
 bool ShiftWatch::most_are_back(const Shift& shift) {
@@ -184,7 +222,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   for (const std::int64_t step : shift.back_at) {
     if (step < 0) continue;
     ++back;
-    first_back = std::min(first_back, step - shift.step + 1), last_back = std::max(last_back, step - shift.step + 1);
+    const std::int64_t steps = axis_->step(step) - axis_->step(shift.step) + 1;
+    first_back = std::min(first_back, steps), last_back = std::max(last_back, steps);
   }
   const std::string jump = "At step " + axis_->name(shift.step) + " the load of most layers jumped: MaxVio from " +
                            decimal(shift.mean_before, 2) + " to " + decimal(shift.mean_after, 2) +
@@ -221,8 +260,7 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
   for (const std::size_t l : left) {
     finding.layers.push_back(layers_[l]);
     finding.observation += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
-                           " and is " + decimal(newest_mean(l), 2) + ", " + grouped(last_step_ - shift.step + 1) +
-                           " steps later;";
+                           " and is " + decimal(newest_mean(l), 2) + ", " + loads_text(loads_since(shift)) + " later;";
   }
   finding.observation.back() = '.';
   const bool one = left.size() == 1;
@@ -248,7 +286,7 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(now, 2) +
                   " (mean of these layers and the newest batches)";
-  finding.observation += " " + grouped(last_step_ - shift.step + 1) + " steps later it is " + decimal(now, 2) + " in " +
+  finding.observation += " After " + loads_text(loads_since(shift)) + ", it is " + decimal(now, 2) + " in " +
                          std::to_string(left.size()) + " layers (mean), where it was " + decimal(before, 2) +
                          " before the jump.";
   finding.why =

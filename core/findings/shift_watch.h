@@ -7,21 +7,26 @@
 #include <vector>
 
 #include "core/findings/findings.h"
+#include "core/findings/load_evidence.h"
 #include "core/frame/newest.h"
 #include "core/history/step_axis.h"
 
 namespace moescope {
 
-// A jump: the mean MaxVio of the layers over 20 steps is kJump times that of the 100 steps before, and at least
-// kLayerJump times in a share kJumpedLayers of the layers. Between independent batches of settled runs the factor was
-// at most 1.25.
-inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6;
-// A layer has recovered when its mean of 50 steps is down to 1.2 times its former value. A layer that is still over 1.3
-// times its former value after 300 steps, while at least half of the layers have recovered, does not recover. Recovery
-// took 150 to 250 steps at a bias rate of 0.001. If fewer layers have recovered by then, the others are reported if
-// their mean MaxVio is higher than before by kStaysHigher. Smaller batches have a higher MaxVio by chance, and their
-// text varies more to the same extent, so all these thresholds are multiplied by the growth of the value of chance.
-inline constexpr double kBack = 1.2, kNotBack = 1.3, kStaysHigher = 0.3;
+// A jump: the mean MaxVio of the layers over the newest loads (20 steps, at least 4 loads) is kJump times that of the
+// loads before (100 steps, at least 12 loads), and at least kLayerJump times in a share kJumpedLayers of the layers.
+// Between independent batches of settled runs the factor was at most 1.25 over these 20 steps. The rise must also be
+// kJumpDeviations standard errors, which follow from the variation of the compared loads from one to the next, so that
+// it includes what their texts change; among 240 made-up logs without a change the highest was 5.5.
+inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6, kJumpDeviations = 7;
+// A smaller rise of MaxVio does not matter, whatever the factor.
+inline constexpr double kLeastRise = 0.1;
+// A layer has recovered when its mean of 50 steps is down to 1.2 times its former value, or higher than that by at most
+// kBackRise. A layer that is still over 1.3 times its former value, and higher by kStaysHigher, after 300 steps, does
+// not recover. Recovery took 150 to 250 steps at a bias rate of 0.001. Smaller batches have a higher MaxVio by chance,
+// and their text varies more to the same extent, so all these thresholds are multiplied by the growth of the value of
+// chance.
+inline constexpr double kBack = 1.2, kBackRise = 0.15, kNotBack = 1.3, kStaysHigher = 0.3;
 inline constexpr std::int64_t kRecoverySteps = 300;
 
 class ShiftWatch {
@@ -35,30 +40,46 @@ class ShiftWatch {
   void findings(std::vector<Finding>& out) const;
 
  private:
+  // A load. `block` counts the blocks with a MaxVio.
   struct Batch {
     std::int64_t step;
     std::size_t block;
-    float max_vio;
+    float max_vio;  // mean over layers
+    float chance;   // MaxVio by chance; NaN: not known
+  };
+  // Loads with the indices [begin, end) of `batches_`.
+  struct Part {
+    std::size_t begin = 0, end = 0;
+    std::size_t size() const { return end - begin; }
   };
   struct Shift {
-    std::int64_t step = -1;
-    std::size_t block = 0;  // value of blocks_seen_ at the end of the last block before the shift
+    std::int64_t step = -1;  // first load that shows it
+    std::size_t block = 0;   // its block
+    std::int64_t loads = 0;  // loads before it
     double chance_before = 0;
-    std::vector<double> before;         // [layers] MaxVio of the 100 steps before the shift
+    std::vector<double> before;         // [layers] MaxVio before the shift
     std::vector<std::int64_t> back_at;  // [layers] step of recovery; -1: not yet
     double mean_before = 0, mean_after = 0;
     std::int64_t over = -1;  // last step in which the shift was followed; -1: it is still followed
   };
-  double mean(std::size_t layer, std::size_t begin, std::size_t end) const;  // mean over blocks [begin, end)
+  double mean(std::size_t layer, Part part) const;
+  double mean_of_layers(Part part) const;
+  double deviation(Part part) const;  // standard deviation of the mean over layers from load to load
+  double chance(Part part) const;     // mean MaxVio by chance; NaN: not known
+  // Returns the loads of the newest `blocks` blocks before the load `end`, or of more blocks for `loads` loads.
+  Part newest(std::size_t blocks, std::size_t loads, std::size_t end) const;
+  Part newest(std::size_t blocks, std::size_t loads) const { return newest(blocks, loads, batches_.size()); }
   double newest_mean(std::size_t layer) const;
-  // Mean MaxVio by chance of blocks [begin, end); NaN: not known.
-  double chance(std::size_t begin, std::size_t end) const;
   double chance_of_batches(std::span<const float> assignments);
-  // Returns the growth of the value of chance since the blocks before the shift, at least 1.
+  // Returns the growth of the value of chance since the loads before the shift, at least 1.
   double grown(const Shift& shift) const;
-  void look_for_jump(std::int64_t first);
+  LoadSpan loads_since(const Shift& shift) const;
+  bool is_judged(const Shift& shift) const { return loads_since(shift).lasts(kRecoverySteps); }
+  bool is_back(const Shift& shift, std::size_t layer) const;
+  bool stays_higher(const Shift& shift, std::size_t layer) const;
+  void look_for_jump();
   void follow();
-  std::int64_t jump_step(std::int64_t first) const;
+  std::size_t first_of_jump(std::size_t begin) const;
   Finding describe(const Shift& shift) const;
   void describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const;
   void describe_stays(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const;
@@ -70,12 +91,12 @@ class ShiftWatch {
   int run_;
   int n_experts_, top_k_;
   std::int64_t first_step_ = -1, last_step_ = -1;
-  std::size_t blocks_seen_ = 0;            // blocks with a MaxVio
-  std::vector<std::vector<float>> means_;  // [layers] mean MaxVio of each block, newest last
-  std::int64_t chance_tokens_ = 0;         // number of tokens for chance_max_vio_
+  std::int64_t loads_ = 0;          // loads with a MaxVio
+  std::size_t blocks_ = 0;          // blocks with a MaxVio
+  std::int64_t chance_tokens_ = 0;  // number of tokens for chance_max_vio_
   double chance_max_vio_ = 0;
-  std::vector<float> chances_;  // MaxVio of a batch by chance, for each block
-  std::vector<Batch> whole_;    // batches of these blocks; max_vio is the mean over layers
+  std::vector<Batch> batches_;                // newest last
+  std::vector<std::vector<float>> by_layer_;  // [layers] MaxVio of these loads
   Newest<Shift, 32> shifts_;
 };
 

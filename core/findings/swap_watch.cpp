@@ -44,14 +44,14 @@ bool SwapWatch::are_swapped(const LayerMeans& means, std::size_t a, std::size_t 
          (fisher_deviations(a_as_b, experts) + fisher_deviations(b_as_a, experts)) / std::sqrt(2.0) >= kSwapDeviations;
 }
 
-void SwapWatch::window(const LayerMeans& means) {
+void SwapWatch::window(const LayerMeans& means, const LoadsOf& loads_of) {
   last_step_ = means.steps.last;
   for (std::size_t l = 0; l < means.shares.size(); ++l) {
     Pattern& pattern = patterns_[l];
     const bool both = !means.shares[l].empty() && !pattern.before.empty();
     pattern.now = both ? correlation_of(means.shares[l], pattern.before) : pattern.stable;
   }
-  find_swaps(means);
+  find_swaps(means, loads_of);
   for (std::size_t l = 0; l < means.shares.size(); ++l)
     if (!means.shares[l].empty() && !is_in_a_swap(l)) patterns_[l].take(means.shares[l]);
 }
@@ -65,7 +65,7 @@ void SwapWatch::Pattern::take(const std::vector<float>& shares) {
   for (std::size_t e = 0; e < shares.size(); ++e) before[e] += static_cast<float>(kNewPart) * (shares[e] - before[e]);
 }
 
-void SwapWatch::find_swaps(const LayerMeans& means) {
+void SwapWatch::find_swaps(const LayerMeans& means, const LoadsOf& loads_of) {
   std::erase_if(swaps_, [&](Swap& swap) {
     ++swap.windows;
     return !are_swapped(means, swap.a, swap.b);
@@ -79,13 +79,34 @@ void SwapWatch::find_swaps(const LayerMeans& means) {
     for (std::size_t j = i + 1; j < changed.size(); ++j) {
       const std::size_t a = changed[i], b = changed[j];
       if (is_in_a_swap(a) || is_in_a_swap(b) || !are_swapped(means, a, b)) continue;
-      swaps_.push_back({a, b, means.steps.first, 1});
+      swaps_.push_back({a, b, first_load_of(a, b, means.steps, loads_of), 1});
     }
+}
+
+// Searches the window that shows the swap and the one before it, in which the swap may have begun. From the load on
+// that is returned, the loads of both layers resemble the earlier load of the other one the most.
+std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange window, const LoadsOf& loads_of) const {
+  const StepRange searched{std::max<std::int64_t>(0, window.first - window.size()), window.last};
+  const std::vector<float> of_a = loads_of(layers_[a], searched), of_b = loads_of(layers_[b], searched);
+  const std::span<const float> before_a = patterns_[a].before, before_b = patterns_[b].before;
+  const std::size_t experts = before_a.size();
+  if (of_a.size() != of_b.size()) return window.first;
+  std::int64_t first = window.first;
+  double sum = 0, highest = 0;
+  for (std::size_t i = of_a.size() / experts; i-- > 0;) {
+    const auto row_a = std::span(of_a).subspan(i * experts, experts),
+               row_b = std::span(of_b).subspan(i * experts, experts);
+    if (std::isnan(row_a[0]) || std::isnan(row_b[0])) continue;
+    sum += correlation_of(row_a, before_b) - correlation_of(row_a, before_a) + correlation_of(row_b, before_a) -
+           correlation_of(row_b, before_b);
+    if (sum > highest) highest = sum, first = searched.first + static_cast<std::int64_t>(i);
+  }
+  return first;
 }
 
 void SwapWatch::findings(std::vector<Finding>& out) const {
   for (const Swap& swap : swaps_) {
-    if (swap.windows < kLeastWindows || last_step_ - swap.since + 1 < kSwappedSteps) continue;
+    if (swap.windows < kLeastWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
     Finding finding;
     finding.kind = FindingKind::swapped_layers;
     finding.severity = Severity::warning;
@@ -97,7 +118,7 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
     finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +
                     " had before, and the other way round";
-    finding.observation = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
+    finding.observation = "Since step " + axis_->name(swap.since) + " the experts of layer " + a +
                           " have the load that the experts of layer " + b +
                           " had before, and the other way round; neither load resembles the earlier load of its layer.";
     finding.why =

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,9 @@ class SwapWatch {
  public:
   SwapWatch(std::span<const int> layers, int run, const StepAxis& axis);
 
-  void window(const LayerMeans& means);
+  // Returns the loads of a layer at these positions, [positions, E]; NaN for a position without a load.
+  using LoadsOf = std::function<std::vector<float>(int layer, StepRange positions)>;
+  void window(const LayerMeans& means, const LoadsOf& loads_of);
   void findings(std::vector<Finding>& out) const;
 
  private:
@@ -42,11 +45,12 @@ class SwapWatch {
   };
   struct Swap {
     std::size_t a = 0, b = 0;  // indices of layers
-    std::int64_t since = -1;
+    std::int64_t since = -1;   // first load that shows it
     int windows = 0;
   };
   bool are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const;
-  void find_swaps(const LayerMeans& means);
+  void find_swaps(const LayerMeans& means, const LoadsOf& loads_of);
+  std::int64_t first_load_of(std::size_t a, std::size_t b, StepRange window, const LoadsOf& loads_of) const;
   bool is_in_a_swap(std::size_t layer) const;
 
   const StepAxis* axis_;
