@@ -41,7 +41,7 @@ struct Word {
   const char* word;
   FindingKind kind;
 };
-constexpr std::array<Word, 30> kWords = {{
+constexpr std::array<Word, 31> kWords = {{
     {"nan", FindingKind::loss_not_finite},
     {"diverged", FindingKind::loss_stuck},
     {"spike", FindingKind::loss_spike},
@@ -72,6 +72,7 @@ constexpr std::array<Word, 30> kWords = {{
     {"clipping", FindingKind::clipping},
     {"low-sqnr", FindingKind::low_sqnr},
     {"by-hand", FindingKind::by_hand},
+    {"alternating-texts", FindingKind::alternating_texts},
 }};
 
 const char* word_of(FindingKind kind) {

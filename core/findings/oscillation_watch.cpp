@@ -1,9 +1,9 @@
 #include "core/findings/oscillation_watch.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "core/findings/alternation.h"
 #include "core/history/finite_mean.h"
 #include "core/io/words.h"
 
@@ -14,125 +14,183 @@ namespace {
 constexpr std::size_t kJudgedLoads = 50;
 constexpr int kLastingWindows = 2;  // consecutive windows to begin or to end an oscillation
 
+constexpr const char* kWhyByBias =
+    "The bias overshoots: its step is large compared with the differences of the scores, so that each step reverses "
+    "the "
+    "imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends on the step.";
+constexpr const char* kWhyUnknown =
+    "A bias whose step is large compared with the differences of the scores causes this, and so do batches whose kinds "
+    "of "
+    "text alternate. Batches stay uneven, and the expert of a token depends on the step.";
+constexpr const char* kWhyOfTexts =
+    "The load changes between two states, or the loss alternates with it, as if batches of two kinds of text "
+    "alternate. "
+    "The router need not be at fault. Batches that mix the kinds of text would be more even.";
+
 }  // namespace
+
+// Returns the mean over the rows of their MaxVio, which is high for means of loads only if these loads are alike.
+double OscillationWatch::mean_max_vio(const Series& series, std::size_t experts) {
+  double sum = 0;
+  for (std::size_t i = 0; i < series.size(); ++i)
+    sum += static_cast<double>(std::ranges::max(std::span(series.rows).subspan(i * experts, experts))) - 1;
+  return sum / static_cast<double>(series.size());
+}
+
+void OscillationWatch::Series::forget(std::size_t n) {
+  const auto experts = static_cast<std::ptrdiff_t>(rows.size() / size()), old = static_cast<std::ptrdiff_t>(n);
+  rows.erase(rows.begin(), rows.begin() + old * experts);
+  losses.erase(losses.begin(), losses.begin() + old);
+  steps.erase(steps.begin(), steps.begin() + old);
+}
 
 std::optional<LoadEpisode> OscillationWatch::block(const LoadBlock& block, const RecentLoad& load,
                                                    const BiasStep& bias_step) {
   keep(block);
-  if (steps_.size() < kJudgedLoads) return std::nullopt;
-  const std::optional<LoadEpisode> over = judge(load, bias_step);
-  rows_.clear(), max_vios_.clear(), steps_.clear();
-  return over;
+  if (loads_.size() < kJudgedLoads) return std::nullopt;
+  for (std::size_t i = 0; i < kJudgedLoads / kLoadsOfMean; ++i) keep_mean(i * kLoadsOfMean);
+  Swing now = swing(loads_, load, bias_step);
+  const bool is_fast = oscillates(load, now);
+  std::optional<LoadEpisode> over = follow(is_fast, now, loads_, kLastingWindows, fast_);
+  loads_ = {};
+  if (means_.size() < kJudgedMeans) return over;
+  Swing slow = swing(means_, load, bias_step);
+  const bool is_slow = oscillates_slowly(load, slow) && fast_.windows == 0;
+  const std::optional<LoadEpisode> slow_over = follow(is_slow, slow, means_, 1, slow_);
+  means_.forget(kJudgedMeans / 2);
+  return over ? over : slow_over;
 }
 
 void OscillationWatch::keep(const LoadBlock& block) {
   const std::size_t n = block.utilisation.size() / block.max_vio.size();
-  for (std::size_t s = 0; s < block.max_vio.size() && steps_.size() < kJudgedLoads; ++s) {
+  for (std::size_t s = 0; s < block.max_vio.size() && loads_.size() < kJudgedLoads; ++s) {
     const std::span<const float> row = block.utilisation.subspan(s * n, n);
     if (std::isnan(row[0])) continue;
-    rows_.insert(rows_.end(), row.begin(), row.end());
-    max_vios_.push_back(block.max_vio[s]);
-    steps_.push_back(block.first + static_cast<std::int64_t>(s));
+    loads_.rows.insert(loads_.rows.end(), row.begin(), row.end());
+    loads_.losses.push_back(s < block.losses.size() ? block.losses[s] : kNoValue);
+    loads_.steps.push_back(block.first + static_cast<std::int64_t>(s));
   }
 }
 
-// Returns the lowest autocorrelation of the loads' deviations from their means.
-OscillationWatch::Anticorrelation OscillationWatch::strongest_anticorrelation() const {
-  const std::size_t n = mean_.size();
-  std::array<double, kLags + 1> products{};
-  const auto product = [&](std::size_t s, std::size_t t) {
-    float sum = 0;
-    for (std::size_t e = 0; e < n; ++e) sum += (rows_[s * n + e] - mean_[e]) * (rows_[t * n + e] - mean_[e]);
-    return static_cast<double>(sum);
-  };
-  for (std::size_t lag = 0; lag <= kLags; ++lag) {
-    for (std::size_t s = lag; s < kJudgedLoads; ++s) products[lag] += product(s, s - lag);
-    products[lag] /= static_cast<double>(kJudgedLoads - lag);
-  }
-  Anticorrelation deepest;
-  for (std::size_t lag = 1; lag <= kLags && products[0] > 0; ++lag) {
-    const double correlation = products[lag] / products[0];
-    if (correlation < deepest.correlation) deepest = {static_cast<int>(lag), correlation};
-  }
-  return deepest;
+// Keeps the mean of the loads from `first` on.
+void OscillationWatch::keep_mean(std::size_t first) {
+  const std::size_t n = loads_.rows.size() / loads_.size(), at = means_.rows.size();
+  means_.rows.resize(at + n);
+  for (std::size_t i = 0; i < kLoadsOfMean * n; ++i)
+    means_.rows[at + i % n] += loads_.rows[first * n + i] / static_cast<float>(kLoadsOfMean);
+  means_.losses.push_back(static_cast<float>(mean_of_finite(std::span(loads_.losses).subspan(first, kLoadsOfMean))));
+  means_.steps.push_back(loads_.steps[first]);
 }
 
-OscillationWatch::Swing OscillationWatch::swing(const RecentLoad& load, const BiasStep& bias_step) {
+OscillationWatch::Swing OscillationWatch::swing(const Series& series, const RecentLoad& load,
+                                                const BiasStep& bias_step) const {
   const auto n = static_cast<std::size_t>(load.n_experts());
-  mean_.assign(n, 0.0f);
-  for (std::size_t i = 0; i < rows_.size(); ++i) mean_[i % n] += rows_[i] / static_cast<float>(kJudgedLoads);
+  const auto size = static_cast<std::int64_t>(series.size());
+  const bool is_slow = &series == &means_;
+  std::vector<float> mean(n);
+  for (std::size_t i = 0; i < series.rows.size(); ++i) mean[i % n] += series.rows[i] / static_cast<float>(size);
   Swing swing;
-  swing.max_vio = mean_of_finite(max_vios_);
-  swing.together_max_vio = static_cast<double>(*std::ranges::max_element(mean_)) - 1;
-  swing.stride =
-      std::max<std::int64_t>(1, (steps_.back() - steps_.front()) / static_cast<std::int64_t>(kJudgedLoads - 1));
+  swing.max_vio = mean_max_vio(series, n);
+  swing.together_max_vio = static_cast<double>(*std::ranges::max_element(mean)) - 1;
+  const std::int64_t loads = (size - 1) * static_cast<std::int64_t>(is_slow ? kLoadsOfMean : 1);
+  const std::int64_t steps = load.axis().step(series.steps.back()) - load.axis().step(series.steps.front());
+  swing.stride = std::max<std::int64_t>(1, steps / loads);
   swing.bias_step = bias_step;
+  if (!is_uneven_by_turns(swing, load)) return swing;
+  const std::vector<double> correlations = autocorrelations(series.rows, mean, is_slow ? 2 * kSlowLags : kLags);
+  const int first = is_slow ? kFirstSlowLag : 1, last = is_slow ? kSlowLags : kLags;
+  for (int lag = first; lag <= last; ++lag) {
+    const double correlation = correlations[static_cast<std::size_t>(lag)];
+    if (correlation >= swing.deepest.correlation) continue;
+    if (is_slow && correlations[static_cast<std::size_t>(2 * lag)] < kSlowCorrelated) continue;
+    swing.deepest = {lag * static_cast<int>(is_slow ? kLoadsOfMean : 1), correlation};
+  }
+  swing.of_texts = swing.deepest.lag > 0 && alternates_with_texts(series.rows, mean, series.losses);
   return swing;
 }
 
+bool OscillationWatch::is_uneven_by_turns(const Swing& swing, const RecentLoad& load) {
+  return swing.max_vio > kOscillatingMaxVio && swing.max_vio > kTimesChance * load.chance().batch_max_vio &&
+         swing.together_max_vio < swing.max_vio / 2;
+}
+
 bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
-  const bool uneven_by_turns = swing.max_vio > kOscillatingMaxVio &&
-                               swing.max_vio > kTimesChance * load.chance().batch_max_vio &&
-                               swing.together_max_vio < swing.max_vio / 2;
+  if (!is_uneven_by_turns(swing, load)) return false;
   const bool small_step = swing.bias_step.is_known && swing.bias_step.of_margin <= kLargeBiasStep;
-  if (!uneven_by_turns || small_step) return false;
-  swing.deepest = strongest_anticorrelation();
+  const double correlation = swing.deepest.correlation;
+  if (small_step) return swing.of_texts && correlation < kStronglyAnticorrelated;
   if (!swing.bias_step.is_known) {
     const bool far = swing.max_vio - load.chance().batch_max_vio > kFarOscillating &&
                      swing.together_max_vio < kEvenTogether * swing.max_vio;
-    return swing.deepest.correlation < (far ? kFarAnticorrelated : kStronglyAnticorrelated);
+    return correlation < (far ? kFarAnticorrelated : kStronglyAnticorrelated);
   }
+  swing.of_texts = false;  // the step of the bias is large enough to be the cause
   const bool tells_little = swing.stride > 1 && swing.bias_step.of_sign_rule;
-  return tells_little || swing.deepest.correlation < kAnticorrelated;
+  return tells_little || correlation < kAnticorrelated;
 }
 
-std::optional<LoadEpisode> OscillationWatch::judge(const RecentLoad& load, const BiasStep& bias_step) {
-  Swing now = swing(load, bias_step);
-  if (oscillates(load, now)) {
-    if (windows_++ == 0) since_ = steps_.front();
-    quiet_windows_ = 0;
-    last_shown_ = steps_.back();
-    newest_ = now;
+// The step of the bias does not show the cause of a slow oscillation.
+bool OscillationWatch::oscillates_slowly(const RecentLoad& load, Swing& swing) const {
+  swing.bias_step = {};
+  return is_uneven_by_turns(swing, load) && swing.deepest.correlation < kSlowAnticorrelated;
+}
+
+std::optional<LoadEpisode> OscillationWatch::follow(bool now, const Swing& swing, const Series& series, int lasting,
+                                                    Episode& episode) {
+  if (now) {
+    if (episode.windows++ == 0) episode.since = series.steps.front();
+    episode.quiet_windows = 0;
+    episode.last_shown = series.steps.back();
+    episode.newest = swing;
     return std::nullopt;
   }
-  ++quiet_windows_;
-  const bool lasted = windows_ >= kLastingWindows;
-  if (lasted && quiet_windows_ < kLastingWindows) return std::nullopt;
-  windows_ = 0;
-  if (!lasted) return std::nullopt;
-  return LoadEpisode{FindingKind::oscillating_bias, {since_, last_shown_}, -1, newest_.max_vio};
+  ++episode.quiet_windows;
+  const bool lasted = episode.windows >= lasting;
+  if (lasted && episode.quiet_windows < lasting) return std::nullopt;
+  episode.windows = 0;
+  if (!lasted || episode.newest.of_texts) return std::nullopt;
+  return LoadEpisode{FindingKind::oscillating_bias, {episode.since, episode.last_shown}, -1, episode.newest.max_vio};
 }
 
 void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& out) const {
-  if (windows_ < kLastingWindows) return;
-  Finding finding = load.finding(FindingKind::oscillating_bias, Severity::warning, since_);
+  if (fast_.windows >= kLastingWindows) return add(load, fast_, out);
+  if (slow_.windows > 0) add(load, slow_, out);
+}
+
+void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::vector<Finding>& out) const {
+  const Swing& newest = episode.newest;
+  const bool of_texts = newest.of_texts, by_bias = newest.bias_step.is_known && !of_texts;
+  const std::string loads = std::to_string(&episode == &slow_ ? kJudgedMeans * kLoadsOfMean : kJudgedLoads);
+  Finding finding = load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias,
+                                 of_texts ? Severity::note : Severity::warning, episode.since);
   finding.metric = Metric::max_vio_window;
-  finding.knobs = {&RouterConfig::bias_update_rate};
-  const Anticorrelation& deepest = newest_.deepest;
-  const bool by_bias = newest_.bias_step.is_known;
-  finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
-  finding.brief = "the fullest expert of a batch gets " + decimal(newest_.max_vio + 1) +
-                  " times its fair share (mean of 50 batches), but the fullest expert of these batches together only " +
-                  decimal(newest_.together_max_vio + 1) + " times";
-  finding.observation = "MaxVio of a batch is " + decimal(newest_.max_vio) +
-                        " (mean of 50 batches); MaxVio of these batches together is only " +
-                        decimal(newest_.together_max_vio) + ".";
-  if (newest_.stride == 1 || !by_bias)
-    finding.observation += " An expert that is too full now is too empty " +
-                           counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +
-                           decimal(deepest.correlation, 2) + ").";
-  if (by_bias)
-    finding.observation += " A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
-                           " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
+  finding.knobs = {of_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
+  if (of_texts)
+    finding.title += ": the load alternates with the kind of text";
   else
-    finding.observation +=
-        " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
-  finding.why =
-      by_bias ? "The bias overshoots: its step is large compared with the differences of the scores, so that each step "
-                "reverses the imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends "
-                "on the step."
-              : "A bias whose step is large compared with the differences of the scores causes this, and so do batches "
-                "whose kinds of text alternate. Batches stay uneven, and the expert of a token depends on the step.";
+    finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
+  finding.brief = "the fullest expert of a batch gets " + decimal(newest.max_vio + 1) +
+                  " times its fair share (mean of " + loads +
+                  " batches), but the fullest expert of these batches "
+                  "together only " +
+                  decimal(newest.together_max_vio + 1) + " times";
+  finding.observation = "MaxVio of a batch is " + decimal(newest.max_vio) + " (mean of " + loads +
+                        " batches); MaxVio of these batches together is only " + decimal(newest.together_max_vio) + ".";
+  if (newest.stride == 1 || !by_bias)
+    finding.observation += " An expert that is too full now is too empty " +
+                           counted(newest.deepest.lag * newest.stride, "step", "steps") + " later (correlation " +
+                           decimal(newest.deepest.correlation, 2) + ").";
+  if (by_bias)
+    finding.observation += " A step of the bias is " + decimal(newest.bias_step.of_margin, 2) +
+                           " times the mean score margin, which is " + decimal(newest.bias_step.margin, 2) + ".";
+  else if (!of_texts)
+    finding.observation += &episode == &slow_
+                               ? " The step of the bias does not show the cause of a slow oscillation."
+                               : " The cause of the oscillation is not known: the log does not have the bias of "
+                                 "successive steps.";
+  finding.why = kWhyUnknown;
+  if (by_bias) finding.why = kWhyByBias;
+  if (of_texts) finding.why = kWhyOfTexts;
   out.push_back(std::move(finding));
 }
 

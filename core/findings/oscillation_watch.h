@@ -1,12 +1,16 @@
-// Watches whether the load of one MoE layer oscillates; judges 50 logged loads at a time.
+// Watches whether the load of one MoE layer oscillates.
 //
-// The load oscillates if its deviations from the mean are anticorrelated at some lag up to 8 while the batch MaxVio is
-// high: twice the value of chance and twice the MaxVio of the loads together. Batches with alternating kinds of text
-// are anticorrelated too (-0.3 to -0.47 at a lag of 1 in healthy presets), so the bias decides: its step must be large
-// compared with the score margin. The step was 0.02 of the margin in these presets, and 0.3 to 2.7 in runs that
-// oscillate (rates 0.03 and 0.1). The margin must be meaningful: see GateWatch::says_nothing(). If loads are logged on
-// some steps only, their correlation shows little, and the step of the sign rule alone decides. If the step is not
-// known, the anticorrelation must exceed that of alternating batches, and the finding gives no cause.
+// It judges 50 logged loads at a time, and for slow oscillations 240 loads as means of 5. The load oscillates if its
+// deviations from the mean are anticorrelated at some lag, up to 8 loads or up to 60, while the batch MaxVio is high:
+// twice the value of chance and twice the MaxVio of the loads together. A slow oscillation must also be correlated at
+// twice this lag, as a drift is not. Batches with alternating kinds of text are anticorrelated too (-0.3 to -0.47 at a
+// lag of 1 in healthy presets), so the bias decides: its step must be large compared with the score margin. The step
+// was 0.02 of the margin in these presets, and 0.3 to 2.7 in runs that oscillate (rates 0.03 and 0.1). The margin must
+// be meaningful: see GateWatch::says_nothing(). If loads are logged on some steps only, their correlation shows little,
+// and the step of the sign rule alone decides. If the step is not known, the anticorrelation must exceed that of
+// alternating batches, and the finding gives no cause.
+//
+// Texts that alternate are a note (alternation.h).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,10 @@ inline constexpr double kOscillatingMaxVio = 0.5, kTimesChance = 2;  // kTimesCh
 // rate of 0.1 begin with a MaxVio of 1.3 to 1.9.
 inline constexpr double kFarOscillating = 1, kEvenTogether = 0.2, kFarAnticorrelated = -0.3;
 inline constexpr double kLargeBiasStep = 0.25;
+// A slow oscillation: means of so many loads, so many of which are judged together; lags in means.
+inline constexpr std::size_t kLoadsOfMean = 5, kJudgedMeans = 48;
+inline constexpr int kFirstSlowLag = 2, kSlowLags = 12;
+inline constexpr double kSlowAnticorrelated = -0.3, kSlowCorrelated = 0.25;
 
 // Step of the bias, which GateWatch determines.
 struct BiasStep {
@@ -44,32 +52,46 @@ class OscillationWatch {
   static void describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding);
 
  private:
+  // Loads, or means of successive loads, that are not judged yet.
+  struct Series {
+    std::vector<float> rows;          // [n, E]
+    std::vector<float> losses;        // [n], NaN: not known
+    std::vector<std::int64_t> steps;  // [n] positions
+    std::size_t size() const { return steps.size(); }
+    void forget(std::size_t n);  // forgets the oldest n
+  };
   struct Anticorrelation {
     int lag = 0;  // in loads; lag of the lowest correlation
     double correlation = 0;
   };
-  // Measures of oscillation over 50 loads.
+  // Measures of oscillation over a series.
   struct Swing {
     Anticorrelation deepest;
     double max_vio = 0;           // mean over the batches
     double together_max_vio = 0;  // MaxVio of the summed loads
     std::int64_t stride = 1;      // steps between two loads
+    bool of_texts = false;        // the kind of text alternates
     BiasStep bias_step;
   };
+  // State of the fast or of the slow oscillation.
+  struct Episode {
+    std::int64_t since = -1, last_shown = -1;
+    int windows = 0;        // windows with oscillation in the present episode
+    int quiet_windows = 0;  // consecutive windows without oscillation
+    Swing newest;
+  };
   void keep(const LoadBlock& block);
-  Swing swing(const RecentLoad& load, const BiasStep& bias_step);
+  void keep_mean(std::size_t first);
+  Swing swing(const Series& series, const RecentLoad& load, const BiasStep& bias_step) const;
+  static double mean_max_vio(const Series& series, std::size_t experts);
+  static bool is_uneven_by_turns(const Swing& swing, const RecentLoad& load);
   bool oscillates(const RecentLoad& load, Swing& swing) const;
-  Anticorrelation strongest_anticorrelation() const;
-  std::optional<LoadEpisode> judge(const RecentLoad& load, const BiasStep& bias_step);
+  bool oscillates_slowly(const RecentLoad& load, Swing& swing) const;
+  std::optional<LoadEpisode> follow(bool now, const Swing& swing, const Series& series, int lasting, Episode& episode);
+  void add(const RecentLoad& load, const Episode& episode, std::vector<Finding>& out) const;
 
-  // Loads that are not judged yet, at most 50.
-  std::vector<float> rows_;             // [loads, E]
-  std::vector<float> max_vios_, mean_;  // [loads], [E]
-  std::vector<std::int64_t> steps_;     // [loads]
-  std::int64_t since_ = -1, last_shown_ = -1;
-  int windows_ = 0;        // windows of 50 loads with oscillation in the present episode
-  int quiet_windows_ = 0;  // consecutive windows without oscillation
-  Swing newest_;
+  Series loads_, means_;
+  Episode fast_, slow_;
 };
 
 }  // namespace moescope
