@@ -312,7 +312,8 @@ QString HealthBanner::explanation() const {
   return QString(
              "<p><b>Is this router healthy?</b> The verdict follows from the findings that are not over: "
              "<i>unhealthy</i> with a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> "
-             "without either. In the first %1 steps loads change most, so that only severe findings count. While a "
+             "without either. In the first %1 steps, or 10 loads if they are further apart, loads change most, so "
+             "that only severe findings count. While a "
              "layer is uneven, or an expert gets no token, a router is not called healthy, although that is a finding "
              "only once it has lasted. The worst layer is the one with the highest MaxVio over its newest 50 steps "
              "together, among those that the most severe findings name; all figures beside the verdict are of these "
