@@ -6,9 +6,11 @@
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
+#include "core/findings/load_evidence.h"
 #include "core/findings/load_watch.h"
 #include "core/findings/shift_watch.h"
 #include "core/findings/swap_watch.h"
+#include "core/frame/router_stats.h"
 #include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
 #include "core/io/words.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kSettled = 170;  // steps before a jump can be detected
 constexpr std::int64_t kOscillationLoads = 100;
+constexpr double kLoadsOfWindow = 5;  // least number of loads in a window of RecentLoad
 
 bool has_values(const History& history, Metric metric) {
   const StepRange steps = history.steps();
@@ -37,6 +40,7 @@ class Checking {
       : history_(history),
         findings_(findings),
         steps_(history.count() > 0 ? counted_steps(history) : 0),
+        evidence_(load_evidence(history)),
         is_checkpoint_(run_origin(history.info()) == RunOrigin::checkpoint) {}
   Checks all() {
     losses();
@@ -60,6 +64,36 @@ class Checking {
     const std::string needed = is_checkpoint_ ? counted(steps, "batch", "batches") : counted(steps, "step", "steps");
     if (!is_found(kinds)) needs(what, needed + "; so far there are " + grouped(steps_));
   }
+  // Passes the check if there are enough loads for a condition that lasts for this many steps.
+  void after_loads(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
+    if (evidence_.lasts(steps)) return passed(kinds, std::move(words));
+    const LoadSpan& span = evidence_.span;
+    const bool every_step = span.needed(steps) == steps;
+    const std::string so_far = every_step ? grouped(span.loads) : loads_text(span);
+    if (!is_found(kinds))
+      needs(what, needed_text(steps) + "; so far there " + (span.loads == 1 ? "is " : "are ") + so_far);
+  }
+  std::string needed_text(std::int64_t steps) const {
+    const std::int64_t needed = evidence_.span.needed(steps);
+    if (needed != steps) return counted(needed, "load", "loads");
+    return is_checkpoint_ ? counted(needed, "batch", "batches") : counted(needed, "step", "steps");
+  }
+  // True if the loads have too few tokens to show that an expert lacks tokens.
+  bool needs_tokens(const char* what) {
+    if (evidence_.expected >= kExpected) return false;
+    if (!is_found({FindingKind::dead, FindingKind::starved, FindingKind::underused, FindingKind::collapsed}))
+      needs(what, "loads in which an expert should have had " + decimal(kExpected) +
+                      " tokens; so far it should have had " + decimal(evidence_.expected));
+    return true;
+  }
+  // Tokens of as many loads as the watches judge together; 0: not known.
+  std::int64_t tokens_of_window() const {
+    if (evidence_.span.loads == 0) return 0;
+    const double of_load = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k) /
+                           static_cast<double>(evidence_.span.loads);
+    const double loads = std::max(kLoadsOfWindow, kMeanSteps / evidence_.span.interval());
+    return static_cast<std::int64_t>(of_load * std::min(loads, static_cast<double>(evidence_.span.loads)));
+  }
   void needs(const std::string& what, const std::string& needed) {
     checks_.not_checked.push_back(what + ": needs " + needed + ".");
   }
@@ -67,6 +101,7 @@ class Checking {
   void loads();
   void experts();
   void layers();
+  void fullest();
   void jumps();
   void oscillation(const RouterFrame& router);
   void scores(const RouterFrame& router);
@@ -75,6 +110,7 @@ class Checking {
   const History& history_;
   std::span<const Finding> findings_;
   std::int64_t steps_;
+  LoadEvidence evidence_;
   bool is_checkpoint_;  // a run of texts through a checkpoint; its weights are the same in all steps
   Checks checks_;
 };
@@ -110,48 +146,69 @@ void Checking::loads() {
 
 void Checking::experts() {
   using enum FindingKind;
-  after(kDeadSteps, {dead}, "dead experts",
-        "No expert is dead: none was without a token for " + grouped(kDeadSteps) + " steps.");
-  after(kStarvedSteps, {starved}, "starved experts",
-        "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share for " +
-            grouped(kStarvedSteps) + " steps.");
-  after(kUnderusedSteps, {underused}, "underused experts",
-        "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share for " +
-            grouped(kUnderusedSteps) + " steps.");
-  after(kHotSteps, {hot}, "hot experts",
-        "No expert is hot: none had " + decimal(kHotShare) + " times its fair share for " + grouped(kHotSteps) +
-            " steps.");
+  const auto for_steps = [this](std::int64_t steps) { return " for " + needed_text(steps) + "."; };
+  if (needs_tokens("dead experts, starved experts, underused experts")) return;
+  after_loads(kDeadSteps, {dead, collapsed}, "dead experts",
+              "No expert is dead: none was without a token" + for_steps(kDeadSteps));
+  after_loads(kStarvedSteps, {starved, dead, collapsed}, "starved experts",
+              "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share" +
+                  for_steps(kStarvedSteps));
+  after_loads(kUnderusedSteps, {underused, starved, dead, collapsed}, "underused experts",
+              "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share" +
+                  for_steps(kUnderusedSteps));
 }
 
 void Checking::layers() {
   using enum FindingKind;
-  if (LoadWatch::can_tell_collapse(history_.info()))
-    after(kMeanSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+  const RunInfo& info = history_.info();
+  if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
+    after_loads(kEarlySteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
   else
     needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
-  after(kUnevenSteps, {uneven}, "lasting imbalance",
-        "No layer stays uneven: the fullest expert did not get " + decimal(1 + kUnevenVio) +
-            " times its fair share for " + grouped(kUnevenSteps) + " steps.");
-  const RunInfo& info = history_.info();
+  fullest();
   if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
     needs("uneven ranks", "at least " + std::to_string(kLeastNeighbours) + " experts on each of two or more ranks");
   else
-    after(kUnevenRankSteps, {uneven_ranks}, "uneven ranks",
-          "No group of neighbouring experts on one rank had " + decimal(kUnevenRank) + " times an even load for " +
-              grouped(kUnevenRankSteps) + " steps.");
-  after(kUnevenBatchSteps, {uneven_batches}, "uneven batches",
-        "Single batches are not far more uneven than many batches together.");
+    after_loads(kUnevenRankSteps, {uneven_ranks, hot, collapsed}, "uneven ranks",
+                std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +
+                    decimal(kUnevenRank) + " times an even load for " + needed_text(kUnevenRankSteps) + ".");
+  after_loads(kUnevenBatchSteps, {uneven_batches, uneven, hot, collapsed}, "uneven batches",
+              "Single batches are not far more uneven than many batches together.");
+}
+
+// With few tokens the fullest expert has as many times its fair share by chance as an expert that is too full.
+void Checking::fullest() {
+  using enum FindingKind;
+  const RunInfo& info = history_.info();
+  const int top_k = std::max(1, info.top_k);
+  const double most = static_cast<double>(info.n_experts) / top_k - 1;
+  const double hot_share = std::min(kHotShare, 1 + kHotWay * most),
+               uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * most);
+  const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
+  const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);
+  const auto check = [&](double share, std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what,
+                         const std::string& words) {
+    if (1 + 2 * chance > share)
+      needs(what,
+            "more tokens: by chance alone the fullest expert has " + decimal(1 + chance) + " times its fair share");
+    else
+      after_loads(steps, kinds, what, words + decimal(share) + " times its fair share for " + needed_text(steps) + ".");
+  };
+  check(hot_share, kHotSteps, {hot, collapsed}, "hot experts", "No expert is hot: none had ");
+  check(uneven_share, kUnevenSteps, {uneven, hot, no_recovery, collapsed}, "lasting imbalance",
+        "No layer stays uneven: the fullest expert did not get ");
 }
 
 void Checking::jumps() {
   using enum FindingKind;
-  after(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
+  after_loads(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
   if (history_.info().moe_layers.size() > 1)
-    after(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers", "No two layers have exchanged their loads.");
+    after_loads(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers",
+                "No two layers have exchanged their loads.");
 }
 
 void Checking::oscillation(const RouterFrame& router) {
-  if (is_found({FindingKind::oscillating_bias})) return;
+  if (is_found({FindingKind::oscillating_bias, FindingKind::alternating_texts})) return;
   const std::int64_t last = history_.steps().last;
   const auto frame = history_.frame_at(last);
   const auto before = history_.frame_at(frame->step - 1);
@@ -162,8 +219,8 @@ void Checking::oscillation(const RouterFrame& router) {
   const char* const what = "oscillation by the bias";
   if (!is_known || is_missing(history_.value_at(Metric::margin, router.layer, last)))
     needs(what, "the bias of successive steps (expert_bias), or its rate, and the score margin");
-  else if (steps_ < kOscillationLoads * between)
-    needs(what, grouped(kOscillationLoads) + " logged loads; so far there are " + grouped(steps_ / between));
+  else if (evidence_.span.loads < kOscillationLoads)
+    needs(what, grouped(kOscillationLoads) + " loads; so far there are " + grouped(evidence_.span.loads));
   else
     checks_.passed.push_back("The load does not oscillate with the bias.");
 }
@@ -172,12 +229,12 @@ void Checking::scores(const RouterFrame& router) {
   if (router.gate_mass.empty() || router.expert_bias.empty())
     needs("bias against gate", "expert_bias and gate_mass");
   else
-    after(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate", "No bias contradicts its gate.");
+    after_loads(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate", "No bias contradicts its gate.");
   if (is_missing(router.mutual_information))
     needs("scores of the router", "their histograms, entropy and mutual information");
   else
-    after(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
-          "No router is saturated or gives every token the same scores.");
+    after_loads(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
+                "No router is saturated or gives every token the same scores.");
 }
 
 void Checking::number_formats() {

@@ -10,18 +10,21 @@ namespace moescope {
 
 namespace {
 
-// True if a load below `share` of the fair share has lasted for `steps` steps and is not due to chance.
-bool lasts_without_chance(const ConditionStart& since, std::int64_t steps, double share, const RecentLoad& load) {
+// True if chance does not explain a load that has been below `share` of the fair share since then.
+bool is_no_chance(const ConditionStart& since, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
-  const double expected = static_cast<double>(load.loads() - since.loads) * per_load;
-  return load.lasts(since, steps) && (1 - share) * expected >= kExpected;
+  return (1 - share) * static_cast<double>(load.loads_since(since).loads) * per_load >= kExpected;
+}
+
+bool lasts_without_chance(const ConditionStart& since, std::int64_t steps, double share, const RecentLoad& load) {
+  return load.lasts(since, steps) && is_no_chance(since, share, load);
 }
 
 }  // namespace
 
 std::vector<LoadEpisode> ExpertWatch::block(const LoadBlock& block, const RecentLoad& load) {
   std::vector<LoadEpisode> over = count_silence(block, load);
-  if (load.is_full()) follow_means(load);
+  if (load.can_be_judged()) follow_means(load);
   return over;
 }
 
@@ -36,24 +39,32 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
     const double share = static_cast<double>(block.assignments[s]) / load.living();
     for (std::size_t e = 0; e < n; ++e) {
       Expert& expert = experts_[e];
-      expert.had_token |= row[e] > 0;
       if (row[e] == 0 && !load.is_killed(e)) {
-        if (expert.silent_batches++ == 0) expert.silent_since = step, expert.missed = 0;
+        if (expert.silent_loads++ == 0) expert.silent_since = step, expert.missed = 0;
         expert.silent_last = step;
         expert.missed += share;
-        expert.longest_silence = std::max(expert.longest_silence, expert.silent_batches);
+        if (expert.silent_loads > expert.longest_silence.loads) expert.longest_silence = silence(expert, load);
       } else {
-        // In a thinned history a merged row is silent if one of its batches was, so past episodes are not reported for
-        // merged rows.
-        const bool whole = step - expert.silent_since == expert.silent_batches;
-        if (expert.is_dead() && whole && row[e] > 0) {
+        // In a thinned history a merged row is silent if one of its batches was, so past episodes are only reported if
+        // every step has a load.
+        const bool whole = step - expert.silent_since == expert.silent_loads;
+        if (is_dead(expert, load) && whole && row[e] > 0) {
           over.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
         }
-        expert.silent_batches = 0;
+        expert.silent_loads = 0;
       }
     }
   }
   return over;
+}
+
+LoadSpan ExpertWatch::silence(const Expert& expert, const RecentLoad& load) {
+  return {expert.silent_loads, load.axis().step(expert.silent_since), load.axis().step(expert.silent_last)};
+}
+
+bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load) {
+  if (expert.silent_loads == 0 || expert.missed < kExpected) return false;
+  return load.is_one_total() || silence(expert, load).lasts(steps);
 }
 
 void ExpertWatch::follow_means(const RecentLoad& load) {
@@ -62,9 +73,16 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const double share = load.share(e);
     const bool killed = load.is_killed(e);
-    load.follow(share < kStarvedShare && !killed, share > kFedShare || killed, experts_[e].starved);
-    load.follow(share < kUnderusedShare && !killed, share > kUsedShare || killed, experts_[e].underused);
-    load.follow(load.most() > 0 && share >= hot, share < kCooled * hot, experts_[e].hot);
+    const auto is_below = [](double threshold) {
+      return [threshold](double of_block) { return of_block < threshold; };
+    };
+    load.follow(e, is_below(kStarvedShare), share < kStarvedShare && !killed, share > kFedShare || killed,
+                experts_[e].starved);
+    load.follow(e, is_below(kUnderusedShare), share < kUnderusedShare && !killed, share > kUsedShare || killed,
+                experts_[e].underused);
+    load.follow(
+        e, [hot](double of_block) { return of_block >= hot; }, load.most() > 0 && share >= hot, share < kCooled * hot,
+        experts_[e].hot);
   }
 }
 
@@ -74,7 +92,7 @@ std::vector<int> ExpertWatch::hot_experts(const RecentLoad& load) const {
 
 std::vector<int> ExpertWatch::starved_experts(const RecentLoad& load) const {
   return experts_where(experts_, [&](const Expert& each) {
-    return !each.is_dead() && lasts_without_chance(each.starved, kStarvedSteps, kStarvedShare, load);
+    return !is_dead(each, load) && lasts_without_chance(each.starved, kStarvedSteps, kStarvedShare, load);
   });
 }
 
@@ -87,7 +105,7 @@ void ExpertWatch::findings(const RecentLoad& load, bool collapsed, std::vector<F
 }
 
 void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) const {
-  std::vector<int> dead = experts_where(experts_, &Expert::is_dead);
+  std::vector<int> dead = experts_where(experts_, [&](const Expert& each) { return is_dead(each, load); });
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
   const Expert& longest = of(dead[0]);
@@ -95,45 +113,35 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   finding.experts = dead;
   finding.metric = Metric::dead_fraction;
   const bool one = dead.size() == 1;
-  const std::string batches = load.batches_text(longest.silent_batches);
-  finding.title += one ? ": expert " + std::to_string(dead[0]) + " has been dead for " + batches
-                       : ": " + std::to_string(dead.size()) + " dead experts";
+  const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
+  finding.title +=
+      one ? ": " + expert + " has been dead " + duration : ": " + std::to_string(dead.size()) + " dead experts";
   finding.brief = (one ? "expert " : "experts ") + listed(dead) + (one ? " gets" : " get") + " no token";
-  finding.observation = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token for ";
-  finding.observation +=
-      one ? "" : grouped(kDeadSteps) + " steps and more, expert " + std::to_string(dead[0]) + " for ";
-  finding.observation += batches + ", since step " + load.axis().name(longest.silent_since) + ".";
+  finding.observation = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token" +
+                        (one ? " " : ", " + expert + " ") + duration + ", since step " +
+                        load.axis().name(longest.silent_since) + ".";
   finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
   out.push_back(std::move(finding));
 }
 
 void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out) const {
-  std::vector<int> starved = starved_experts(load), without;
+  std::vector<int> starved = starved_experts(load);
   if (starved.empty()) return;
-  std::int64_t since = load.last_step(), silence = 0;
-  for (const int e : starved) {
-    since = std::min(since, of(e).starved.step);
-    silence = std::max(silence, of(e).longest_silence);
-    if (!of(e).had_token) without.push_back(e);
-  }
+  const ConditionStart& longest = of(std::ranges::min(starved, {}, [&](int e) { return of(e).starved.step; })).starved;
+  LoadSpan silence;
+  for (const int e : starved)
+    if (of(e).longest_silence.loads > silence.loads) silence = of(e).longest_silence;
   std::ranges::stable_sort(starved, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::starved, Severity::warning, since);
+  Finding finding = load.finding(FindingKind::starved, Severity::warning, longest.step);
   finding.experts = starved;
   const bool one = starved.size() == 1;
-  const std::string of_log = "in all " + grouped(load.loads()) + " batches of the log";
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
-  finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") +
-                  (without.size() == starved.size() ? " no token " + of_log : " almost no tokens");
+  finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") + " almost no tokens";
   finding.observation = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") +
-                        " got less than " + percent(kStarvedShare) + " of the fair share for " +
-                        grouped(kStarvedSteps) + " steps or more (up to " + grouped(load.last_step() - since + 1) +
-                        ").";
-  if (!without.empty())
-    finding.observation += (without.size() == 1 ? " Expert " : " Experts ") + listed(without) +
-                           (without.size() == 1 ? " has" : " have") + " no token " + of_log + ".";
-  if (without.size() < starved.size())
-    finding.observation += silence > 0 ? " The longest time without a token was " + load.batches_text(silence) + "."
-                                       : " None of them was ever without a token.";
+                        " got less than " + percent(kStarvedShare) + " of the fair share " +
+                        (one ? "" : "(the longest of them) ") + load.seen_text(load.loads_since(longest)) + ".";
+  finding.observation += silence.loads > 0 ? " The longest time without a token was " + loads_text(silence) + "."
+                                           : " None of them was ever without a token.";
   finding.why =
       "Such an expert learns from a hundredth of the tokens of the other experts. A count of dead experts does not "
       "show it.";
@@ -145,20 +153,20 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   const std::vector<int> starved = starved_experts(load);
   std::vector<int> under;
   double idle = 0, shares = 0;
-  std::int64_t since = load.last_step();
+  ConditionStart longest{load.last_step()};
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
     const int number = static_cast<int>(e);
-    if (expert.is_dead() || std::ranges::find(starved, number) != starved.end()) continue;
+    if (is_dead(expert, load) || std::ranges::find(starved, number) != starved.end()) continue;
     if (!lasts_without_chance(expert.underused, kUnderusedSteps, kUnderusedShare, load)) continue;
     under.push_back(number);
     idle += (1 - load.share(e)) / load.living();
     shares += load.share(e);
-    since = std::min(since, expert.underused.step);
+    if (expert.underused.step <= longest.step) longest = expert.underused;
   }
   if (under.empty() || idle < kIdleCapacity) return;
   std::ranges::stable_sort(under, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::underused, Severity::warning, since);
+  Finding finding = load.finding(FindingKind::underused, Severity::warning, longest.step);
   finding.experts = under;
   const std::string mean = decimal(shares / static_cast<double>(under.size()), 2);
   const bool one = under.size() == 1;
@@ -167,9 +175,9 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
                   ") " + (one ? "gets " : "get ") + mean + " times " +
                   (one ? "its fair share" : "their fair share, on average");
   finding.observation = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
-                        decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) +
-                        " steps or more, at present " + mean + " of it" + (one ? "" : " on average") + ": " +
-                        percent(idle) + " of the layer's capacity is idle.";
+                        decimal(kUnderusedShare) + " of the fair share " + (one ? "" : "(the longest of them) ") +
+                        load.seen_text(load.loads_since(longest)) + ", at present " + mean + " of it" +
+                        (one ? "" : " on average") + ": " + percent(idle) + " of the layer's capacity is idle.";
   finding.why =
       "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
       "measures the fullest expert.";
@@ -179,11 +187,10 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
 void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) const {
   std::vector<int> hot = hot_experts(load);
   if (hot.empty()) return;
-  std::int64_t since = load.last_step();
-  for (const int e : hot) since = std::min(since, of(e).hot.step);
+  const ConditionStart& longest = of(std::ranges::min(hot, {}, [&](int e) { return of(e).hot.step; })).hot;
   std::ranges::stable_sort(hot, std::greater{}, [&](int e) { return load.mean_of(e); });
   const double share = load.mean_of(hot[0]);
-  Finding finding = load.finding(FindingKind::hot, Severity::warning, since);
+  Finding finding = load.finding(FindingKind::hot, Severity::warning, longest.step);
   finding.experts = hot;
   finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
                                    : ": " + std::to_string(hot.size()) + " hot experts";
@@ -191,8 +198,8 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
                   (hot.size() == 1 ? " gets " : " get up to ") + decimal(share) + " times " +
                   (hot.size() == 1 ? "its" : "their") + " fair share";
   finding.observation = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
-                        percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot for " +
-                        grouped(load.last_step() - since + 1) + " steps";
+                        percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot " +
+                        load.seen_text(load.loads_since(longest));
   finding.observation += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
   finding.why = "With expert parallelism all other ranks wait for the rank of this expert.";
   out.push_back(std::move(finding));
@@ -200,20 +207,24 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
 
 void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
   Finding silent = load.finding(FindingKind::dead, Severity::warning, load.last_step());
+  Finding starved = load.finding(FindingKind::starved, Severity::warning, load.last_step());
   Finding full = load.finding(FindingKind::hot, Severity::warning, load.last_step());
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
-    if (expert.silent_steps() >= kMeanSteps && expert.missed >= kExpected && !expert.is_dead()) {
-      silent.experts.push_back(static_cast<int>(e));
-      silent.steps.first = std::min(silent.steps.first, expert.silent_since);
-    }
-    if (expert.hot.goes_on() && !load.lasts(expert.hot, kHotSteps)) {
-      full.experts.push_back(static_cast<int>(e));
-      full.steps.first = std::min(full.steps.first, expert.hot.step);
-    }
+    const auto add = [e](Finding& finding, std::int64_t since) {
+      finding.experts.push_back(static_cast<int>(e));
+      finding.steps.first = std::min(finding.steps.first, since);
+    };
+    const bool is_silent = is_silent_for(kMeanSteps, expert, load);
+    if (is_silent && !is_dead(expert, load)) add(silent, expert.silent_since);
+    if (!is_silent && expert.starved.goes_on() && is_no_chance(expert.starved, kStarvedShare, load) &&
+        !load.lasts(expert.starved, kStarvedSteps))
+      add(starved, expert.starved.step);
+    if (expert.hot.goes_on() && !load.lasts(expert.hot, kHotSteps)) add(full, expert.hot.step);
   }
   std::ranges::stable_sort(full.experts, std::greater{}, [&](int e) { return load.mean_of(e); });
   if (!silent.experts.empty()) out.push_back(std::move(silent));
+  if (!starved.experts.empty()) out.push_back(std::move(starved));
   if (!full.experts.empty()) out.push_back(std::move(full));
 }
 
@@ -221,8 +232,8 @@ void ExpertWatch::describe(const LoadEpisode& silence, const StepAxis& axis, Fin
   const std::string expert = std::to_string(silence.expert);
   finding.experts = {silence.expert};
   finding.title += ": expert " + expert + " was dead";
-  finding.observation = "Expert " + expert + " of this layer had no token for " + grouped(kDeadSteps) +
-                        " steps or more over " + axis.words(silence.steps) + ", and then got tokens again.";
+  finding.observation = "Expert " + expert + " of this layer had no token over " + axis.words(silence.steps) +
+                        ", and then got tokens again.";
 }
 
 }  // namespace moescope

@@ -1,7 +1,8 @@
 // Watches the load of each expert of one MoE layer, block by block: dead, starved, underused and hot experts.
 //
-// Nothing that chance explains is reported: an expert must have missed kExpected tokens. Thresholds were set on four
-// logs of a GPU training (64 experts, top 6: balanced, shifted, unbalanced, MXFP8) and on runs of the presets.
+// Nothing that chance explains is reported: an expert must have missed kExpected tokens. Durations are in steps and
+// counted in loads (load_evidence.h). Thresholds were set on four logs of a GPU training (64 experts, top 6: balanced,
+// shifted, unbalanced, MXFP8) and on runs of the presets.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,8 @@
 
 namespace moescope {
 
-// Dead: no token in 200 steps, of which at least 20 have a load in the log. Without balancing, experts were seen to
-// return after up to 130 steps without tokens.
-inline constexpr std::int64_t kDeadSteps = 200, kDeadBatches = 20;
-// Number of tokens of an even share that the expert must have missed; the probability that it misses them by chance is
-// exp(-50).
-inline constexpr double kExpected = 50;
+// Dead: no token in 200 steps. Without balancing, experts were seen to return after up to 130 steps without tokens.
+inline constexpr std::int64_t kDeadSteps = 200;
 // Starved: a mean share under 1 % of the fair share, until it exceeds 2 %.
 inline constexpr double kStarvedShare = 0.01, kFedShare = 0.02;
 // A bias rate of 0.001 brings such experts back within 200 steps (the longest seen), also in the early transient.
@@ -41,7 +38,7 @@ class ExpertWatch {
   // Adds ongoing findings. For a collapsed layer adds no hot experts, which the collapse includes.
   void findings(const RecentLoad& load, bool collapsed, std::vector<Finding>& out) const;
   // Adds conditions that have not lasted long enough for a finding: experts without a token for kMeanSteps steps that
-  // are not dead yet, and experts that are not hot yet. Sets kind, layer, experts and steps, but no texts.
+  // are not dead yet, and experts that are not starved or hot yet. Sets kind, layer, experts and steps, but no texts.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
   // Sets Finding::experts and Finding::observation; extends the title.
   void describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const;
@@ -50,20 +47,19 @@ class ExpertWatch {
  private:
   // State of one expert.
   struct Expert {
-    std::int64_t silent_since = -1, silent_last = -1;  // first and last step without a token
-    std::int64_t silent_batches = 0, longest_silence = 0;
+    std::int64_t silent_since = -1, silent_last = -1;  // first and last load without a token
+    std::int64_t silent_loads = 0;
+    LoadSpan longest_silence;
     double missed = 0;  // tokens of an even share that the expert missed in these steps
-    bool had_token = false;
     ConditionStart starved, underused, hot;
-
-    std::int64_t silent_steps() const { return silent_batches > 0 ? silent_last - silent_since + 1 : 0; }
-    bool is_dead() const {
-      return silent_steps() >= kDeadSteps && silent_batches >= kDeadBatches && missed >= kExpected;
-    }
   };
 
   std::vector<LoadEpisode> count_silence(const LoadBlock& block, const RecentLoad& load);
   void follow_means(const RecentLoad& load);
+  static LoadSpan silence(const Expert& expert, const RecentLoad& load);
+  // True if the expert has had no token for `steps` steps and has missed kExpected tokens.
+  static bool is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load);
+  static bool is_dead(const Expert& expert, const RecentLoad& load) { return is_silent_for(kDeadSteps, expert, load); }
   const Expert& of(int expert) const { return experts_[static_cast<std::size_t>(expert)]; }
   std::vector<int> starved_experts(const RecentLoad& load) const;
   void add_dead(const RecentLoad& load, std::vector<Finding>& out) const;

@@ -67,6 +67,7 @@ void FaultWatch::window(const FaultReading& reading) {
   }
   judge_changes(reading);
   max_vio_ = most;
+  if (!reading.load->no_load()) window_text_ = loads_text(reading.load->window_loads());
 }
 
 void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
@@ -184,7 +185,7 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
   finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
-                        " windows of 50 steps. The bias update rate is " + decimal(bias_rate_) +
+                        " windows of " + window_text_ + ". The bias update rate is " + decimal(bias_rate_) +
                         ", and the fullest expert has " + decimal(1 + max_vio_, 2) + " times its fair share.";
   finding.why =
       "Possible causes: the update hook is not registered for this layer, the model was built again after the "
@@ -203,7 +204,7 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   const std::string by_counts =
       std::isnan(aux_expected_) ? "" : "; the layer's counts and scores give " + decimal(aux_expected_);
   finding.observation = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
-                        std::to_string(flat_.windows) + " windows of 50 steps. The fullest expert has " +
+                        std::to_string(flat_.windows) + " windows of " + window_text_ + ". The fullest expert has " +
                         decimal(1 + max_vio_, 2) + " times its fair share.";
   finding.why =
       absent ? "The loss is not computed or not added, so it cannot balance the router."
@@ -218,10 +219,9 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.metric = FigureKey("gate_mass");
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
-  finding.observation =
-      "In " + std::to_string(constant_.windows) +
-      " windows of 50 steps the share of each expert in the mixing weights equalled its share in the slots to "
-      "six digits, as if all slots had the same weight.";
+  finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
+                        " the share of each expert in the mixing weights equalled its share in the slots to "
+                        "six digits, as if all slots had the same weight.";
   finding.why =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/findings/findings.h"
@@ -77,6 +78,7 @@ class FaultWatch {
   bool trained_here_;  // by this program, whose settings show whether the gates get a gradient
   std::int64_t last_step_ = -1;
   double max_vio_ = 0;
+  std::string window_text_ = "50 steps";  // loads of a window
 
   std::vector<float> bias_;  // [E] expert_bias of the previous window
   double bias_rate_ = 0;

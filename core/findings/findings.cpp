@@ -59,8 +59,9 @@ constexpr const char* kKindNames[] = {"loss NaN or infinite",
                                       "low SQNR",
                                       "comparison",
                                       "load shift",
-                                      "controlled by hand"};
-static_assert(std::size(kKindNames) == static_cast<std::size_t>(FindingKind::by_hand) + 1);
+                                      "controlled by hand",
+                                      "alternating texts"};
+static_assert(std::size(kKindNames) == static_cast<std::size_t>(FindingKind::alternating_texts) + 1);
 
 // Values of one step that identify a rewound run.
 using Fingerprint = std::pair<std::uint32_t, std::uint32_t>;
@@ -192,7 +193,7 @@ class Reading {
   std::int64_t first_step_;                   // first step of the window that ends in the range
   std::int64_t phase_;                        // blocks before the range
   std::vector<WindowFrames> frames_;          // indexed by block that completes a window
-  std::vector<float> assignments_;            // indexed by step
+  std::vector<float> assignments_, losses_;   // indexed by step
   std::vector<std::vector<float>> max_vio_;   // indexed by layer and step
   std::map<std::int64_t, LayerMeans> means_;  // indexed by block that completes a window of loads
 };
@@ -248,7 +249,8 @@ void Reading::read_layer(Watches::Layer& watch) {
   const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
   for (std::int64_t b = 0; b < blocks(); ++b)
     read_block(watch, b,
-               {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b)});
+               {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b),
+                of_block(losses_, b)});
 }
 
 void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
@@ -324,13 +326,17 @@ void Reading::read_whole(Watches& watches) const {
       by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
     watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
   }
-  for (const auto& [b, means] : means_) watches.swaps.window(means);
+  const auto loads_of = [this](int layer, StepRange positions) {
+    return history_.utilisation(layer, edges_of(axis_.list(positions)), Summary::mean);
+  };
+  for (const auto& [b, means] : means_) watches.swaps.window(means, loads_of);
 }
 
 // If `stop` is requested, the caller must discard `watches`: some layers have been read, others not.
 void Reading::into(Watches& watches, const std::stop_token& stop) {
   read_frames(watches.quants);
   assignments_ = history_.assignments(edges_);
+  losses_ = history_.values_at(Metric::ce_loss, kWholeRun, steps_);
   const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
   for (Watches::Layer& layer : watches.layers) {
     if (stop.stop_requested()) return;
@@ -383,7 +389,7 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
                         fingerprint(*s.history, seen.last) != s.newest)) {
     s.restart();
   }
-  if (!s.axis.update(*s.history)) s.restart(), s.axis.update(*s.history);
+  s.axis.update(*s.history);
   s.settings = Interventions(*s.history);
   const std::int64_t first = s.axis.positions().first;
   if (s.whole.empty()) s.whole = {first, first - 1};
@@ -455,6 +461,7 @@ std::vector<LayerLoad> FindingsScan::loads() const {
     LayerLoad& each = loads.emplace_back();
     each.layer = load.layer();
     each.every_step = load.every_step();
+    each.evidence = {load.all_loads(), load.expected(), load.is_one_total()};
     each.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
     for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));
     each.settles = layer.load.still_settles();

@@ -20,6 +20,7 @@
 
 #include "core/comparison/comparison.h"
 #include "core/config/config_field.h"
+#include "core/findings/load_evidence.h"
 #include "core/frame/metrics.h"
 #include "core/history/history.h"
 #include "core/model/non_finite_place.h"
@@ -55,9 +56,10 @@ enum class FindingKind {
   underflow,
   clipping,
   low_sqnr,
-  comparison,  // loss gap of two runs, and the effect of chance
-  load_shift,  // the load jumped in many layers, which recovered or are recovering
-  by_hand,     // settings made by the user override the router
+  comparison,         // loss gap of two runs, and the effect of chance
+  load_shift,         // the load jumped in many layers, which recovered or are recovering
+  by_hand,            // settings made by the user override the router
+  alternating_texts,  // the load alternates between two states, as if batches of two kinds of text alternate
 };
 const char* finding_kind_name(FindingKind kind);
 std::optional<FindingKind> finding_kind_named(std::string_view name);
@@ -94,6 +96,7 @@ std::string finding_id(const Finding& finding);
 struct LayerLoad {
   int layer = -1;
   bool every_step = true;     // the log has a load for every step
+  LoadEvidence evidence;      // all loads of the layer
   float living = 1;           // share of the experts that can be chosen
   std::vector<float> shares;  // [E] in units of the even load of the experts that can be chosen
   bool settles = false;       // uneven since the first steps, but less than before

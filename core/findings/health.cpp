@@ -53,6 +53,20 @@ constexpr std::array<RouterFault, 18> kRouterFaults = {{
     {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
      "have a bias that contradicts their gate"},
 }};
+// Faults that keep any setting of the balance from helping.
+struct FaultOfBalance {
+  FindingKind kind;
+  const char* advice;
+};
+constexpr FaultOfBalance kFaultsOfBalance[] = {
+    {FindingKind::stale_bias,
+     "First find out why expert_bias does not change: while it does not, no other bias_update_rate helps."},
+    {FindingKind::shared_excess,
+     "First leave padding out of the counted load: while it is counted, the router balances padding instead of text."},
+    {FindingKind::flat_auxiliary,
+     "First find out why the auxiliary loss does not follow the load: while it does not, no other aux_coeff helps."},
+    {FindingKind::uninformative, "First find out why the router gives every token the same scores."},
+};
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
 constexpr std::size_t kNamedExperts = 8;
@@ -73,6 +87,13 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
   std::size_t n = 0;
   while (n < load.size() && sum < share * static_cast<double>(load.size())) sum += static_cast<double>(load[n++]);
   return {n, sum / static_cast<double>(load.size())};
+}
+
+bool is_of_load(FindingKind kind) {
+  using enum FindingKind;
+  static constexpr FindingKind kOfLoad[] = {collapsed, collapsing, dead,         no_recovery,    starved,   underused,
+                                            hot,       uneven,     uneven_ranks, uneven_batches, stale_bias};
+  return std::ranges::find(kOfLoad, kind) != std::end(kOfLoad);
 }
 
 // True for findings whose sentence is about the fullest experts of the last 50 steps.
@@ -102,7 +123,10 @@ class Judge {
         settings_(history_),
         findings_(scan.findings()),
         not_yet_(scan.not_yet()),
-        loads_(loads_of(scan)) {}
+        loads_(loads_of(scan)) {
+    for (const LayerLoad& load : loads_)
+      if (load.evidence.span.loads > evidence_.span.loads) evidence_ = load.evidence;
+  }
   Health health();
 
  private:
@@ -118,15 +142,23 @@ class Judge {
   std::string most_uneven(const char* heading, Health& health) const;
   const Finding* begun() const;
   void describe_begun(const Finding& begun, Health& health) const;
+  bool has_ongoing(FindingKind kind) const;
+  std::string first_to_mend() const;
   std::string help(const Finding& lead) const;
   std::string elsewhere() const;
   std::string over() const;
   std::string layers_text(std::size_t n) const;
+  bool has_settled() const;
+  std::string since_text(std::int64_t step) const;
+  std::string needed_text(std::int64_t steps) const;
+  std::string lacking_text() const;
+  std::string without_tokens_text() const;
 
   const History& history_;
   Interventions settings_;
   std::vector<Finding> findings_, not_yet_;
   std::vector<LayerLoad> loads_;
+  LoadEvidence evidence_;  // of the layer with most loads
 };
 
 const LayerLoad* Judge::load_of(int layer) const {
@@ -154,6 +186,48 @@ const Finding* Judge::lead() const {
     if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
   }
   return found;
+}
+
+// Without loads, figures of the routers are judged by their steps.
+bool Judge::has_settled() const {
+  return loads_.empty() ? counted_steps(history_) >= kSettlingSteps : evidence_.lasts(kSettlingSteps);
+}
+
+// Returns " since step 480"; for a log that is one total, " in one total of 100,000 tokens".
+std::string Judge::since_text(std::int64_t step) const {
+  if (!evidence_.one_total) return " since step " + grouped(step);
+  const double tokens = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k);
+  return " in one total of " + grouped(std::llround(tokens)) + " tokens";
+}
+
+// Returns "400 steps", or "10 loads" if not every step has a load.
+std::string Judge::needed_text(std::int64_t steps) const {
+  const std::int64_t needed = evidence_.span.needed(steps);
+  return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
+}
+
+// Returns what a judgement lacks.
+std::string Judge::lacking_text() const {
+  const LoadSpan& span = evidence_.span;
+  if (!has_settled()) {
+    const std::string interval = span.loads > 1 && span.interval() > 1 ? ", " + interval_text(span) : std::string();
+    return grouped(span.loads) + " of about " + needed_text(kSettlingSteps) + interval;
+  }
+  return "An expert should have had " + decimal(evidence_.expected) + " tokens in " + loads_text(span) + "; at least " +
+         decimal(kLeastToJudge) + " are needed";
+}
+
+// Returns a text on the layer with most experts that have no token in the newest loads, if chance does not explain it.
+std::string Judge::without_tokens_text() const {
+  const LayerLoad* worst = nullptr;
+  std::ptrdiff_t most = 0;
+  for (const LayerLoad& load : loads_) {
+    const std::ptrdiff_t none = std::ranges::count(load.shares, 0.0f);
+    if (load.living == 1 && load.evidence.expected >= kExpected && none > most) worst = &load, most = none;
+  }
+  if (!worst) return {};
+  return " In layer " + std::to_string(worst->layer) + ", " + std::to_string(most) + " of " +
+         counted(std::ssize(worst->shares), "expert", "experts") + (most == 1 ? " gets" : " get") + " no token.";
 }
 
 std::string Judge::layers_text(std::size_t n) const {
@@ -192,12 +266,13 @@ std::string Judge::detail(const Finding& lead, Health& health) const {
 std::string Judge::beside(const Finding& lead) const {
   if (lacks_tokens(lead.kind)) return {};
   const LayerLoad* load = load_of(lead.layers.front());
-  const auto none = load ? static_cast<std::size_t>(std::ranges::count(load->shares, 0.0f)) : std::size_t{0};
-  std::size_t starved = 0;
+  const std::ptrdiff_t none = load ? std::ranges::count(load->shares, 0.0f) : 0;
+  const auto has_tokens = [load](int e) { return !load || load->shares[static_cast<std::size_t>(e)] > 0; };
+  std::ptrdiff_t starved = 0;
   for (const Finding& finding : findings_)
     if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
-      starved = finding.experts.size();
-  const auto said = [&](std::size_t n, const char* what) {
+      starved = std::ranges::count_if(finding.experts, has_tokens);
+  const auto said = [&](std::ptrdiff_t n, const char* what) {
     return n == 0 ? std::string()
                   : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
                         (n == 1 ? " gets " : " get ") + what;
@@ -216,7 +291,7 @@ void Judge::describe(const Finding& lead, Health& health) const {
   health.since = lead.steps.first;
   health.finding = finding_id(lead);
   health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
-  const std::string since = " since step " + grouped(lead.steps.first);
+  const std::string since = since_text(lead.steps.first);
   const RouterFault* fault = fault_of(lead.kind);
   if (!fault || !fault->of_one || lead.layers.empty()) {
     health.experts = lead.experts;
@@ -274,18 +349,18 @@ const Finding* Judge::begun() const {
 
 void Judge::describe_begun(const Finding& begun, Health& health) const {
   const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
+  const bool hot = begun.kind == FindingKind::hot, starved = begun.kind == FindingKind::starved;
   health.layer = begun.layers.front();
   health.since = begun.steps.first;
   const LayerLoad* load = load_of(health.layer);
-  const bool settles = load && load->settles && !silent;
+  const bool settles = load && load->settles && !silent && !starved;
   // After 400 steps an expert that is far too full is a finding; an uneven load may still become even.
-  const bool hot = begun.kind == FindingKind::hot;
-  const bool is_late = silent || (hot && counted_steps(history_) >= kHotSteps && !settles);
+  const bool is_late = silent || (hot && evidence_.lasts(kHotSteps) && !settles);
   health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
-  const std::string since = " since step " + grouped(health.since);
+  const std::string since = since_text(health.since);
   const std::string layer = "Layer " + std::to_string(health.layer);
-  const auto finding_after = [](std::int64_t steps) {
-    return " It becomes a finding after " + grouped(steps) + " steps.";
+  const auto finding_after = [this](std::int64_t steps) {
+    return " It becomes a finding after " + needed_text(steps) + ".";
   };
   std::string head, rule, figures = load ? fullest(*load, health) : std::string();
   if (settles) {
@@ -295,6 +370,12 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
     head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
     figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
     rule = finding_after(kDeadSteps);
+  } else if (starved) {
+    health.experts = begun.experts;
+    head = layer + " has had " + (one ? "an expert" : "experts") + " with almost no tokens" + since;
+    figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " under " +
+              percent(kStarvedShare) + " of " + (one ? "its" : "their") + " fair share";
+    rule = finding_after(kStarvedSteps);
   } else if (hot) {
     head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
     rule = finding_after(kHotSteps);
@@ -307,17 +388,30 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
 }
 
+bool Judge::has_ongoing(FindingKind kind) const {
+  return std::ranges::any_of(findings_, [kind](const Finding& each) { return each.ongoing && each.kind == kind; });
+}
+
+// Returns what to mend before a setting of the balance can help; empty if no finding says so.
+std::string Judge::first_to_mend() const {
+  for (const FaultOfBalance& fault : kFaultsOfBalance)
+    if (has_ongoing(fault.kind)) return fault.advice;
+  return {};
+}
+
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
   const std::string moves = joined(lead.knobs, ", ", &Setting::key);
   const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
+  if (of_bias || is_of_load(lead.kind))
+    if (const std::string first = first_to_mend(); !first.empty()) return first;
   if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
   if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
   if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";
   if (settings_.quantiles_balance(now))
     return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
-  if (lead.kind == FindingKind::oscillating_bias) return "Try a lower bias_update_rate.";
+  if (has_ongoing(FindingKind::oscillating_bias)) return "Try a lower bias_update_rate.";
   return "Try a higher bias_update_rate, or aux_coeff > 0.";
 }
 
@@ -342,8 +436,7 @@ Health Judge::health() {
     return health;
   }
   health.balance = settings_.balance(steps.last);
-  const std::int64_t read = counted_steps(history_);
-  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || read >= kSettlingSteps)) {
+  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || has_settled())) {
     health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
     describe(*worst, health);
     health.help = help(*worst);
@@ -362,13 +455,12 @@ Health Judge::health() {
     }
     return health;
   }
-  if (read < kSettlingSteps) {
+  if (!has_settled() || evidence_.expected < kLeastToJudge) {
     health.verdict = HealthVerdict::too_young;
-    const std::string steps_text = std::to_string(read) + " of about " + std::to_string(kSettlingSteps) + " steps";
-    const std::string uneven = most_uneven("Most uneven so far: ", health);
-    health.sentence = steps_text + ". " + uneven;
-    health.shorter = {steps_text + ". Most uneven so far: layer " + std::to_string(health.layer) + ".",
-                      steps_text + "."};
+    const std::string lacks = lacking_text();
+    const std::string uneven = most_uneven("Most uneven so far: ", health) + without_tokens_text();
+    health.sentence = lacks + ". " + uneven;
+    health.shorter = {lacks + ". Most uneven so far: layer " + std::to_string(health.layer) + ".", lacks + "."};
     return health;
   }
   if (const Finding* finding = begun()) {
@@ -377,7 +469,10 @@ Health Judge::health() {
   }
   health.verdict = HealthVerdict::healthy;
   const std::string uneven = most_uneven("Most uneven: ", health), elsewhere = this->elsewhere();
-  const std::string nobody = "No expert is dead, starved or far too full.", layer = std::to_string(health.layer);
+  const std::string layer = std::to_string(health.layer);
+  const std::string nobody =
+      (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
+      (evidence_.one_total ? since_text(-1) : std::string()) + ".";
   health.sentence = nobody + " " + uneven + elsewhere + over();
   if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
   if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);

@@ -108,9 +108,9 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& si
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
   finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
-  finding.observation = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
-                        decimal(load.fullest_share() - 1) + " and has been high for " +
-                        grouped(load.steps_since(since)) + " steps. The fullest expert of the newest batches, expert " +
+  finding.observation = "The MaxVio of " + loads_text(load.window_loads()) + ", together is " +
+                        decimal(load.fullest_share() - 1) + " and has been high " +
+                        load.seen_text(load.loads_since(since)) + ". The fullest expert of these loads, expert " +
                         std::to_string(fullest) + ", gets " + share + " times its fair share.";
   finding.why =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
@@ -127,11 +127,15 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
   finding.title += ": " + experts + " carry " + times;
   finding.knobs = {&ParallelConfig::placement};
-  finding.brief = experts + ", which are on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
-  finding.observation = "Together, " + experts + " have carried " + times + " or nearly as much for " +
-                        grouped(load.steps_since(rank_)) + " steps.";
+  const bool ranks_are_known = ranks_ > 1;
+  finding.brief = experts +
+                  (ranks_are_known ? ", which are on one of " + std::to_string(found->ranks) + " ranks," : "") +
+                  " together carry " + times;
+  finding.observation = "Together, " + experts + " have carried " + times + " or nearly as much " +
+                        load.seen_text(load.loads_since(rank_)) + ".";
   finding.observation += " These experts are neighbours: if the experts are placed in order on " +
                          std::to_string(found->ranks) + " ranks, all of them are on one rank.";
+  if (!ranks_are_known) finding.observation += " The log does not name the number of ranks.";
   finding.why =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
       "placement of the experts would distribute the load more evenly.";
@@ -148,11 +152,10 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
                   " times its fair share (mean of the batches), another expert in each batch";
   finding.observation = "The fullest expert of a batch gets " + times +
                         " times its fair share, as a mean of the batches; chance alone would give it " +
-                        decimal(load.chance().batch_max_vio + 1) + ". Over " +
-                        load.batches_text(load.loads_in_window()) + " together the fullest expert gets only " +
-                        together +
-                        " times its fair share: another expert is the fullest in each batch. This has lasted for " +
-                        grouped(load.steps_since(batches_)) + " steps.";
+                        decimal(load.chance().batch_max_vio + 1) + ". Over " + loads_text(load.window_loads()) +
+                        ", together the fullest expert gets only " + together +
+                        " times its fair share: another expert is the fullest in each batch. This has lasted " +
+                        load.seen_text(load.loads_since(batches_)) + ".";
   finding.why =
       "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
       "text, or sequences that prefer the same experts, can cause this. A mean over many batches looks even.";
@@ -167,7 +170,7 @@ void ImbalanceWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) 
 }
 
 bool ImbalanceWatch::still_settles(const RecentLoad& load) const {
-  const bool from_the_start = load.last_step() - uneven_[0].step + kFirstSteps >= load.steps_read();
+  const bool from_the_start = uneven_[0].loads < load.all_loads().needed(kFirstSteps);
   return uneven_[0].goes_on() && from_the_start && load.fullest_share() - 1 < kSettling * highest_vio_;
 }
 

@@ -12,11 +12,11 @@
 
 namespace moescope {
 
-// Uneven: the MaxVio of the window exceeds kUnevenVio (the fullest expert has twice its share), or 70 % of the possible
+// Uneven: the MaxVio of the window exceeds kUnevenVio (the fullest expert has twice its share), or 55 % of the possible
 // maximum if that is less, and it exceeds twice the value of chance. Higher levels are reported sooner: 1, 1.25, 1.5, 2
 // and 2.5 times this MaxVio after 800, 711, 640, 533 and 457 steps, or after half of these steps if the settings of the
 // run balance nothing. Layers that a bias rate of 0.001 balanced were above the lowest level for up to 620 steps.
-inline constexpr double kUnevenVio = 1, kUnevenWay = 0.7;
+inline constexpr double kUnevenVio = 1, kUnevenWay = 0.55;
 inline constexpr std::int64_t kUnevenSteps = 800;
 inline constexpr std::array<double, 5> kUnevenLevels = {1, 1.25, 1.5, 2, 2.5};
 // Uneven ranks: if the experts are placed on R ranks in order, the E / R experts of one rank (at least 4) have

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "core/frame/router_stats.h"
 #include "core/io/words.h"
@@ -11,7 +12,6 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
-constexpr double kLeastToTell = 2;  // least number of experts beyond top_k in use by chance for use to mean something
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
   load_.add(block, settings.killed);
   if (!load_.is_new()) return;
   for (const LoadEpisode& silence : experts_.block(block, load_)) past_.push_back(silence);
-  if (load_.is_full()) imbalance_.block(load_);
+  if (load_.can_be_judged()) imbalance_.block(load_);
   judge_use();
   if (const auto over = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*over);
 }
@@ -38,9 +38,8 @@ double LoadWatch::use_before(int blocks_ago) const {
   return back < blocks_.size() ? static_cast<double>(blocks_[blocks_.size() - 1 - back].use) : std::nan("");
 }
 
-bool LoadWatch::can_tell_collapse(const RunInfo& info) {
+bool LoadWatch::can_tell_collapse(const RunInfo& info, std::int64_t tokens) {
   const int top_k = std::max(1, info.top_k);
-  const std::int64_t tokens = info.tokens_per_step * kMeanSteps;
   const double in_use = tokens > 0 ? std::exp(load_entropy_by_chance(tokens, top_k, info.n_experts)) : info.n_experts;
   return in_use - top_k >= kLeastToTell;
 }
@@ -57,21 +56,21 @@ void LoadWatch::judge_use() {
   const double use = room >= kLeastToTell ? (effective_ - top_k) / room : std::nan("");
   blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.last_step()});
   if (blocks_.size() > kCollapsingBlocks + 1) blocks_.pop_front();
-  if (load_.is_full() && !std::isnan(use)) judge_collapse(use);
+  if (load_.can_be_judged() && !std::isnan(use)) judge_collapse(use);
 }
 
 void LoadWatch::judge_collapse(double use) {
   const std::int64_t last = load_.last_step();
   if (has_collapsed()) {
     if (use < kCollapseOverUse) return;
-    if (last - collapsed_since_ >= kLeastCollapse) past_.push_back({FindingKind::collapsed, {collapsed_since_, last}});
-    collapsed_since_ = -1;
+    if (load_.lasts(collapsed_, kLeastCollapse)) past_.push_back({FindingKind::collapsed, {collapsed_.step, last}});
+    collapsed_ = {};
   }
   if (use < kCollapsedUse) {
-    collapsed_since_ = load_.first_step();
+    load_.follow(true, false, collapsed_);
     return;
   }
-  if (load_.steps_read() < kEarlySteps) return;
+  if (!load_.all_loads().lasts(kEarlySteps)) return;
   const double half = use_before(kCollapsingBlocks / 2), before = use_before(kCollapsingBlocks);
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
@@ -85,32 +84,37 @@ void LoadWatch::judge_collapse(double use) {
 
 void LoadWatch::findings(std::vector<Finding>& out) const {
   if (load_.no_load()) return;
+  const auto before = std::ssize(out);
   add_collapse(out);
   experts_.findings(load_, has_collapsed(), out);
   if (!has_collapsed() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
   oscillation_.findings(load_, out);
   add_past(out);
+  if (load_.is_one_total())
+    for (Finding& finding : out | std::views::drop(before))
+      finding.observation += " The log is one total: it does not show when this began, or whether it lasts.";
 }
 
 void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   const bool collapsed = has_collapsed();
-  if (!collapsed && (collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)) return;
+  if (collapsed ? !load_.lasts(collapsed_, kMeanSteps) : collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)
+    return;
   Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing, Severity::severe,
-                                  collapsed ? collapsed_since_ : collapsing_since_);
+                                  collapsed ? collapsed_.step : collapsing_since_);
   const int fullest = load_.fullest();
   finding.experts = {fullest};
   finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.observation = "The load is as uneven as if " + decimal(effective_, 3) + " of " +
                         std::to_string(load_.living()) + " experts did all the work (entropy of the load of " +
-                        load_.batches_text(load_.loads_in_window()) + " together)";
+                        loads_text(load_.window_loads()) + ", together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
     finding.observation += "; with so few tokens a perfectly balanced router would use " + decimal(by_chance, 3);
   if (!collapsed)
     finding.observation += "; the number was " + decimal(effective_before_, 3) + " at step " +
                            load_.axis().name(collapsing_since_) + " and still falls";
-  finding.observation += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
+  finding.observation += ". MaxVio of the same loads together is " + decimal(load_.fullest_share() - 1) + ": expert " +
                          std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
   finding.why =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "

@@ -24,8 +24,10 @@ namespace moescope {
 // Collapsed layers had a use of 0.07 to 0.16, an uneven layer that recovered by itself 0.35; the lowest value in the
 // early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
-// Collapsing: a use under 0.65, a fifth lower than 100 steps before, and falling in both halves of these steps. The
-// first 150 steps do not count, because loads change most in them.
+// Use means nothing if chance alone would use fewer than this many experts beyond top_k.
+inline constexpr double kLeastToTell = 2;
+// Collapsing: a use under 0.65, a fifth lower than 100 steps before, and falling in both halves of these steps. It is
+// not reported in the first 150 steps, because loads change most in them.
 inline constexpr double kCollapsingUse = 0.65, kCollapsingFall = 0.8;
 inline constexpr int kCollapsingBlocks = 10, kFallingBlocks = 3;
 inline constexpr std::int64_t kEarlySteps = 150;
@@ -43,9 +45,9 @@ inline constexpr std::size_t kKeptEpisodes = 32;
 class LoadWatch {
  public:
   LoadWatch(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
-  // False if a balanced router would use hardly more than top_k experts by chance, so that use means nothing. If the
-  // number of tokens is not known, it is assumed to be large enough.
-  static bool can_tell_collapse(const RunInfo& info);
+  // False if a balanced router would use hardly more than top_k experts by chance, so that use means nothing. `tokens`
+  // of a window; 0: not known, assumed to be large enough.
+  static bool can_tell_collapse(const RunInfo& info, std::int64_t tokens);
 
   void pass(StepRange steps, const LoadSettings& settings);  // steps for which the layer has no load
   void block(const LoadBlock& block, const LoadSettings& settings);
@@ -65,7 +67,7 @@ class LoadWatch {
   void judge_use();
   void judge_collapse(double use);
   double use_before(int blocks_ago) const;
-  bool has_collapsed() const { return collapsed_since_ >= 0; }
+  bool has_collapsed() const { return collapsed_.goes_on(); }
   void add_collapse(std::vector<Finding>& out) const;
   void add_past(std::vector<Finding>& out) const;
 
@@ -76,7 +78,8 @@ class LoadWatch {
   bool nothing_balances_ = false;
   double effective_ = 0;      // experts in use, exp(H) of 50 steps
   std::deque<Block> blocks_;  // at most kCollapsingBlocks + 1, newest last
-  std::int64_t collapsing_since_ = -1, collapsed_since_ = -1;
+  std::int64_t collapsing_since_ = -1;
+  ConditionStart collapsed_;
   int falling_blocks_ = 0;
   double effective_before_ = 1;  // experts in use when the fall began
   Newest<LoadEpisode, kKeptEpisodes> past_;

@@ -24,6 +24,7 @@ std::int64_t rounded_down(double tokens) {
 
 RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
     : axis_(&axis),
+      origin_(run_origin(info)),
       layer_(layer),
       run_(info.run),
       n_experts_(info.n_experts),
@@ -43,16 +44,22 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
   pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
   const auto n = static_cast<std::size_t>(n_experts_);
   Kept& kept = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
-  Kept fresh{block.first, 0, 0, static_cast<float>(mean_of_finite(block.max_vio)), std::vector<float>(n)};
+  Kept fresh;
+  fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
+  fresh.sums.resize(n);
   for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
     const std::span<const float> row = block.utilisation.subspan(s * n, n);
     if (std::isnan(row[0])) continue;
-    ++fresh.loads;
-    fresh.inverse_slots += 1 / std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
+    last_load_ = block.first + static_cast<std::int64_t>(s);
+    if (fresh.loads++ == 0) fresh.first = last_load_;
+    const double slots = std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
+    slots_ += slots;
+    fresh.inverse_slots += 1 / slots;
     for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
   }
   is_new_ = fresh.loads > 0;
   if (!is_new_) return;
+  if (loads_ == 0) first_load_ = fresh.first;
   loads_ += fresh.loads;
   kept = std::move(fresh);
   ++blocks_;
@@ -93,11 +100,7 @@ int RecentLoad::loads_in_window() const {
 }
 
 std::int64_t RecentLoad::first_step() const {
-  return ring_[blocks_ <= kMeanBlocks ? 0 : static_cast<std::size_t>(blocks_ % kMeanBlocks)].first;
-}
-
-std::string RecentLoad::batches_text(std::int64_t n) const {
-  return every_step() ? counted(n, "step", "steps") : counted(n, "logged batch", "logged batches");
+  return block_of_window(0).first;
 }
 
 int RecentLoad::fullest() const {
@@ -129,8 +132,17 @@ void RecentLoad::follow(bool begins, bool ends, ConditionStart& since) const {
   if (since.goes_on() && ends) since = {};
 }
 
+LoadSpan RecentLoad::loads_since(const ConditionStart& since) const {
+  return {loads_ - since.loads, axis_->step(since.step), axis_->step(last_load_)};
+}
+
 bool RecentLoad::lasts(const ConditionStart& since, std::int64_t steps) const {
-  return since.goes_on() && steps_since(since) >= steps && loads_ - since.loads >= kLeastLoads;
+  return since.goes_on() && (is_one_total() || loads_since(since).lasts(steps));
+}
+
+std::string RecentLoad::seen_text(const LoadSpan& span) const {
+  if (!is_one_total()) return "for " + loads_text(span);
+  return "in one total of " + grouped(static_cast<std::int64_t>(tokens())) + " tokens";
 }
 
 Finding RecentLoad::finding(FindingKind kind, Severity severity, std::int64_t since) const {

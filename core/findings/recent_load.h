@@ -1,7 +1,8 @@
 // The load of one MoE layer over its newest 50 steps, read block by block: the mean load of each expert, and the values
 // of chance for as many tokens. It judges nothing; the watches of a layer's load do.
 //
-// Blocks without a load do not count: for a log with a load on every 20th step the window holds the newest 5 loads.
+// Blocks without a load do not count: for a log with a load on every 20th step the window holds the newest 5 loads. For
+// how long a condition has to last is counted in loads (load_evidence.h).
 //
 // Legend: E experts, T tokens of a step, K top_k, u_e = n_e E / (K T) utilisation. "Living" experts can be chosen; the
 // user killed all others.
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/findings/findings.h"
+#include "core/findings/load_evidence.h"
 #include "core/history/step_axis.h"
 
 namespace moescope {
@@ -25,8 +27,6 @@ inline constexpr int kMeanBlocks = 5;
 inline constexpr std::int64_t kMeanSteps = FindingsScan::kBlock * kMeanBlocks;
 // A condition that begins above a threshold ends below this multiple of the threshold.
 inline constexpr double kCooled = 0.9;
-// A lasting condition has been seen in at least this many loads, however far apart they are.
-inline constexpr std::int64_t kLeastLoads = 10;
 
 // Steps [first, first + n) of one layer; n is kBlock, or less at the end.
 struct LoadBlock {
@@ -34,6 +34,7 @@ struct LoadBlock {
   std::span<const float> utilisation;  // [n, all experts]; NaN for a step without a load
   std::span<const float> max_vio;      // [n] MaxVio of the batches
   std::span<const float> assignments;  // [n] T K
+  std::span<const float> losses;       // [n] cross-entropy; NaN: not known
 };
 
 // A past condition of a layer's load.
@@ -65,7 +66,7 @@ std::vector<int> experts_where(const std::vector<Expert>& experts, Holds holds) 
 
 // Start of a condition.
 struct ConditionStart {
-  std::int64_t step = -1;  // -1: the condition does not hold
+  std::int64_t step = -1;  // position of the first load that shows it; -1: the condition does not hold
   std::int64_t loads = 0;  // loads read before `step`
   bool goes_on() const { return step >= 0; }
 };
@@ -96,14 +97,16 @@ class RecentLoad {
 
   bool no_load() const { return loads_ == 0; }                 // no load has been read
   bool is_new() const { return is_new_; }                      // the newest block has a load
-  bool is_full() const { return blocks_ >= kMeanBlocks; }      // the window is full
   bool completes_window() const { return completes_window_; }  // the newest block completes a window of kMeanBlocks
-  std::int64_t last_step() const { return last_step_; }        // last step read
-  std::int64_t steps_read() const { return last_step_ - first_read_ + 1; }
-  std::int64_t first_step() const;               // first step of the window
-  std::int64_t loads() const { return loads_; }  // number of loads read
-  bool every_step() const { return loads_ == steps_read(); }
-  std::string batches_text(std::int64_t n) const;  // "50 steps", or "5 logged batches"
+  // True if the window is full, or if the log is one total of many tokens.
+  bool can_be_judged() const { return blocks_ >= kMeanBlocks || is_one_total(); }
+  bool is_one_total() const { return moescope::is_one_total(origin_, loads_, tokens()); }
+  std::int64_t last_step() const { return last_step_; }  // last step read
+  std::int64_t first_step() const;                       // first load of the window
+  bool every_step() const { return loads_ == last_step_ - first_read_ + 1; }
+  LoadSpan all_loads() const { return {loads_, axis_->step(first_load_), axis_->step(last_load_)}; }
+  LoadSpan window_loads() const { return {loads_in_window(), axis_->step(first_step()), axis_->step(last_load_)}; }
+  double expected() const { return slots_ / living_; }  // tokens of an even share in all loads
   int loads_in_window() const;
 
   std::span<const float> mean() const { return mean_; }  // [E] u_e of the window
@@ -119,25 +122,36 @@ class RecentLoad {
 
   // Updates a condition on the means: it begins if `begins`, and ends if `ends`.
   void follow(bool begins, bool ends, ConditionStart& since) const;
+  // The same for the mean share of an expert: it begins with the first block of the window in which shows(share) holds.
+  template <class Shows>
+  void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const;
+  // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
+  LoadSpan loads_since(const ConditionStart& since) const;
   bool lasts(const ConditionStart& since, std::int64_t steps) const;
-  std::int64_t steps_since(const ConditionStart& since) const { return last_step_ - since.step + 1; }
+  // Returns how long these loads are, "for 350 steps", or "in one total of 100,000 tokens".
+  std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
   Finding finding(FindingKind kind, Severity severity, std::int64_t since) const;
 
  private:
   struct Kept {
-    std::int64_t first = 0;
+    std::int64_t first = -1;  // position of the first load
     int loads = 0;
     double inverse_slots = 0;  // sum of 1 / (T K) over the loads
     float max_vio = 0;         // mean over the batches; NaN: not known
     std::vector<float> sums;   // [E]
   };
   int kept() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
+  // The b-th oldest block of the window.
+  const Kept& block_of_window(int b) const {
+    return ring_[static_cast<std::size_t>((blocks_ - kept() + b) % kMeanBlocks)];
+  }
   void update_means();
   void update_chance();
 
   const StepAxis* axis_;
+  RunOrigin origin_;
   int layer_, run_;
   int n_experts_, top_k_;
   std::vector<std::uint8_t> killed_;  // [E] or empty
@@ -145,11 +159,28 @@ class RecentLoad {
   bool is_new_ = false, completes_window_ = false;
   int blocks_ = 0;  // blocks with a load
   std::int64_t loads_ = 0;
+  double slots_ = 0;  // sum of T K over all loads
   std::int64_t first_read_ = -1, last_step_ = -1;
+  std::int64_t first_load_ = -1, last_load_ = -1;
   std::array<Kept, kMeanBlocks> ring_;
   std::vector<float> mean_;  // [E]
   double mean_max_vio_ = 0;
   Chance chance_;
 };
+
+template <class Shows>
+void RecentLoad::follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const {
+  const bool went_on = since.goes_on();
+  follow(begins, ends, since);
+  if (went_on || !since.goes_on()) return;
+  std::int64_t before = since.loads;
+  for (int b = 0; b < kept(); before += block_of_window(b++).loads) {
+    const Kept& block = block_of_window(b);
+    const double mean = static_cast<double>(block.sums[expert]) / block.loads;
+    if (!shows(mean * living_ / n_experts_)) continue;
+    since = {block.first, before};
+    return;
+  }
+}
 
 }  // namespace moescope

@@ -1,6 +1,7 @@
 #include "core/history/step_axis.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/io/words.h"
@@ -28,34 +29,44 @@ std::int64_t steps_taken(const History& history, std::int64_t upto) {
 
 void StepAxis::restart() {
   positions_ = {};
-  steps_.clear();
+  anchors_.clear();
+  last_step_ = -1;
 }
 
-bool StepAxis::update(const History& history) {
+void StepAxis::update(const History& history) {
   const StepRange steps = history.steps();
-  const bool far_apart = are_far_apart(steps, history.count());
-  const bool same = far_apart == far_apart_;
-  if (!same) restart();
-  far_apart_ = far_apart;
-  if (!far_apart_) {
-    positions_ = steps;
-    return same;
+  if (history.truncations() != truncations_ || (!anchors_.empty() && anchors_.front().step != steps.first)) restart();
+  truncations_ = history.truncations();
+  if (steps.empty()) return;
+  const std::int64_t first = anchors_.empty() ? steps.first : last_step_ + 1;
+  for (const std::int64_t step : history.steps_in({first, steps.last})) add(step);
+}
+
+void StepAxis::add(std::int64_t step) {
+  const std::int64_t gap = step - last_step_;
+  if (anchors_.empty()) {
+    anchors_.push_back({step, step});
+    positions_ = {step, step};
+  } else {
+    positions_.last += std::min(gap, kLongestGap);
+    if (gap > kLongestGap) anchors_.push_back({positions_.last, step});
   }
-  const std::int64_t known = steps_.empty() ? steps.first : steps_.back() + 1;
-  const std::vector<std::int64_t> more = history.steps_in({known, steps.last});
-  steps_.insert(steps_.end(), more.begin(), more.end());
-  positions_ = {0, static_cast<std::int64_t>(steps_.size()) - 1};
-  return same;
+  last_step_ = step;
 }
 
 std::int64_t StepAxis::position(std::int64_t step) const {
-  if (!far_apart_) return step;
-  return std::ranges::upper_bound(steps_, step) - steps_.begin() - 1;
+  const auto next = std::ranges::upper_bound(anchors_, step, {}, &Anchor::step);
+  if (next == anchors_.begin()) return step;
+  const Anchor& anchor = *std::prev(next);
+  const std::int64_t position = anchor.position + (step - anchor.step);
+  return next == anchors_.end() ? position : std::min(position, next->position - 1);
 }
 
 std::int64_t StepAxis::step(std::int64_t position) const {
-  if (!far_apart_ || steps_.empty()) return position;
-  return steps_[static_cast<std::size_t>(std::clamp<std::int64_t>(position, 0, std::ssize(steps_) - 1))];
+  const auto next = std::ranges::upper_bound(anchors_, position, {}, &Anchor::position);
+  if (next == anchors_.begin()) return position;
+  const Anchor& anchor = *std::prev(next);
+  return anchor.step + (position - anchor.position);
 }
 
 std::vector<std::int64_t> StepAxis::list(StepRange positions) const {

@@ -1,8 +1,8 @@
-// Counts the steps of a run for texts that say how long something lasts: "hot for 400 steps".
+// Positions of the steps of a run for the watches, and the number of steps of a run for texts.
 //
-// Usually counts step numbers: in a log with a line for every tenth step, 400 steps are 40 lines. If the numbers are
-// far apart, they do not count optimizer steps (but tokens, for example), or many steps pass between two lines. Two
-// neighbouring lines could then be 400 numbers apart, so lines are counted instead.
+// A position is usually the step number itself. Where the numbers of two lines are further apart than kLongestGap,
+// their positions are only kLongestGap apart: such numbers may not count optimizer steps (but tokens, for example), and
+// reading must not loop over all numbers in between.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@
 
 namespace moescope {
 
-// Step numbers are counted if they are, on average, at most this far apart.
+// Step numbers are counted in texts if they are, on average, at most this far apart; else lines are counted.
 inline constexpr std::int64_t kFarApart = 100;
+inline constexpr std::int64_t kLongestGap = 10;  // positions from a line to the next one
 
 // Returns the number of steps from the first to the last of the run; the number of lines if they are far apart.
 std::int64_t counted_steps(const History& history);
 // Returns the number of steps from step 0 to `upto`, even if the history begins later; the number of lines up to `upto`
 // if they are far apart.
 std::int64_t steps_taken(const History& history, std::int64_t upto);
-// Gives the steps of a run, which may be far apart, consecutive positions.
+
 class StepAxis {
  public:
-  // Adds the new steps. Returns false if the way of counting changed, so that positions changed.
-  bool update(const History& history);
+  void update(const History& history);  // adds the new steps, and forgets those that the history has forgotten
   void restart();
 
   StepRange positions() const { return positions_; }
-  std::int64_t position(std::int64_t step) const;  // position of the newest step at or before `step`
-  std::int64_t step(std::int64_t position) const;
+  // Returns the position of a step; for a step between two lines, a position between theirs.
+  std::int64_t position(std::int64_t step) const;
+  std::int64_t step(std::int64_t position) const;  // a step without a line for a position between two lines
   StepRange steps(StepRange positions) const { return {step(positions.first), step(positions.last)}; }
   std::vector<std::int64_t> list(StepRange positions) const;
 
@@ -38,9 +39,16 @@ class StepAxis {
   std::string words(StepRange positions) const;   // "steps 40 to 90"
 
  private:
+  // Line from which on positions and step numbers rise by the same amounts, up to the next such line.
+  struct Anchor {
+    std::int64_t position, step;
+  };
+  void add(std::int64_t step);
+
   StepRange positions_;
-  bool far_apart_ = false;
-  std::vector<std::int64_t> steps_;  // step of each position; empty unless steps are far apart
+  std::vector<Anchor> anchors_;
+  std::int64_t last_step_ = -1;
+  std::uint64_t truncations_ = 0;
 };
 
 }  // namespace moescope

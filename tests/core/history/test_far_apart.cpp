@@ -77,13 +77,16 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
   EXPECT_EQ(health_of(far).verdict, health_of(near).verdict);
 }
 
-TEST(FarApart, NothingLastsFromOneLineToTheNext) {
-  MadeUp young;
+TEST(FarApart, NothingLastsForFewerThanTenLines) {
   MadeUp::Shares hot = MadeUp::even();
   hot[3] = 12;
-  young.steps(60, hot, hot);
-  EXPECT_TRUE(find_all(spread(*young.history(), kApart)).empty());
-  EXPECT_EQ(health_of(spread(*young.history(), kApart)).verdict, HealthVerdict::too_young);
+  for (const int lines : {9, 10}) {
+    MadeUp young;
+    young.steps(lines, hot, hot);
+    EXPECT_EQ(find_all(spread(*young.history(), kApart)).empty(), lines == 9);
+    const HealthVerdict verdict = health_of(spread(*young.history(), kApart)).verdict;
+    EXPECT_EQ(verdict, lines == 9 ? HealthVerdict::too_young : HealthVerdict::attention);
+  }
 }
 
 TEST(FarApart, AScanThatFollowsFindsTheSame) {

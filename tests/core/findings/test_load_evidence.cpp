@@ -1,0 +1,254 @@
+// Findings, verdicts and checks count loads: logs with few loads, with loads far apart, and with one total.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/findings/checks.h"
+#include "core/findings/health.h"
+#include "core/findings/load_evidence.h"
+#include "tests/support/made_up_run.h"
+#include "tests/support/says.h"
+#include "tests/support/synthetic_log.h"
+
+namespace moescope {
+namespace {
+
+using Change = std::function<void(Shares&)>;
+
+// Returns a log of one layer, 64 experts, top 4, 8,192 tokens a load, with `loads` lines, one every `every` steps.
+std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t every, const Change& change) {
+  SyntheticLog log(
+      {.layers = 1, .experts = 64, .top_k = 4, .tokens = 8192, .steps = loads * every, .every = every, .lasting = 0},
+      5);
+  log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
+  return log.history();
+}
+
+Health judged(const HistoryPtr& history) {
+  FindingsScan scan(history);
+  scan.advance(INT64_MAX);
+  return judge_health(scan);
+}
+
+void hot(Shares& shares) {
+  shares[3] *= 20;
+}
+void dead(Shares& shares) {
+  std::fill_n(shares.begin(), 20, 0.0);
+}
+void collapsed(Shares& shares) {
+  for (std::size_t e = 0; e < shares.size(); ++e) shares[e] = e >= 10 && e < 14 ? 1 : 0;
+}
+void starved(Shares& shares) {
+  for (std::size_t e = 0; e < 16; ++e) shares[e] *= 0.003;
+}
+void even(Shares&) {}
+
+bool has(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+TEST(LoadSpan, NeedsAsManyLoadsAsALogHasInTheSteps) {
+  EXPECT_EQ((LoadSpan{300, 0, 299}.needed(200)), 200);
+  EXPECT_EQ((LoadSpan{30, 0, 290}.needed(200)), 20);
+  EXPECT_EQ((LoadSpan{30, 0, 29 * 50}.needed(200)), 10);
+  EXPECT_EQ((LoadSpan{30, 0, 29 * 4'000'000ll}.needed(200)), 10);
+  EXPECT_TRUE((LoadSpan{10, 0, 9 * 500}.lasts(400)));
+  EXPECT_FALSE((LoadSpan{9, 0, 8 * 500}.lasts(400)));
+  EXPECT_EQ(loads_text({350, 0, 349}), "350 steps");
+  EXPECT_EQ(loads_text({140, 0, 139 * 500}), "140 loads, one every 500 steps");
+  EXPECT_EQ(loads_text({12, 0, 400}), "12 loads, about one every 36 steps");
+  EXPECT_EQ(loads_text({1, 7, 7}), "1 load");
+}
+
+TEST(LoadEvidence, FewLoadsOfASickRouterAreNotHealthy) {
+  for (const Change& change : {Change(hot), Change(dead), Change(collapsed), Change(starved)})
+    for (const std::int64_t every : {20, 50, 100, 5000})
+      for (const std::int64_t loads : {3, 4, 6, 9, 12, 19})
+        EXPECT_NE(judged(log_of(loads, every, change)).verdict, HealthVerdict::healthy) << loads << ", every " << every;
+}
+
+TEST(LoadEvidence, TenLoadsShowTheFaultWhateverTheirDistance) {
+  for (const std::int64_t every : {50, 100, 101, 500, 4'000'000})
+    for (const std::int64_t loads : {10, 19, 40}) {
+      const auto finds = [&](const Change& change, FindingKind kind) {
+        return of_kind(find_all(log_of(loads, every, change)), kind).size() == 1;
+      };
+      EXPECT_TRUE(finds(hot, FindingKind::hot)) << loads << ", every " << every;
+      EXPECT_TRUE(finds(dead, FindingKind::dead)) << loads << ", every " << every;
+      EXPECT_TRUE(finds(collapsed, FindingKind::collapsed)) << loads << ", every " << every;
+      EXPECT_EQ(judged(log_of(loads, every, dead)).verdict, HealthVerdict::unhealthy);
+      EXPECT_EQ(judged(log_of(loads, every, hot)).verdict, HealthVerdict::attention);
+    }
+}
+
+TEST(LoadEvidence, TheWordsNameLoads) {
+  const Health young = judged(log_of(4, 100, hot));
+  EXPECT_EQ(young.verdict, HealthVerdict::too_young);
+  EXPECT_TRUE(says(young.sentence, "4 of about 10 loads, one every 100 steps")) << young.sentence;
+  EXPECT_TRUE(says(judged(log_of(4, 100, dead)).sentence, "20 of 64 experts get no token"));
+  const auto found = of_kind(find_all(log_of(12, 500, hot)), FindingKind::hot);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(says(found[0].observation, "hot for 12 loads, one every 500 steps")) << found[0].observation;
+}
+
+TEST(LoadEvidence, OneTotalOfManyTokensIsJudged) {
+  const auto total = [](std::int64_t tokens, const Change& change) {
+    SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = tokens, .steps = 1, .lasting = 0}, 5);
+    log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
+    return log.history();
+  };
+  EXPECT_EQ(judged(total(100'000, dead)).verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(judged(total(100'000, collapsed)).verdict, HealthVerdict::unhealthy);
+  const Health full = judged(total(100'000, hot));
+  EXPECT_EQ(full.verdict, HealthVerdict::attention);
+  EXPECT_TRUE(says(full.sentence, "in one total of ")) << full.sentence;
+  EXPECT_EQ(judged(total(100'000, even)).verdict, HealthVerdict::healthy);
+  EXPECT_EQ(judged(total(2'000, dead)).verdict, HealthVerdict::too_young);
+  const auto found = of_kind(find_all(total(100'000, dead)), FindingKind::dead);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(says(found[0].observation, "does not show when this began")) << found[0].observation;
+}
+
+// 40 tokens are expected of each load and none is received.
+TEST(LoadEvidence, FifteenLoadsWithoutATokenAreADeadExpert) {
+  SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = 640, .steps = 15 * 25, .every = 25}, 3);
+  log.change = [](std::int64_t, int, Shares& shares) { shares[5] = 0; };
+  const auto findings = find_all(log.history());
+  ASSERT_EQ(findings.size(), 1u) << all_text(findings);
+  EXPECT_EQ(findings[0].kind, FindingKind::dead);
+  EXPECT_TRUE(says(findings[0].title, "dead for 15 loads, one every 25 steps")) << findings[0].title;
+}
+
+TEST(LoadEvidence, TwoExpertsAt80To20AreUneven) {
+  SyntheticLog log({.layers = 1, .experts = 2, .top_k = 1, .tokens = 1024, .steps = 900, .lasting = 0}, 3);
+  log.change = [](std::int64_t, int, Shares& shares) { shares[0] = 4; };
+  EXPECT_EQ(of_kind(find_all(log.history()), FindingKind::uneven).size(), 1u);
+}
+
+TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
+  const auto few = log_of(6, 250, dead);
+  const Checks checks = checks_of(*few, find_all(few));
+  EXPECT_FALSE(has(checks.passed, "dead"));
+  EXPECT_TRUE(has(checks.not_checked, "dead experts: needs 10 loads; so far there are 6 loads, one every 250 steps."));
+
+  SyntheticLog small({.layers = 1, .experts = 64, .top_k = 1, .tokens = 8, .steps = 300}, 3);
+  const auto history = small.history();
+  const Checks of_small = checks_of(*history, find_all(history));
+  EXPECT_FALSE(has(of_small.passed, "No expert is dead"));
+  EXPECT_TRUE(has(of_small.not_checked, "should have had 50 tokens")) << of_small.not_checked.size();
+}
+
+TEST(Checks, DoNotPassBesideAStrongerFinding) {
+  const auto full = log_of(40, 100, hot);
+  EXPECT_FALSE(has(checks_of(*full, find_all(full)).passed, "No layer stays uneven"));
+  const auto few = log_of(40, 100, collapsed);
+  for (const char* words : {"No expert is dead", "No expert is starved", "No expert is hot", "No layer stays uneven"})
+    EXPECT_FALSE(has(checks_of(*few, find_all(few)).passed, words)) << words;
+  const auto sound = log_of(40, 100, even);
+  const Checks checks = checks_of(*sound, find_all(sound));
+  EXPECT_TRUE(has(checks.passed, "No expert is dead: none was without a token for 10 loads."));
+  EXPECT_TRUE(has(checks.passed, "No layer stays uneven"));
+}
+
+std::vector<Finding> jumps_in(const HistoryPtr& history) {
+  std::vector<Finding> jumps;
+  for (const Finding& finding : find_all(history))
+    if (finding.kind == FindingKind::load_shift || finding.kind == FindingKind::no_recovery) jumps.push_back(finding);
+  return jumps;
+}
+
+TEST(Jumps, AreNoneInALoadThatDoesNotChange) {
+  for (unsigned seed = 1; seed <= 6; ++seed)
+    for (const std::int64_t every : {1, 5, 10, 25, 50})
+      for (const std::int64_t tokens : {64, 512, 4096}) {
+        SyntheticLog log({.layers = 2,
+                          .experts = 32,
+                          .top_k = 2,
+                          .tokens = tokens,
+                          .steps = 160 * every,
+                          .every = every,
+                          .lasting = 0.1,
+                          .by_batch = 0.3},
+                         seed);
+        EXPECT_TRUE(jumps_in(log.history()).empty()) << "seed " << seed << ", every " << every << ", " << tokens;
+      }
+}
+
+TEST(Jumps, AreReportedOnceFromTheFirstLoadThatShowsThem) {
+  for (const std::int64_t every : {1, 5, 10, 50}) {
+    const std::int64_t jump = 60 * every + (every == 1 ? 240 : 0);
+    SyntheticLog log(
+        {.layers = 4, .experts = 32, .top_k = 4, .tokens = 4096, .steps = jump + 600 + 40 * every, .every = every}, 2);
+    log.change = [jump](std::int64_t step, int layer, Shares& shares) {
+      for (std::size_t e = static_cast<std::size_t>(layer); step >= jump && e < shares.size(); e += 4) shares[e] *= 2.5;
+    };
+    const auto jumps = jumps_in(log.history());
+    ASSERT_EQ(jumps.size(), 1u) << "every " << every;
+    EXPECT_EQ(jumps[0].steps.first, jump) << "every " << every;
+  }
+}
+
+TEST(Jumps, ASmallRiseIsNoMissingRecovery) {
+  SyntheticLog log({.layers = 4, .experts = 32, .top_k = 4, .tokens = 16384, .steps = 1200, .lasting = 0}, 2);
+  log.change = [](std::int64_t step, int layer, Shares& shares) {
+    const bool one = layer == 0 && step >= 500, all = step >= 500 && step < 560;
+    const double excess = all ? 1.2 : one ? 0.38 : 0.25;
+    for (std::size_t e = 0; e < shares.size(); e += 8) shares[e] *= 1 + excess;
+  };
+  for (const Finding& finding : jumps_in(log.history()))
+    EXPECT_EQ(finding.kind, FindingKind::load_shift) << finding.title;
+}
+
+TEST(Oscillation, ASlowOneIsFound) {
+  for (const double period : {24.0, 60.0, 100.0}) {
+    SyntheticLog log({.layers = 1, .experts = 64, .top_k = 6, .tokens = 4096, .steps = 1000}, 4);
+    log.change = [period](std::int64_t step, int, Shares& shares) {
+      for (std::size_t e = 0; e < shares.size(); ++e)
+        shares[e] *= 1 + 0.8 * std::cos(6.283185307 * static_cast<double>(step) / period + (e % 2 ? 3.14159265 : 0));
+    };
+    const auto findings = find_all(log.history());
+    EXPECT_EQ(of_kind(findings, FindingKind::oscillating_bias).size(), 1u) << period << "\n" << all_text(findings);
+  }
+}
+
+TEST(Oscillation, TextsThatAlternateAreANote) {
+  for (const std::int64_t each : {1, 4, 30}) {
+    SyntheticLog log({.layers = 1, .experts = 64, .top_k = 6, .tokens = 4096, .steps = 1000}, 4);
+    log.change = [each](std::int64_t step, int, Shares& shares) {
+      for (std::size_t e = 0; e < shares.size(); ++e)
+        shares[e] *= (e + static_cast<std::size_t>(step / each)) % 2 ? 1.8 : 0.2;
+    };
+    log.loss = [each](std::int64_t step) { return step / each % 2 ? 2.0f : 2.4f; };
+    const auto findings = find_all(log.history());
+    EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << each << "\n" << all_text(findings);
+    const auto notes = of_kind(findings, FindingKind::alternating_texts);
+    ASSERT_EQ(notes.size(), 1u) << each << "\n" << all_text(findings);
+    EXPECT_EQ(notes[0].severity, Severity::note);
+    EXPECT_EQ(judged(log.history()).verdict, HealthVerdict::healthy);
+  }
+}
+
+TEST(Words, ExpertsWithoutATokenAreNotCountedTwice) {
+  const Health health = judged(log_of(20, 100, collapsed));
+  EXPECT_FALSE(says(health.sentence, "almost none")) << health.sentence;
+}
+
+TEST(Words, RanksAreNamedOnlyIfTheyAreKnown) {
+  SyntheticLog log({.layers = 1, .experts = 64, .top_k = 6, .steps = 600, .lasting = 0}, 4);
+  log.change = [](std::int64_t, int, Shares& shares) {
+    for (std::size_t e = 16; e < 24; ++e) shares[e] *= 1.9;
+  };
+  const Health health = judged(log.history());
+  EXPECT_TRUE(says(health.sentence, "experts 16 to 23 together carry")) << health.sentence;
+  EXPECT_FALSE(says(health.sentence, "ranks")) << health.sentence;
+}
+
+}  // namespace
+}  // namespace moescope
