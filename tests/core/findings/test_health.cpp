@@ -289,6 +289,29 @@ TEST(Health, QuantilesBalanceWithoutARate) {
     for (const Setting knob : f.knobs) EXPECT_FALSE(knob == &RouterConfig::bias_update_rate) << f.title;
 }
 
+// No rate of the bias helps while another finding says why it cannot.
+TEST(Health, AdviceNamesTheFaultThatMustBeMendedFirst) {
+  const auto help = [](const MadeUp::Shares& shares, bool has_bias) {
+    MadeUp run;
+    run.history()->append(Marker{0, 0, kSettingsMarker, R"({"bias_update_rate": 0.001, "aux_coeff": 0})"});
+    for (int step = 0; step < 900; ++step) {
+      TelemetryFrame& frame = run.next();
+      frame.routers = {run.router(1, shares), run.router(2, MadeUp::even())};
+      if (has_bias) frame.routers[0].expert_bias.assign(MadeUp::kExperts, 0.25f);
+      run.push();
+    }
+    const Health health = judge(run.history());
+    EXPECT_EQ(health.verdict, HealthVerdict::attention) << health.sentence;
+    return health.help;
+  };
+  MadeUp::Shares full = MadeUp::even(), padded = MadeUp::even();
+  full[3] = 4;
+  padded[3] = padded[9] = 5;
+  EXPECT_EQ(help(full, false), "Try a higher bias_update_rate, or aux_coeff > 0.");
+  EXPECT_TRUE(says(help(full, true), "First find out why expert_bias does not change")) << help(full, true);
+  EXPECT_TRUE(says(help(padded, false), "First leave padding out of the counted load")) << help(padded, false);
+}
+
 TEST(Health, DeadExpertsAreNamedByNumber) {
   MadeUp run;
   MadeUp::Shares dead = MadeUp::even();
