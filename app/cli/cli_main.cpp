@@ -18,15 +18,18 @@
 #include "app/cli/commands.h"
 #include "app/cli/launcher.h"
 #include "app/program/kernel_restart.h"
+#include "core/io/json_error.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
+#include "core/numerics/thread_limit.h"
 
 namespace {
 
 constexpr int kFailed = 1, kWrongInput = 2;
 
-void print_error(const std::string& text) {
+void print_error(const std::string& what) {
+  const std::string text = moescope::without_json_error_numbers(what);
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::fprintf(stderr, "moescope-cli: error: %s\n", moescope::printable(text.substr(begin, end - begin)).c_str());
@@ -73,6 +76,8 @@ int check_stdout(int status) {
 int main(int argc, char** argv) {
   moescope::keep_standard_streams();
   moescope::start_with_fast_kernels(argv);
+  if (const std::string note = moescope::thread_limit_note(); !note.empty())
+    std::fprintf(stderr, "moescope-cli: %s\n", note.c_str());
   std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on file sizes then fails
   CLI::App app{
       "MoEScope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "

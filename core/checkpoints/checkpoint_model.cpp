@@ -102,9 +102,11 @@ void CheckpointModel::restore_experts() {
 }
 
 void CheckpointModel::require_pages() const {
-  if (lost_->load())
-    throw std::runtime_error(file_.path() +
-                             ": was truncated while it was open (another program wrote it); open it again");
+  if (!lost_->load()) return;
+  for (const TensorView& tensor : file_.tensors())
+    if (tensor.checksum) tensor.checksum->require();
+  throw std::runtime_error(file_.path() +
+                           ": was truncated while it was open (another program wrote it); open it again");
 }
 
 // A forward pass over the tokens of several sequences.

@@ -5,9 +5,19 @@
 #include <cmath>
 #include <string>
 
+#include "core/io/json_error.h"
 #include "core/io/nesting.h"
 
 namespace moescope {
+
+std::string without_json_error_numbers(std::string text) {
+  constexpr std::string_view kBegin = "[json.exception.", kEnd = "] ";
+  for (std::size_t begin; (begin = text.find(kBegin)) != std::string::npos;) {
+    const std::size_t end = text.find(kEnd, begin);
+    text.erase(begin, end == std::string::npos ? kBegin.size() : end + kEnd.size() - begin);
+  }
+  return text;
+}
 
 nlohmann::json parse_json(std::string_view text) {
   constexpr std::size_t kLongestWhy = 300;  // the library's message repeats the last text, which may be long
@@ -19,8 +29,7 @@ nlohmann::json parse_json(std::string_view text) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), check_depth);
   } catch (const nlohmann::json::exception& error) {
-    std::string why = error.what();  // begins with the library's error number in brackets
-    why.erase(0, std::min(why.find("] ") + 2, why.size()));
+    std::string why = without_json_error_numbers(error.what());
     if (why.size() > kLongestWhy) why = why.substr(0, kLongestWhy) + "...";
     throw BadJson(why);
   }

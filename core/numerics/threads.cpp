@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/numerics/aligned_buffer.h"
+#include "core/numerics/thread_limit.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void*);
@@ -102,14 +103,30 @@ void start_team(const std::function<void()>& body) {
 
 }  // namespace
 
+namespace {
+
+// OpenMP's number, before its first product sets it to 1.
+int openmp_threads() {
+  static const int threads = std::min(omp_get_max_threads(), omp_get_thread_limit());
+  return threads;
+}
+
+}  // namespace
+
+std::string thread_limit_note() {
+  if (openmp_threads() <= kMostThreads) return {};
+  return "OMP_NUM_THREADS is " + std::to_string(openmp_threads()) + ": " + std::to_string(kMostThreads) +
+         " threads are used, the most that are allowed";
+}
+
 int num_threads() {
-  static const int usable = omp_get_max_threads();
+  const int usable = std::clamp(openmp_threads(), 1, kMostThreads);
   const int requested = requested_threads.load(std::memory_order_relaxed);
   return requested > 0 ? requested : usable;
 }
 
 void set_num_threads(int threads) {
-  requested_threads.store(std::max(threads, 0), std::memory_order_relaxed);
+  requested_threads.store(std::clamp(threads, 0, kMostThreads), std::memory_order_relaxed);
 }
 
 void parallel_for(int tasks, const std::function<void(int)>& body) {

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/io/json_error.h"
 #include "core/io/nesting.h"
 #include "core/io/text_escape.h"
 
@@ -143,7 +144,7 @@ void each_member(const std::string& path, std::string_view text,
   try {
     [[maybe_unused]] const Json dropped = Json::parse(text.begin(), text.end(), take_event);
   } catch (const Json::exception& error) {
-    fail(path, std::string("header is not valid JSON: ") + error.what());
+    fail(path, "header is not valid JSON: " + without_json_error_numbers(error.what()));
   }
 }
 

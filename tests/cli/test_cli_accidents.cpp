@@ -77,6 +77,22 @@ TEST_F(CliAccidents, ATrainingHasTheThreadsThatOpenMpIsAskedFor) {
   EXPECT_NE(result.out.find("3 threads"), std::string::npos) << result.out << result.err;
 }
 
+TEST_F(CliAccidents, OpenMpIsAskedForNoMoreThreadsThanTheOptionAllows) {
+  for (const char* asked : {"99999", "99999,2"}) {
+    const Result result = run({"predict", "--help"}, [asked] { setenv("OMP_NUM_THREADS", asked, 1); });
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.err.find("OMP_NUM_THREADS is 99999: 1024 threads are used, the most that are allowed"),
+              std::string::npos)
+        << result.err;
+  }
+  const Result limited = run(train({"--steps", "1"}), [] {
+    setenv("OMP_NUM_THREADS", "99999", 1);
+    setenv("OMP_THREAD_LIMIT", "2", 1);
+  });
+  EXPECT_EQ(limited.status, 0) << limited.err;
+  EXPECT_NE(limited.out.find("2 threads"), std::string::npos) << limited.out;
+}
+
 TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {
   const pid_t pid =
       start(train({"--steps", "1000000", "--out", path("r"), "--jsonl", path("j"), "--checkpoint", path("c")}));

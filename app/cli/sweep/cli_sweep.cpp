@@ -21,6 +21,7 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
+#include "core/numerics/thread_limit.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
@@ -214,7 +215,8 @@ void add_sweep_command(CLI::App& app) {
       .shows_default();
   command.option("--steps", run.steps, "Steps of each run (default: optimizer.total_steps)")
       .range(std::int64_t{1}, std::int64_t{1000000000});
-  command.option("--threads", run.threads, "Threads, of all runs together (default: one per core)").range(1, 1024);
+  command.option("--threads", run.threads, "Threads, of all runs together (default: one per core)")
+      .range(1, kMostThreads);
   command
       .option("-o,--out", run.out, "Recordings to write: sweep.moescope makes sweep-1.moescope, sweep-2.moescope, ...")
       .required();
