@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
 
 #include "core/config/config_field.h"
 #include "core/config/config_rules.h"
@@ -31,6 +33,41 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
     } else {
       settings.push_back({*field, *value});
     }
+  }
+}
+
+// Notes the line of each setting in a table of settings.
+void add_lines(const toml::table& table, const std::string& prefix, std::map<Setting, int>& lines) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    if (const ConfigField* field = find_field(name))
+      lines[*field] = static_cast<int>(key.source().begin.line);
+    else if (node.is_table())
+      add_lines(*node.as_table(), name, lines);
+  }
+}
+
+void add_lines_of_set(TomlSection& section, std::map<Setting, int>& lines) {
+  if (const toml::table* table = section.table("set")) add_lines(*table, "", lines);
+}
+
+// Reports the problems of a run at the lines of its settings, or else at that of its preset.
+void check_run(const RunConfig& config, const std::map<Setting, int>& lines, TomlSection& section) {
+  std::vector<ConfigProblem> found;
+  std::set<Setting> bad;
+  for (const ConfigField& field : config_fields()) {
+    std::string message = check_field(field, field.get(config));
+    if (message.empty()) continue;
+    found.push_back({"", lines.contains(field) ? lines.at(field) : 0, field.key, std::move(message)});
+    bad.insert(field);
+  }
+  add_rule_problems(config, bad, lines, "", found);
+  for (const ConfigProblem& problem : found) {
+    const std::string what = "run " + config.name + ": " + problem.message;
+    if (problem.line > 0)
+      section.problems().add(problem.line, problem.key, what);
+    else
+      section.problem("preset", what + " (" + problem.key + ")");
   }
 }
 
@@ -186,16 +223,18 @@ std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_
   apply_settings(first, settings_of(section, false));
   const std::int64_t shift = seed ? *seed - first.seed : 0;
   runs.push_back(first);
+  std::vector<std::map<Setting, int>> lines(1);
+  add_lines_of_set(section, lines.front());
   section.each("run", [&](TomlSection& run) {
     RunConfig config = first;
     config.name = run.required_text("name");
     apply_settings(config, settings_of(run, false));
     runs.push_back(config);
+    add_lines_of_set(run, lines.emplace_back(lines.front()));
   });
-  for (RunConfig& config : runs) {
-    config.seed += shift;
-    for (const ConfigProblem& problem : validate(config))
-      section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].seed += shift;
+    check_run(runs[i], lines[i], section);
   }
   if (runs.size() > 4) section.problem("run", "at most 4 runs can be compared");
   return runs;
