@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/frame/coactivation_size.h"
 #include "core/model/moe/router_sums.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/processor.h"
@@ -157,14 +158,16 @@ void CheckpointRun::count_specialisation(std::size_t moe, Batch batch, const Rou
   frame.layer = info_.moe_layers[moe];
   frame.experts = tokens.experts;
   frame.domain_DE.resize(info_.domains.size() * experts);
-  frame.together_EE.resize(experts * experts);
+  const bool counts_pairs = fits_coactivation(info_.moe_layers.size(), experts);
+  if (counts_pairs) frame.together_EE.resize(experts * experts);
   const std::int32_t* ids = tokens.ids.data();
   for (const TextPiece& piece : batch) {
     std::uint32_t* of_domain = frame.domain_DE.data() + size(domain_of_text_[piece.text]) * experts;
     for (std::size_t t = 0; t < piece.ids.size(); ++t, ids += top_k)
       for (std::size_t i = 0; i < top_k; ++i) {
         ++of_domain[size(ids[i])];
-        for (std::size_t j = 0; j < top_k; ++j) ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
+        for (std::size_t j = 0; counts_pairs && j < top_k; ++j)
+          ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
       }
   }
 }

@@ -5,9 +5,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/frame/frame.h"
+
 namespace moescope {
 
 inline constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 65536, kMaxRanks = 4096, kMaxLoadColumns = 1 << 20;
+inline constexpr std::int64_t kMaxListed = 4096;  // MoE layers, or domains, of a run
+inline constexpr int kLongestOfRun = 2 << 20;     // bytes of a text of a run
 
 // Throws std::runtime_error "WHAT is VALUE, expected LOWEST to HIGHEST" if out of range.
 inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& what) {
@@ -17,5 +21,9 @@ inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest,
   }
   return static_cast<int>(value);
 }
+
+// Throws std::runtime_error "WHERE..." if products of the sizes of a run are out of range. The writer asks before the
+// first step of a run, so that nothing is computed that cannot be recorded.
+void check_products(const RunInfo& info, const std::string& where);
 
 }  // namespace moescope

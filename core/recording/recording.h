@@ -26,6 +26,7 @@ class RecordingWriter {
   explicit RecordingWriter(const std::string& path, Durable durable = Durable::always);
   ~RecordingWriter();  // calls finish(); ignores errors of the disk
   void finish();       // completes and syncs the file; no writes may follow
+  // Throws std::runtime_error if RecordingReader could not read a run of this size.
   void add_run(const RunInfo& info);
   // Writes all frames in one transaction, or none. A frame at or before the newest step of its run replaces that step
   // and later ones.

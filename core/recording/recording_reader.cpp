@@ -115,7 +115,7 @@ constexpr std::size_t kMaxRuns = 256;
 constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in about 10 ms
 constexpr std::size_t kMaxThreads = 4;
 constexpr std::chrono::milliseconds kAskAfter{20};
-constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // maximum bytes of a text
+constexpr int kLongestNote = 64 << 20;  // maximum bytes of a text
 
 // Returns the number of processors that this process may use.
 std::size_t usable_processors() {
@@ -127,7 +127,7 @@ std::size_t usable_processors() {
 nlohmann::json parse_array(const std::string& text) {
   try {
     auto array = parse_json(text);
-    return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxLayers ? array : nlohmann::json();
+    return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxListed ? array : nlohmann::json();
   } catch (const BadJson&) {
     return {};
   }
@@ -150,8 +150,6 @@ RunInfo read_run(Statement& row, const std::string& path) {
     info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, where + "MoE layer"));
   }
   info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, where + "n_experts");
-  narrow(static_cast<std::int64_t>(info.moe_layers.size()) * info.n_experts, 0, kMaxLoadColumns,
-         where + "number of experts of all layers");
   info.top_k = narrow(row.get_integer(), 0, kMaxExperts, where + "top_k");
   info.tokens_per_step = row.get_integer();
   info.ranks = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks");
@@ -164,6 +162,7 @@ RunInfo read_run(Statement& row, const std::string& path) {
     throw std::runtime_error(where + "domains is not a JSON array of names");
   }
   info.domains = domains.template get<std::vector<std::string>>();
+  check_products(info, where);
   info.kernels = row.get_text();
   return info;
 }

@@ -20,7 +20,9 @@
 #include "core/frame/describe.h"
 #include "core/io/input_file.h"
 #include "core/io/sqlite.h"
+#include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
+#include "core/recording/limits.h"
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/recording/recording_file.h"
@@ -435,10 +437,28 @@ void RecordingWriter::Database::require_place() const {
     throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
 }
 
+namespace {
+
+// Throws std::runtime_error if RecordingReader would refuse the run.
+void require_readable(const RunInfo& info, std::size_t domain_bytes) {
+  const std::string run = "run '" + printable(info.name) + "': ";
+  narrow(info.n_layers, 0, kMaxLayers, run + "number of layers");
+  narrow(info.n_experts, 0, kMaxExperts, run + "number of experts");
+  narrow(info.top_k, 0, kMaxExperts, run + "top_k");
+  narrow(info.ranks, 0, kMaxRanks, run + "number of ranks");
+  narrow(std::ssize(info.domains), 0, kMaxListed, run + "number of domains");
+  narrow(static_cast<std::int64_t>(domain_bytes), 0, kLongestOfRun, run + "bytes of the names of all domains");
+  narrow(std::ssize(info.config_toml), 0, kLongestOfRun, run + "bytes of its settings");
+  check_products(info, run);
+}
+
+}  // namespace
+
 void RecordingWriter::add_run(const RunInfo& info) {
   const std::string layers = nlohmann::json(info.moe_layers).dump();
   const std::string domains =
       nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  require_readable(info, domains.size());
   Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert
       .bind_all(info.run, info.name, info.source, info.config_toml, info.n_layers, layers, info.n_experts, info.top_k,

@@ -23,6 +23,7 @@
 #include "core/checkpoints/continue_text.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
 #include "core/comparison/verdict.h"
+#include "core/frame/coactivation_size.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -268,7 +269,12 @@ void require_alone(const RunCommand& command) {
 }
 
 void begin_run(RecordingInWork& recording, const CheckpointRun& run) {
-  recording.add(run.info());
+  const RunInfo& info = run.info();
+  recording.add(info);
+  if (!fits_coactivation(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts)))
+    recording.add(Marker{info.run, 0, "event",
+                         "The co-activation of " + std::to_string(info.n_experts) + " experts in " +
+                             std::to_string(info.moe_layers.size()) + " layers is left out: its table is too large"});
   recording.add(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
 }
 
@@ -315,6 +321,9 @@ void run(const RunCommand& command) {
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);
   if (texts.empty()) throw std::runtime_error("no text is given; use --text or --ids");
+  const bool fits = fits_coactivation(model.moe_layers().size(), static_cast<std::size_t>(model.config().experts));
+  if (command.without_each && !fits)
+    throw std::runtime_error("--without-each-expert: the model has too many experts to compare each with each");
   if (!command.with.empty()) return run_pair(command, model, texts, tokenizer ? &*tokenizer : nullptr);
   CheckpointRun run(model, texts,
                     {.source = command.folder,

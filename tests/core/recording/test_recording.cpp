@@ -51,6 +51,35 @@ TEST(Recording, NamesOfRunsStayOnOneLine) {
   std::filesystem::remove(path);
 }
 
+// What could not be read again is refused before its first step.
+TEST(Recording, ARunThatCannotBeReadIsNotBegun) {
+  const std::string path = temporary_file("too_large.moescope");
+  const auto refusal = [&](auto change) {
+    RunInfo info = sample_info({});
+    change(info);
+    try {
+      RecordingWriter(path).add_run(info);
+    } catch (const std::runtime_error& refused) {
+      return std::string(refused.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal([](RunInfo&) {}), "");
+  EXPECT_NE(refusal([](RunInfo& info) { info.n_layers = 5000; }).find("number of layers is 5000, expected 0 to 4096"),
+            std::string::npos);
+  const auto many_experts = [](RunInfo& info) { info.n_experts = 65536, info.moe_layers.assign(17, 0); };
+  EXPECT_NE(refusal(many_experts).find("number of experts of all layers is 1114112"), std::string::npos);
+  const auto many_domains = [](RunInfo& info) { info.domains.assign(4097, "d"); };
+  EXPECT_NE(refusal(many_domains).find("number of domains is 4097"), std::string::npos);
+  const auto large_table = [](RunInfo& info) {
+    info.domains.assign(4096, "d");
+    info.moe_layers = {0};
+    info.n_experts = 16384;
+  };
+  EXPECT_NE(refusal(large_table).find("number of domains times experts is 67108864"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
 // An incomplete file could not be opened, and no recording could be started in its place.
 TEST(Recording, NothingIsLeftOfOneThatCannotBeStarted) {
   const std::string path = temporary_file("stub.moescope");
