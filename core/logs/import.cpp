@@ -81,18 +81,28 @@ void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
   if (more.wire.ranks > 0) frame.wire = std::move(more.wire);
 }
 
-void BadLines::add(std::int64_t number, std::string why) {
+void BadLines::add(std::int64_t number, std::string why, bool in_part) {
   ++count_;
+  in_part_ += in_part;
   if (first_.size() >= kKept) return;
   if (why.size() > kLongestReason) why.resize(kLongestReason);
-  first_.push_back({number, std::move(why)});
+  first_.push_back({number, std::move(why), in_part});
+}
+
+// Returns "3 lines could not be read, the first: line 7: WHY"; empty if `count` is 0.
+std::string BadLines::counted(std::int64_t count, const char* what, bool in_part) const {
+  if (count == 0) return {};
+  const std::string text = std::to_string(count) + " " + unit_ + (count == 1 ? "" : "s") + what;
+  const auto first = std::ranges::find(first_, in_part, &BadLine::in_part);
+  return first == first_.end()
+             ? text
+             : text + ", the first: " + unit_ + " " + std::to_string(first->number) + ": " + first->why;
 }
 
 std::string BadLines::summary() const {
-  if (count_ == 0) return {};
-  const BadLine& first = first_.front();
-  return std::to_string(count_) + " " + unit_ + (count_ == 1 ? "" : "s") + " could not be read, the first: " + unit_ +
-         " " + std::to_string(first.number) + ": " + first.why;
+  const std::string none = counted(count_ - in_part_, " could not be read", false);
+  const std::string part = counted(in_part_, " could be read in part only", true);
+  return none + (none.empty() || part.empty() ? "" : "; ") + part;
 }
 
 std::string BadLines::also() const {
@@ -107,10 +117,24 @@ std::string BadLines::first_reason() const {
 std::string BadLines::text() const {
   std::string out;
   for (const BadLine& bad : first_)
-    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.why + '\n';
+    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.why +
+           (bad.in_part ? " (the other values of the line were read)\n" : "\n");
   const auto more = count_ - static_cast<std::int64_t>(first_.size());
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
   return out;
+}
+
+void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries, const std::string& largest) {
+  // A run may have kLoadsOfAnyRun loads, or kLoadsOfAnEntry loads per entry of its file if these are more: in a trace
+  // of single tokens of a large model, a row names one of several thousand experts.
+  constexpr std::size_t kLoadsOfAnEntry = 8192, kLoadsOfAnyRun = std::size_t{1} << 26;
+  const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
+  const std::string all = info.source + ": " + std::to_string(info.moe_layers.size()) + " layers of " +
+                          std::to_string(info.n_experts) + " experts";
+  if (loads > kMaxImportedLoads) throw std::runtime_error(all + " are more than can be shown");
+  if (steps * loads <= kLoadsOfAnyRun || steps * loads / kLoadsOfAnEntry <= entries) return;
+  throw std::runtime_error(all + " in " + std::to_string(steps) + " steps, but only " + std::to_string(entries) +
+                           " entries: is a number wrong? " + largest);
 }
 
 std::string not_shown_text(const std::set<std::string>& names) {

@@ -30,18 +30,21 @@ inline constexpr std::size_t kLongestImportedName = 4096;                       
 struct BadLine {
   std::int64_t number = 0;  // line, or record of an event file, counted from 1
   std::string why;
+  bool in_part = false;  // the other values of the line were read
 };
 
-// Lines that could not be read. All are counted; the first kKept are kept with their reasons.
+// Lines that could not be read, or only in part. All are counted; the first kKept are kept with their reasons.
 class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
   BadLines() : BadLines("line") {}
-  explicit BadLines(const char* unit) : unit_(unit) {}  // unit: "line", "record"
-  void add(std::int64_t number, std::string why);       // truncates long reasons
+  explicit BadLines(const char* unit) : unit_(unit) {}                   // unit: "line", "record"
+  void add(std::int64_t number, std::string why, bool in_part = false);  // truncates long reasons
   std::int64_t count() const { return count_; }
+  std::int64_t in_part() const { return in_part_; }  // those of which the other values were read
   const std::vector<BadLine>& first() const { return first_; }
-  // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty if there are no bad lines.
+  // "3 lines could not be read, the first: line 7: not JSON, or cut off; 1 line could be read in part only, the first:
+  // ..."; empty if there are no bad lines.
   std::string summary() const;
   std::string also() const;          // "; " and the summary; empty if there are no bad lines
   std::string first_reason() const;  // "; line 7: not JSON, or cut off"; empty if there are no bad lines
@@ -50,7 +53,8 @@ class BadLines {
 
  private:
   const char* unit_;
-  std::int64_t count_ = 0;
+  std::string counted(std::int64_t count, const char* what, bool in_part) const;
+  std::int64_t count_ = 0, in_part_ = 0;
   std::vector<BadLine> first_;
 };
 
@@ -80,7 +84,8 @@ struct ImportOptions {
   // Experts of run A's tokens, for flips and overlap if this file also has the experts of every token.
   std::shared_ptr<const RoutedRows> routes = nullptr;
   RoutedShape routed;
-  std::string tags;  // mapping file for tags (import_events.h); empty: built-in mapping
+  std::string table_header;  // header of a table whose file begins with a row, because it was truncated
+  std::string tags;          // mapping file for tags (import_events.h); empty: built-in mapping
   // Names of the runs to read from a file with several runs; empty: all. More than `most_runs` runs are refused, by
   // most readers before reading (run_choice.h).
   std::vector<std::string> only;
@@ -120,6 +125,11 @@ class ImportedRun {
 
 // Appends a marker to the history and passes it to options.on_marker.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
+
+// Throws std::runtime_error if the loads of a run are many times what its file has: a single wrong number must not make
+// a small file take the memory of a large one. `entries`: rows of loads, or experts of tokens, that the file has;
+// `largest`: where its largest numbers are.
+void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries, const std::string& largest);
 
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);

@@ -160,12 +160,20 @@ std::string_view last_part(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+// Throws Unreadable for a tensor that takes far more memory than its file: views may repeat a few stored values.
+std::vector<float> stored_floats(const TensorView& tensor) {
+  constexpr std::size_t kMostRepeated = std::size_t{1} << 26;
+  if (tensor.elements() > kMostValues) throw Unreadable(tensor.name + ": more than a billion values");
+  if (tensor.elements() > kMostRepeated && tensor.elements() / 2 > tensor.bytes.size())
+    throw Unreadable(tensor.name + ": repeats its stored values in " + std::to_string(tensor.elements()) + " places");
+  return tensor.floats();
+}
+
 std::vector<LogProbSequence> rows_of(const TensorView& tensor) {
   if (tensor.shape.empty() || tensor.shape.size() > 2)
     throw Unreadable(tensor.name + ": " + std::to_string(tensor.shape.size()) +
                      " dimensions, expected [tokens] or [sequences, tokens]");
-  if (tensor.elements() > kMostValues) throw Unreadable(tensor.name + ": more than a billion values");
-  const std::vector<float> values = tensor.floats();
+  const std::vector<float> values = stored_floats(tensor);
   const std::size_t length = tensor.shape.back();
   std::vector<LogProbSequence> rows;
   for (std::size_t first = 0; length > 0 && first < values.size(); first += length)
@@ -176,7 +184,7 @@ std::vector<LogProbSequence> rows_of(const TensorView& tensor) {
 }
 
 void set_masks(const TensorView& mask, LogProbs& found) {
-  const std::vector<float> values = mask.floats();
+  const std::vector<float> values = stored_floats(mask);
   for (const Sequences side : {&LogProbs::engine, &LogProbs::trainer, &LogProbs::unnamed}) {
     std::size_t at = 0;
     for (LogProbSequence& sequence : found.*side) {

@@ -312,6 +312,7 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
     const std::size_t least = is_named(tensor) ? 1 : 3;
     if (!is_integer(tensor.dtype) || tensor.shape.size() < least || (by_name && !is_named(tensor))) continue;
     try {
+      if (tensor.elements() > tensor.bytes.size()) throw Unreadable(tensor.name + ": repeats its stored values");
       if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
       responses.take(tensor.shape, ids_of(tensor));
     } catch (const Unreadable& unreadable) {

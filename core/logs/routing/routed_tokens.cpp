@@ -6,17 +6,16 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/frame/coactivation_size.h"
 #include "core/frame/layer_prediction.h"
 
 namespace moescope {
 
 namespace {
 
-// Limit of the memory for the co-activation tables of all layers and steps.
-constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
 // Limit of the number of experts that are kept for the tokens of all layers and steps: 512 MiB.
 constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
-constexpr std::size_t kBytesOfPair = 64;  // a map node for two experts chosen together
+constexpr std::size_t kBytesOfNode = 64;  // a map node for an expert, or for two experts chosen together
 // Tokens whose experts are predicted from the layer before: the limit for all layers and steps, then the largest and
 // smallest limit for one layer of a step.
 constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
@@ -73,20 +72,11 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
   if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // includes the nodes of the maps and the later frame
   top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
   ++chosen.tokens;
-  for (const int expert : experts_K) {
-    if (const auto needed = static_cast<std::size_t>(expert) + 1; chosen.load.size() < needed) {
-      load_bytes_ += (needed - chosen.load.size()) * sizeof(std::uint32_t);
-      chosen.load.resize(needed);
-    }
-    ++chosen.load[static_cast<std::size_t>(expert)];
-    experts_ = std::max(experts_, expert + 1);
-  }
+  chosen_ += experts_K.size();
   std::ranges::sort(experts_K);
-  if (!keep(step, layer, experts_K)) {
-    const std::size_t before = chosen.together.size();
-    each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
-    load_bytes_ += (chosen.together.size() - before) * kBytesOfPair;
-  }
+  if (const int highest = experts_K.empty() ? -1 : experts_K.back(); highest >= experts_)
+    experts_ = highest + 1, highest_at_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer.layer);
+  if (!keep(step, layer, experts_K)) count(chosen, experts_K);
   if (load_bytes_ > kMostLoadBytes)
     throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
                              std::to_string(experts_) + " experts take more than 1 GiB");
@@ -97,21 +87,35 @@ bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std
   kept_ += std::max(experts_K.size(), rows_->top_k);
   if (rows_->top_k == 0) rows_->top_k = experts_K.size();
   const bool fits = experts_K.size() <= rows_->top_k && (experts_K.empty() || experts_K.back() < RoutedRows::kNowhere);
-  if (!fits || kept_ > kMostKeptExperts) return count_kept_pairs(), rows_.reset(), false;
+  if (!fits || kept_ > kMostKeptExperts) return count_kept_rows(), rows_.reset(), false;
   auto& row = rows_->steps[step][layer];
   row.insert(row.end(), experts_K.begin(), experts_K.end());
   row.insert(row.end(), rows_->top_k - experts_K.size(), RoutedRows::kNowhere);
   return true;
 }
 
-void RoutedTokenStatistics::count_kept_pairs() {
+void RoutedTokenStatistics::count_kept_rows() {
   for (const auto& [step, layers] : rows_->steps)
-    for (const auto& [layer, rows] : layers) {
-      auto& together = steps_[step][layer].together;
+    for (const auto& [layer, rows] : layers)
       for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
-        each_pair(chosen_of(std::span(rows).subspan(first, rows_->top_k)), [&](int i, int j) { ++together[{i, j}]; });
-      load_bytes_ += together.size() * kBytesOfPair;
-    }
+        count(steps_[step][layer], chosen_of(std::span(rows).subspan(first, rows_->top_k)));
+}
+
+template <typename Experts>
+void RoutedTokenStatistics::count(Chosen& chosen, const Experts& experts_K) {
+  const std::size_t before = chosen.load.size() + chosen.together.size();
+  for (const int expert : experts_K) ++chosen.load[expert];
+  each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
+  load_bytes_ += (chosen.load.size() + chosen.together.size() - before) * kBytesOfNode;
+}
+
+std::vector<std::uint32_t> RoutedTokenStatistics::load_of(std::int64_t step, RoutedLayer layer) const {
+  std::vector<std::uint32_t> load(static_cast<std::size_t>(experts_));
+  for (const auto& [expert, slots] : steps_.at(step).at(layer).load) load[static_cast<std::size_t>(expert)] += slots;
+  if (!rows_) return load;
+  for (const std::uint16_t expert : rows_->steps.at(step).at(layer))
+    if (expert != RoutedRows::kNowhere) ++load[expert];
+  return load;
 }
 
 std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& reference, std::int64_t step,
@@ -173,9 +177,6 @@ void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
 std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const ImportOptions& options) {
   const std::map<RoutedLayer, int> numbers = layer_numbers();
   const auto experts = static_cast<std::size_t>(experts_);
-  if (numbers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
-    throw std::runtime_error(info.source + ": " + std::to_string(numbers.size()) + " layers of " +
-                             std::to_string(experts) + " experts are more than can be shown");
   for (const auto& [place, number] : numbers) info.moe_layers.push_back(number);
   info.n_layers = info.moe_layers.back() + 1;
   info.n_experts = experts_;
@@ -183,8 +184,9 @@ std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const Import
   std::int64_t most = 0;
   for (const auto& [place, chosen] : steps_.begin()->second) most = std::max(most, chosen.tokens);
   info.tokens_per_step = most;
-  const std::size_t table = experts * experts * sizeof(std::uint32_t) * numbers.size();
-  const bool every_step = table * steps_.size() <= kMaxTogetherBytes;
+  check_run_size(info, steps_.size(), chosen_, highest_at_ + " has expert " + std::to_string(experts_ - 1));
+  const bool fits = fits_coactivation(numbers.size(), experts);
+  const bool every_step = fits && fits_coactivation(numbers.size() * steps_.size(), experts);
   std::map<RoutedLayer, std::vector<std::uint32_t>> so_far_EE;
   LayerPrediction prediction(
       experts_, top_k_,
@@ -204,10 +206,9 @@ std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const Import
         if (before) router.predicted_share = prediction.share(*before, own);
         before = &own;
       }
-      router.tokens_per_expert = chosen.load;
-      router.tokens_per_expert.resize(experts);
+      router.tokens_per_expert = load_of(step, place);
       frame.routers.push_back(std::move(router));
-      if (table <= kMaxTogetherBytes) add_together(step, place, so_far_EE[place]);
+      if (fits) add_together(step, place, so_far_EE[place]);
     }
     if (options.routes) frame.flips = flips_from(*options.routes, step, numbers);
     if (every_step || last) {

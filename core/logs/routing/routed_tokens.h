@@ -60,9 +60,10 @@ class RoutedTokenStatistics {
  private:
   std::string source_;
   static constexpr std::size_t kMostLoadBytes = std::size_t{1} << 30;
+  // Counts by expert take memory for the experts that occur only: one high number must not take memory for all below.
   struct Chosen {
-    std::vector<std::uint32_t> load;  // [highest expert + 1]
-    // Number of tokens that chose both experts, by (i, j) with i <= j. Only of tokens whose experts are not kept.
+    std::map<int, std::uint32_t> load;  // of tokens whose experts are not kept
+    // Number of these tokens that chose both experts, by (i, j) with i <= j.
     std::map<std::pair<int, int>, std::uint32_t> together;
     std::int64_t tokens = 0;
   };
@@ -72,7 +73,10 @@ class RoutedTokenStatistics {
   // Keeps the experts of a token in rows_. Drops rows_ and returns false if there are more than can be kept, more than
   // K, or numbers that do not fit; no experts are kept after that.
   bool keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K);
-  void count_kept_pairs();
+  void count_kept_rows();
+  template <typename Experts>
+  void count(Chosen& chosen, const Experts& experts_K);
+  std::vector<std::uint32_t> load_of(std::int64_t step, RoutedLayer layer) const;  // [experts]
   std::vector<FlipFrame> flips_from(const RoutedRows& reference, std::int64_t step,
                                     const std::map<RoutedLayer, int>& numbers) const;
 
@@ -80,7 +84,9 @@ class RoutedTokenStatistics {
   std::shared_ptr<RoutedRows> rows_ = std::make_shared<RoutedRows>();
   std::size_t kept_ = 0;        // number of slots in rows_
   std::size_t load_bytes_ = 0;  // bytes of the loads and pairs in steps_
+  std::size_t chosen_ = 0;      // number of slots with an expert
   int experts_ = 0, top_k_ = 0;
+  std::string highest_at_;  // place of the highest expert
 };
 
 }  // namespace moescope

@@ -22,9 +22,6 @@ constexpr int kExpertBits = 16;
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
-// A run may have kLoadsOfATable loads, or kLoadsOfARow loads per row of its table if these are more: in a trace of
-// single tokens of a large model, a row names one of several thousand experts.
-constexpr std::size_t kLoadsOfARow = 8192, kLoadsOfATable = std::size_t{1} << 28;
 constexpr std::size_t kMostRestarts = 100;  // restarts with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
@@ -353,28 +350,16 @@ void TableLoads::check_counts() const {
                              "): name the column of the token counts \"count\"");
 }
 
-// Throws std::runtime_error if the run would be too large. A single wrong number must not make a small file take the
-// memory of a large one.
-void TableLoads::check_size(const RunInfo& info) const {
-  const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
-  const std::string all = path_ + ": " + std::to_string(info.moe_layers.size()) + " layers of " +
-                          std::to_string(info.n_experts) + " experts";
-  if (loads > kMaxImportedLoads) throw std::runtime_error(all + " are more than can be shown");
-  std::size_t steps = 0;
-  for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
-  if (steps * loads > kLoadsOfATable && steps * loads / kLoadsOfARow > loads_.size())
-    throw std::runtime_error(all + " in " + std::to_string(steps) + " steps, but only " +
-                             std::to_string(loads_.size()) + " rows: is a number wrong? Line " +
-                             std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) +
-                             ", line " + std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
-}
-
 std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::vector<std::string>& remarks) {
   check_counts();
   std::vector<Restart> restarts;
   sort(restarts, remarks);
   const RunInfo info = this->info(options);
-  check_size(info);
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
+  check_run_size(info, steps, loads_.size(),
+                 "Line " + std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) + ", line " +
+                     std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
   StepFrame loads(*this, info);
   ImportedRun run(info, options);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {

@@ -98,7 +98,6 @@ class TableLoads {
   RunInfo info(const ImportOptions& options) const;
   void check_counts() const;
   void check_filling() const;
-  void check_size(const RunInfo& info) const;
   std::int64_t smallest_batch() const;
 
   std::string path_;
