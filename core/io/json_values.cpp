@@ -81,7 +81,10 @@ bool holds_number(JsonValue value) {
 float to_float(JsonValue value, const char* key) {
   if (value.is_null()) return kNoValue;
   if (const auto number = number_of(value)) return static_cast<float>(*number);
-  throw Unreadable(std::string(key) + ": not a number");
+  std::string_view text;
+  const bool has_comma = value.get(text) == simdjson::SUCCESS && text.find(',') != std::string_view::npos;
+  throw Unreadable(std::string(key) + ": " + shown(value) + " is not a number" +
+                   (has_comma ? "; is its comma a decimal point? Write 3.5, not 3,5" : ""));
 }
 
 std::int64_t to_count(JsonValue value, const char* key, double limit) {

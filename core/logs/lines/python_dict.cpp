@@ -1,12 +1,10 @@
 #include "core/logs/lines/python_dict.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "core/io/json_text.h"
 #include "core/io/nesting.h"
-#include "core/io/trimmed.h"
+#include "core/logs/lines/printed_number.h"
 
 namespace moescope {
 
@@ -61,7 +59,7 @@ class DictReader {
     if (c == '\'' || c == '"') {
       std::string text;
       if (!read_string(text)) return false;
-      const auto number = json_number(text);
+      const auto number = may_have_decimal_comma(text) ? std::nullopt : json_number(text);
       json_ += number ? *number : json_string(text);
       return true;
     }
@@ -119,22 +117,6 @@ std::optional<PythonDict> read_python_dict(std::string_view text) {
   if (!reader.read_dict(0)) return std::nullopt;
   const std::size_t size = reader.position();
   return PythonDict{std::move(reader).json(), size};
-}
-
-std::optional<std::string> json_number(std::string_view text) {
-  text = trimmed(text, kSpaces);
-  std::string plain;
-  for (std::size_t i = 0; i < text.size() && i < 64; ++i) {
-    const bool in_thousands = text[i] == ',' && i > 0 && std::isdigit(static_cast<unsigned char>(text[i - 1])) != 0;
-    if (!in_thousands) plain += static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
-  }
-  std::string_view digits = plain;
-  if (digits.starts_with('+')) digits.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || end != digits.data() + digits.size()) return std::nullopt;
-  if (error != std::errc()) return std::nullopt;
-  return json_number(value);
 }
 
 }  // namespace moescope

@@ -14,8 +14,4 @@ struct PythonDict {
 // Reads the dict at the beginning of a text. Returns nullopt if the text does not begin with a dict.
 std::optional<PythonDict> read_python_dict(std::string_view text);
 
-// Returns a number as JSON, or NaN, Infinity, -Infinity (json_line.h); "72,914" becomes 72914. Returns nullopt if the
-// text is not a number.
-std::optional<std::string> json_number(std::string_view text);
-
 }  // namespace moescope

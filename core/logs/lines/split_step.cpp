@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/io/json_text.h"
+#include "core/logs/lines/printed_number.h"
 
 namespace moescope {
 
@@ -46,7 +47,7 @@ bool SplitStep::take(const JsonFields& fields, std::string_view line, std::int64
 std::optional<std::string> named_value(const JsonFields& fields, const TagMap& tags) {
   constexpr std::array<const char*, 5> kNames = {"metric", "tag", "name", "key", "metric_name"};
   const JsonValue* value = fields.find("value");
-  if (!value || !holds_number(*value)) return std::nullopt;
+  if (!value || !may_hold_number(*value)) return std::nullopt;
   for (const char* each : kNames) {
     const JsonValue* name = fields.find(each);
     if (!name || !name->is_string()) continue;

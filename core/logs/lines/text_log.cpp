@@ -7,6 +7,7 @@
 #include "core/io/json_text.h"
 #include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/python_dict.h"
 
 namespace moescope {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMostBraces = 16,
                       kLongestNumber = 64;
+constexpr std::ptrdiff_t kMostDigitsOfStep = 15;
 constexpr std::string_view kBlank = " \t\r";
 
 bool is_digit(char c) {
@@ -68,17 +70,19 @@ std::string_view rank_of(std::string_view line) {
   return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
 }
 
-// True if the text begins with a group of digits, such as ",000" of "1,000".
-bool is_group(std::string_view text) {
-  return text.size() >= 4 && text[0] == ',' && is_digit(text[1]) && is_digit(text[2]) && is_digit(text[3]) &&
-         (text.size() == 4 || !is_digit(text[4]));
-}
-
 struct StepPlace {
   std::string_view word;
-  std::string number;
+  std::string number;              // as JSON; a text that LogReader reports if its commas may mean something else
   std::size_t begin = 0, end = 0;  // begin of the word; end of the number and its total
 };
+
+// Returns the digits with which the text begins, and the commas between them: "1,000" of "1,000/2,000".
+std::string_view whole_number_at(std::string_view text) {
+  std::string_view number = text.substr(0, text.find_first_not_of("0123456789,"));
+  if (number.starts_with(',')) return {};
+  while (number.ends_with(',')) number.remove_suffix(1);
+  return number;
+}
 
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
 // elsewhere it may be the number of all steps.
@@ -97,13 +101,11 @@ std::optional<StepPlace> find_step(std::string_view line) {
       if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
         digits = line.find_first_not_of(" \t", digits + 1);
       if (digits == std::string_view::npos || digits == at + word.size()) continue;
-      std::size_t end = std::min(line.find_first_not_of("0123456789", digits), line.size());
-      std::string number(line.substr(digits, end - digits));
-      const bool may_be_grouped = !number.empty() && number.size() <= 3;
-      for (; may_be_grouped && is_group(line.substr(end)); end += 4) number += line.substr(end + 1, 3);  // "1,000"
-      if (number.empty() || number.size() > 15) continue;
+      const std::string_view number = whole_number_at(line.substr(digits));
+      const std::size_t end = digits + number.size();
+      if (number.empty() || std::ranges::count_if(number, is_digit) > kMostDigitsOfStep) continue;
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
-      StepPlace place{word, std::move(number), at, end};
+      StepPlace place{word, json_number(number).value_or(json_string(number)), at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
@@ -117,17 +119,30 @@ std::optional<StepPlace> find_step(std::string_view line) {
 }
 
 struct Pair {
-  std::string name, number;
+  std::string name, number;  // as they are printed
 };
 
-// Returns the length of the number with which the text begins, without commas at its end. Returns 0 if there is no
-// number or it does not end at a blank, a bracket, "|", ";" or the end of the text.
+// Returns the length of the number with which the text begins, without commas at its end; also of a text such as "3,5",
+// which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|", ";" or the end of
+// the text.
 std::size_t number_length(std::string_view text) {
   text = text.substr(0, kLongestNumber);
   const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
   std::string_view word = text.substr(0, end);
+  if (word.size() == kLongestNumber) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  return json_number(word) ? word.size() : 0;
+  return json_number(word) || is_like_number(word) ? word.size() : 0;
+}
+
+// Returns the number of a pair as JSON. Returns it as a text, which LogReader reports, if it is no number or its comma
+// may be a decimal point: "2,345" is 2345 if it is a number of tokens, but no program prints a loss so.
+std::string json_of(const Pair& pair, const TagMatch& match) {
+  const TagRule& rule = *match.rule;
+  const bool is_count = rule.means == TagMeaning::step_number || rule.means == TagMeaning::tokens_per_expert ||
+                        rule.step == &TelemetryFrame::tokens_per_s;
+  const bool is_clear = is_count || !may_have_decimal_comma(pair.number);
+  const auto number = is_clear ? json_number(pair.number) : std::nullopt;
+  return number.value_or(json_string(pair.number));
 }
 
 // Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank.
@@ -152,11 +167,17 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
+// Returns the first of the numbers "0.0001,0.0002": if it has a decimal point, the comma is none.
+std::string_view first_of_list(std::string_view list) {
+  const std::string_view first = list.substr(0, list.find(','));
+  return first.find('.') == std::string_view::npos ? list : first;
+}
+
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), *json_number(number)});
+    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number)});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -165,8 +186,10 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
        at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
     std::size_t value = at + 1;
     const bool is_rate = trimmed(part.substr(begin, at - begin), " \t:=,-") == "lr";
-    if (is_rate && value < part.size() && part[value] == '[') ++value;  // of the rates of all groups, reads the first
-    const std::size_t length = number_length(part.substr(value));
+    const bool is_list = is_rate && value < part.size() && part[value] == '[';
+    if (is_list) ++value;  // of the rates of all groups, reads the first
+    const std::string_view rest = part.substr(value);
+    const std::size_t length = number_length(is_list ? first_of_list(rest) : rest);
     if (length == 0) continue;
     add(part.substr(begin, at - begin), part.substr(value, length));
     begin = value + length;
@@ -268,7 +291,8 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     if (text == Text::validation) pair.name = "val_loss";
     known = known || (found && is_shown(found->rule->means));
     has_loss = has_loss || is_loss;
-    json += ',' + json_string(pair.name) + ':' + pair.number;
+    const std::string value = found ? json_of(pair, *found) : json_string(pair.number);
+    json += ',' + json_string(pair.name) + ':' + value;
   }
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;
@@ -299,7 +323,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
       if (!found) continue;
       keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
       keys.shows = keys.shows || is_shown(found->rule->means);
-      if (!holds_number(field.value)) continue;
+      if (!may_hold_number(field.value)) continue;
       keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
       keys.validates = keys.validates || found->rule->column == "val_loss";
     }
@@ -340,7 +364,8 @@ bool TextLogReader::read_value_of_step(std::string_view piece, const TakeJson& t
   const auto found = tags_->find(pairs.front().name);
   if (!found || !is_shown(found->rule->means)) return false;
   give(TextLog::other,
-       "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + pairs.front().number + '}', take);
+       "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + json_of(pairs.front(), *found) + '}',
+       take);
   return true;
 }
 

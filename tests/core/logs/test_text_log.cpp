@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "core/logs/file_follower.h"
@@ -320,6 +321,73 @@ TEST(TextLog, AStepMayHaveItsDigitsGrouped) {
   reader.finish_step();
   EXPECT_EQ(reader.history()->steps(), (StepRange{1000, 1234567}));
   EXPECT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 1010), 2.0f);
+}
+
+TEST(TextLog, CommasAreDroppedBetweenGroupsOfThreeDigitsOnly) {
+  struct Case {
+    const char* printed;
+    std::optional<double> value;  // nullopt: the line is reported
+  };
+  for (const Case& each : std::vector<Case>{{"3.5", 3.5},
+                                            {"1,234.5", 1234.5},
+                                            {"1,234,567", 1234567.0},
+                                            {"-1,234,567.25", -1234567.25},
+                                            {"3,5", {}},
+                                            {"0,350", {}},
+                                            {"2,345", {}},
+                                            {"12,34", {}},
+                                            {"1,2345", {}},
+                                            {"1,23,456", {}},
+                                            {"1,234,56", {}},
+                                            {"1234,567,890", {}},
+                                            {"1.234,5", {}},
+                                            {"1,234.567,8", {}},
+                                            {"1,3e-05", {}},
+                                            {"1,000e-05", {}},
+                                            {"3.5.1", {}},
+                                            {"3,,5", {}}}) {
+    const std::string number = each.printed;
+    for (const std::string& line :
+         {"step: 7  loss: " + number + "  grad_norm: 2.5", "step 7 | loss " + number + " | grad_norm 2.5",
+          "step=7, loss=" + number + ", grad_norm=2.5", "{'step': 7, 'loss': '" + number + "', 'grad_norm': 2.5}",
+          R"({"log": "step: 7 loss: )" + number + R"( grad_norm: 2.5"})"}) {
+      const LogReader reader = read_text("step: 6  loss: 1.0\n" + line + "\n");
+      ASSERT_TRUE(reader.history()) << line;
+      EXPECT_EQ(values(*reader.history(), Metric::grad_norm, {7}).front(), 2.5f) << line;
+      const float loss = values(*reader.history(), Metric::ce_loss, {7}).front();
+      if (each.value) {
+        EXPECT_EQ(loss, static_cast<float>(*each.value)) << line;
+        EXPECT_EQ(reader.bad().count(), 0) << line << reader.bad().text();
+      } else {
+        EXPECT_TRUE(is_missing(loss)) << line << ": " << loss;
+        ASSERT_EQ(reader.bad().count(), 1) << line;
+        EXPECT_EQ(reader.bad().in_part(), 1) << line;
+        EXPECT_NE(reader.bad().first()[0].why.find('"' + number + "\" is not a number"), std::string::npos)
+            << reader.bad().text();
+      }
+    }
+  }
+}
+
+TEST(TextLog, NumbersOfTokensAndStepsMayBeGrouped) {
+  const LogReader reader = read_text("step: 1,000  loss: 2.5  tps: 72,914\nstep: 1,5  loss: 2.0\n");
+  EXPECT_EQ(values(*reader.history(), Metric::tokens_per_s, {1000}), (std::vector<float>{72914.0f}));
+  EXPECT_EQ(reader.history()->steps(), (StepRange{1000, 1000}));
+  ASSERT_EQ(reader.bad().count(), 1) << "step 1,5 is none";
+  EXPECT_EQ(reader.bad().in_part(), 0);
+}
+
+TEST(TextLog, TheFirstOfSeveralRatesIsRead) {
+  const LogReader reader = read_text("step=10, lr=[0.5,0.25], loss=2.5\nstep=11, lr=[0,5], loss=2.25\n");
+  EXPECT_EQ(values(*reader.history(), Metric::lr, {10}), (std::vector<float>{0.5f}));
+  EXPECT_TRUE(is_missing(values(*reader.history(), Metric::lr, {11}).front())) << "0.5, or 0 and 5";
+  EXPECT_EQ(reader.bad().count(), 1) << reader.bad().text();
+}
+
+TEST(TextLog, ADictWithoutStepWhoseOnlyNumberIsNoneIsReported) {
+  const LogReader reader = read_text("{'loss': '3.5', 'epoch': 0.1}\n{'loss': '3,5', 'epoch': 0.2}\n");
+  EXPECT_EQ(reader.history()->steps(), (StepRange{1, 1}));
+  EXPECT_EQ(reader.bad().count(), 1) << reader.bad().text();
 }
 
 TEST(TextLog, SeveralObjectsOfALineAreSeveralSteps) {

@@ -1,0 +1,83 @@
+#include "core/logs/lines/printed_number.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/io/json_text.h"
+#include "core/io/trimmed.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
+constexpr std::size_t kMostDigits = 64, kDigitsOfGroup = 3;
+
+bool has_digit_at(std::string_view text, std::size_t at) {
+  return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
+}
+
+std::string_view without_sign(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return text;
+}
+
+// True for digits in groups of three behind commas, such as "1,234,567".
+bool is_grouped_whole(std::string_view digits) {
+  const std::size_t first = digits.find(',');
+  if (first == 0 || first > kDigitsOfGroup || digits.front() == '0') return false;
+  digits.remove_prefix(first);
+  while (digits.size() > kDigitsOfGroup && digits.front() == ',' &&
+         digits.find_first_not_of(kAllDigits, 1) > kDigitsOfGroup)
+    digits.remove_prefix(kDigitsOfGroup + 1);
+  return digits.empty();
+}
+
+// Removes the commas between groups of digits. Returns nullopt if the text has other commas, or an exponent behind
+// groups: "1,234e-05" has a decimal comma.
+std::optional<std::string> without_groups(std::string_view text) {
+  if (text.find(',') == std::string_view::npos) return std::string(text);
+  const std::string_view plain = without_sign(text);
+  const std::size_t end = std::min(plain.find_first_not_of("0123456789,"), plain.size());
+  const std::string_view rest = plain.substr(end);
+  if (!is_grouped_whole(plain.substr(0, end)) || rest.find_first_of(",eE") != std::string_view::npos)
+    return std::nullopt;
+  std::string out(text);
+  std::erase(out, ',');
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> json_number(std::string_view text) {
+  text = trimmed(text, kBlanks);
+  if (text.size() > kMostDigits) return std::nullopt;
+  const std::optional<std::string> plain = without_groups(text);
+  if (!plain) return std::nullopt;
+  std::string_view digits = *plain;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || end != digits.data() + digits.size() || error != std::errc()) return std::nullopt;
+  return json_number(value);
+}
+
+bool may_have_decimal_comma(std::string_view text) {
+  return std::ranges::count(text, ',') == 1 && text.find('.') == std::string_view::npos;
+}
+
+bool is_like_number(std::string_view text) {
+  const std::string_view plain = without_sign(trimmed(text, kBlanks));
+  const bool begins = has_digit_at(plain, 0) || (plain.starts_with('.') && has_digit_at(plain, 1));
+  const auto is_of_number = [](char c) {
+    return std::string_view("0123456789.,'_+-eE").find(c) != std::string_view::npos || (c & '\x80') != 0;
+  };
+  return begins && std::ranges::all_of(plain, is_of_number);
+}
+
+bool may_hold_number(JsonValue value) {
+  std::string_view text;
+  return holds_number(value) || (value.get(text) == simdjson::SUCCESS && is_like_number(text));
+}
+
+}  // namespace moescope
