@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/cli/cli_reading.h"
@@ -135,7 +136,7 @@ class GrowingRuns {
  public:
   // A file that does not exist yet is followed as a log of JSON lines. Throws std::runtime_error if the file holds no
   // runs.
-  explicit GrowingRuns(const std::string& path) {
+  explicit GrowingRuns(const std::string& path) : path_(path) {
     const bool there =
         std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
     const FileKind kind = there ? file_kind(path) : FileKind::training_log;
@@ -155,11 +156,34 @@ class GrowingRuns {
     for (const auto& more : recording_.more) more();
     return pointers(recording_.histories);
   }
-  std::vector<std::string> remarks() const { return log_ ? log_->remarks() : recording_.remarks; }
+  // Prints what has changed about the file since the last call: why it cannot be read, that it was truncated or
+  // replaced.
+  void print_news() {
+    if (!log_) return;
+    const std::vector<std::string> restarts = log_->restart_remarks();
+    for (; restarts_printed_ < restarts.size(); ++restarts_printed_) print(restarts[restarts_printed_]);
+    if (const std::string now = log_->problem(); std::exchange(problem_, now) != now && !now.empty())
+      print("waiting: " + now);
+  }
+  // Reads a last line that has no newline. No lines are read afterwards.
+  void finish() {
+    if (log_) log_->finish();
+  }
+  void print_remarks() const {
+    for (const std::string& remark : log_ ? log_->remarks() : recording_.remarks) print(remark);
+    if (log_ && log_->bad().count() > 0) print(log_->bad().summary());
+  }
 
  private:
+  void print(const std::string& text) const {
+    std::fprintf(stderr, "%s: %s\n", printable(path_).c_str(), printable(text).c_str());
+  }
+
+  std::string path_;
   OpenedRuns recording_;
   std::unique_ptr<Follower> log_;
+  std::size_t restarts_printed_ = 0;
+  std::string problem_;
 };
 
 // Keeps a FindingsScan for each run, so that a new step costs the same at the end of a long run as at its beginning.
@@ -214,10 +238,14 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
     const auto now = std::chrono::steady_clock::now();
     if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
     const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
-    if (fails(runs, fail_on) || (until >= 0 && seen >= until) || idle) {
-      for (const std::string& remark : file.remarks()) std::fprintf(stderr, "%s\n", printable(remark).c_str());
-      return runs;
+    file.print_news();
+    if (!fails(runs, fail_on) && (until < 0 || seen < until) && !idle) continue;
+    if (idle) {
+      file.finish();
+      runs = checker.check(file.read());
     }
+    file.print_remarks();
+    return runs;
   }
 }
 
@@ -315,8 +343,9 @@ void check(const CheckOptions& options) {
 
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
-  Command command(app, "check",
-                  "Print the verdict and the findings of a run; the exit status shows whether there are any");
+  Command command(
+      app, "check",
+      "Print the verdict and the findings of a run; the exit status is 1 if one of --fail-on is among them");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);

@@ -258,11 +258,14 @@ QString RunSession::followingText() const {
   for (const auto& follower : followers_) {
     const QString name = QFileInfo(QString::fromStdString(follower->path())).fileName();
     const QString problem = QString::fromStdString(follower->problem());
-    const qint64 bad = follower->bad().count();
+    const BadLines lines = follower->bad();
+    const qint64 bad = lines.count() - lines.in_part(), in_part = lines.in_part();
     QString text = problem.isEmpty() ? QString("following %1: %2").arg(name, QString::fromStdString(follower->amount()))
                                      : QString("waiting for %1 (%2)").arg(name, problem.toLower());
     if (bad > 0) text += QString(", %1 could not be read").arg(bad);
-    if (follower->restarts() > 0) text += QString(", restarted %1 times").arg(follower->restarts());
+    if (in_part > 0) text += QString(", %1 could be read in part only").arg(in_part);
+    if (const auto restarts = follower->restart_remarks(); !restarts.empty())
+      text += ", " + QString::fromStdString(restarts.back());
     texts << text;
   }
   return texts.join("; ");

@@ -9,6 +9,8 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/log_follower.h"
 #include "core/logs/open_runs.h"
+#include "core/logs/table/import_table.h"
+#include "core/logs/table/table_form.h"
 
 namespace moescope {
 
@@ -17,7 +19,22 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+using Histories = std::vector<std::shared_ptr<History>>;
+
 constexpr int kLeastPauses = 9;  // least pause after a reading, as a multiple of its duration
+
+std::vector<std::int64_t> newest_steps(const Histories& runs) {
+  std::vector<std::int64_t> newest;
+  for (const auto& run : runs) newest.push_back(run->steps().last);
+  return newest;
+}
+
+// True if the runs are those whose last steps are given, and each begins after its last step.
+bool begins_after(const Histories& runs, const std::vector<std::int64_t>& last_steps) {
+  return !runs.empty() && std::ranges::equal(runs, last_steps, [](const auto& run, std::int64_t last) {
+    return run->steps().first > last;
+  });
+}
 
 }  // namespace
 
@@ -35,28 +52,87 @@ FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std
 void FileFollower::check_file() {
   if (Clock::now() < next_) return;
   const FileStamp now = stamp_of(path());
-  if (read_ == now) return;
+  const bool is_changed = read_ != now;
+  if (is_changed) changed_ = Clock::now();
+  if (!is_changed && !has_last_row()) return;
+  has_shrunk_ = has_shrunk_ || (read_ && now.bytes < read_->bytes);
   read_ = now;
+  is_read_to_end_ = !is_changed;
   const auto start = Clock::now();
-  read_file();
+  read_file(is_changed);
   next_ = Clock::now() + kLeastPauses * (Clock::now() - start);
 }
 
-void FileFollower::read_file() {
+// True if the file may have a last row without a newline that is finished nevertheless.
+bool FileFollower::has_last_row() const {
+  return has_rows_ && !is_read_to_end_ && Clock::now() - changed_ >= kLastRowAfter && is_closed_by_writers(path());
+}
+
+void FileFollower::read_file(bool growing) {
+  options_.growing = growing;
   OpenedRuns opened;
+  Frames frames;
+  bool goes_on = false, is_next = false;
   std::string why;
   try {
     opened = open_runs({path()}, options_, most_runs_);
+    is_next = begins_after(opened.histories, newest_steps(histories_));
+    goes_on = is_next || begins_after(opened.histories, kept_until_);
+    if (goes_on) frames = read_frames();
+    remember_form();
   } catch (const std::exception& error) {
     why = error.what();
     if (why.starts_with(path() + ": ")) why.erase(0, path().size() + 2);
   }
   const std::lock_guard lock(mutex_);
   problem_ = why;
-  if (opened.histories.empty()) return;
-  histories_ = std::move(opened.histories);
+  if (opened.histories.empty() || !why.empty()) return;
   remarks_ = std::move(opened.remarks);
   bad_ = opened.skipped.empty() ? BadLines() : std::move(opened.skipped.front().bad);
+  if (!goes_on) return replace_histories(std::move(opened.histories));
+  if (is_next) keep_steps();
+  for (std::size_t i = 0; i < histories_.size(); ++i) histories_[i]->forget_from(kept_until_[i] + 1);
+  for (const auto& frame : frames) histories_[static_cast<std::size_t>(frame->run - options_.run)]->append(frame);
+}
+
+// Reads the file again, because a history does not give back its frames in full.
+FileFollower::Frames FileFollower::read_frames() {
+  Frames frames;
+  ImportOptions options = options_;
+  options.on_frame = [&](const auto& frame) { frames.push_back(frame); };
+  if (open_runs({path()}, options, most_runs_).histories.size() != histories_.size()) frames.clear();
+  return frames;
+}
+
+void FileFollower::keep_steps() {
+  kept_until_ = newest_steps(histories_);
+  has_shrunk_ = false;
+  const std::int64_t last = std::ranges::max(kept_until_);
+  for (std::string text : {truncated_text(last), kept_text(last)}) restart_remarks_.push_back(std::move(text));
+}
+
+void FileFollower::replace_histories(std::vector<std::shared_ptr<History>> histories) {
+  const auto before = newest_steps(histories_);
+  histories_ = std::move(histories);
+  kept_until_.clear();
+  const bool has_fewer = !before.empty() && std::ranges::max(newest_steps(histories_)) < std::ranges::max(before);
+  if (!std::exchange(has_shrunk_, false) || !has_fewer) return;
+  const std::int64_t last = std::ranges::max(before);
+  for (std::string text : {truncated_text(last), dropped_text(last)}) restart_remarks_.push_back(std::move(text));
+}
+
+// Notes what the file is, because a truncated table may have lost its header.
+void FileFollower::remember_form() {
+  if (std::exchange(knows_form_, true) || !fs::is_regular_file(path())) return;
+  const FileKind kind = file_kind(path());
+  has_rows_ = kind == FileKind::load_table || kind == FileKind::router_trace || kind == FileKind::te_statistics;
+  if (kind == FileKind::load_table) options_.table_header = table_header(path());
+}
+
+void FileFollower::finish() {
+  thread_ = {};
+  options_.progress = {};
+  read_file(false);
 }
 
 std::vector<std::shared_ptr<History>> FileFollower::histories() const {
@@ -66,6 +142,10 @@ std::vector<std::shared_ptr<History>> FileFollower::histories() const {
 BadLines FileFollower::bad() const {
   const std::lock_guard lock(mutex_);
   return bad_;
+}
+std::vector<std::string> FileFollower::restart_remarks() const {
+  const std::lock_guard lock(mutex_);
+  return restart_remarks_;
 }
 std::vector<std::string> FileFollower::remarks() const {
   const std::lock_guard lock(mutex_);
@@ -83,7 +163,7 @@ std::string FileFollower::problem() const {
 
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
                                       std::vector<std::string> only) {
-  FileKind kind = FileKind::training_log;
+  FileKind kind = is_named_csv(path) ? FileKind::load_table : FileKind::training_log;
   try {
     if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path);
   } catch (const std::runtime_error&) {  // the file does not exist yet or cannot be read; the follower reports this

@@ -1,6 +1,10 @@
 #include "core/logs/file_stamp.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 
 namespace moescope {
 
@@ -30,6 +34,16 @@ FileStamp stamp_of(const std::string& path) {
        !error && entry != end; entry.increment(error))
     if (entry->is_regular_file(error)) take(entry->path(), stamp);
   return stamp;
+}
+
+// The kernel grants a lease for reading only on a file that nobody has open for writing. A program that opens the file
+// meanwhile waits until the lease is given back, and the kernel sends this process a signal: SIGURG, which is ignored.
+bool is_closed_by_writers(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool is_closed = ::fcntl(file, F_SETSIG, SIGURG) == 0 && ::fcntl(file, F_SETLEASE, F_RDLCK) == 0;
+  ::close(file);  // gives the lease back
+  return is_closed;
 }
 
 }  // namespace moescope

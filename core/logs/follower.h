@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -28,13 +29,21 @@ class Follower {
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
   virtual std::vector<std::string> remarks() const = 0;  // see Imported::remarks
-  virtual std::string amount() const = 0;                // amount read: "412 lines", "up to step 102"
-  virtual int restarts() const { return 0; }             // times that the file was truncated or replaced
-  virtual std::string problem() const = 0;               // why the file cannot be read now ("no such file"); else empty
+  // What became of the steps when the file was truncated or replaced, in the order of time.
+  virtual std::vector<std::string> restart_remarks() const = 0;
+  virtual std::string amount() const = 0;  // amount read: "412 lines", "up to step 102"
+  // Reads a last line that has no newline, and follows the file no longer. To be called if nothing more is expected.
+  virtual void finish() = 0;
+  virtual std::string problem() const = 0;  // why the file cannot be read now ("no such file"); else empty
 
  private:
   std::string path_;
 };
+
+// Remarks on a file that was truncated or replaced; `last_step`: the last step read before, -1 if there was none.
+std::string truncated_text(std::int64_t last_step);
+std::string kept_text(std::int64_t last_step);
+std::string dropped_text(std::int64_t last_step);
 
 // Calls look() repeatedly until `stop`.
 template <class Look>

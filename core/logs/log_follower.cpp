@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "core/io/text_encoding.h"
+#include "core/logs/file_stamp.h"
 #include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
@@ -26,6 +27,12 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
+std::int64_t newest_step(const LogReader& reader) {
+  std::int64_t newest = -1;
+  for (const auto& history : reader.histories()) newest = std::max(newest, history->steps().last);
+  return newest;
+}
+
 }  // namespace
 
 struct LogFollower::State {
@@ -39,8 +46,9 @@ struct LogFollower::State {
 
   mutable std::mutex mutex;  // protects the members that other threads read
   std::unique_ptr<LogReader> reader;
+  std::unique_ptr<LogReader> next;  // reads a file that replaced the earlier one, until it has a step
   std::string problem;
-  int restarts = 0;
+  std::vector<std::string> restart_remarks;
 
   // Members below are used by the follower's thread only.
   LineSplitter splitter;
@@ -50,6 +58,8 @@ struct LogFollower::State {
   // The first and the last bytes that were read. They detect a file that was rewritten in place, even if it is longer
   // by now; the last bytes are needed because many logs begin with the same line.
   std::string first_bytes, last_bytes;
+  off_t first_at = 0;          // position of first_bytes
+  bool part_is_tried = false;  // the last line, which has no newline, was looked at
   std::chrono::steady_clock::time_point last_line{};
   bool settled = true;
   std::stop_token stop;
@@ -58,27 +68,53 @@ struct LogFollower::State {
     if (file >= 0) ::close(file);
   }
 
+  void begin_file();
   void restart();
+  void choose_reader();
+  LogReader& active() const { return next ? *next : *reader; }
   bool open_file();
-  bool is_another_file() const;
+  bool is_rewritten() const;
+  bool is_replaced() const;
   bool holds(const std::string& bytes, off_t at) const;
   void remember(std::string_view bytes);
   void read_on();
+  void settle();
   void check_file();
+  void finish();
 };
+
+void LogFollower::State::begin_file() {
+  position = first_at = 0;
+  first_bytes.clear();
+  last_bytes.clear();
+  splitter = {};
+}
 
 void LogFollower::State::restart() {
   if (file >= 0) ::close(file);
   file = -1;
-  position = 0;
-  first_bytes.clear();
-  last_bytes.clear();
-  splitter = {};
+  begin_file();
   const std::lock_guard lock(mutex);
-  if (reader->lines() > 0) {
-    ++restarts;
-    reader = std::make_unique<LogReader>(path, options);
+  if (active().lines() == 0) return;
+  const std::int64_t last = newest_step(*reader);
+  restart_remarks.push_back(truncated_text(last));
+  (last < 0 ? reader : next) = std::make_unique<LogReader>(path, options);
+}
+
+// Decides what becomes of the earlier steps when the new file has its first step: if its steps go on, the reader of the
+// earlier file reads the new one from its beginning.
+void LogFollower::State::choose_reader() {
+  if (!next || next->histories().empty()) return;
+  const std::int64_t last = newest_step(*reader);
+  if (next->goes_on_from(*reader)) {
+    restart_remarks.push_back(kept_text(last));
+    begin_file();
+    settled = false;
+  } else {
+    restart_remarks.push_back(dropped_text(last));
+    reader = std::move(next);
   }
+  next.reset();
 }
 
 bool LogFollower::State::open_file() {
@@ -96,13 +132,19 @@ bool LogFollower::State::open_file() {
   return file >= 0;
 }
 
-// True if the file was truncated, replaced by another file of that name (log rotation), or rewritten in place. A
-// deleted file may still be written to, so the follower keeps reading the open file.
-bool LogFollower::State::is_another_file() const {
+// True if the open file was truncated, or rewritten in place.
+bool LogFollower::State::is_rewritten() const {
   struct stat status {};
   if (::fstat(file, &status) != 0 || status.st_size < position) return true;
-  if (::stat(path.c_str(), &status) == 0 && !(id == FileId{status.st_dev, status.st_ino})) return true;
-  return !holds(first_bytes, 0) || !holds(last_bytes, position - static_cast<off_t>(last_bytes.size()));
+  return !holds(first_bytes, first_at) || !holds(last_bytes, position - static_cast<off_t>(last_bytes.size()));
+}
+
+// True if another file of that name has content (log rotation). Until then, and after the file is deleted, the program
+// may still write to the open file.
+bool LogFollower::State::is_replaced() const {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || status.st_size == 0) return false;
+  return !(id == FileId{status.st_dev, status.st_ino});
 }
 
 bool LogFollower::State::holds(const std::string& bytes, off_t at) const {
@@ -120,32 +162,62 @@ void LogFollower::State::read_on() {
   std::string chunk(kFollowedBytes, '\0');
   for (;;) {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
-    // If another file is there now, these bytes do not continue those read before. The next look starts again.
-    if (got <= 0 || is_another_file()) return;
-    const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
-    if (position == 0) {
+    // If the file was rewritten, these bytes do not continue those read before. The next look starts again.
+    if (got <= 0 || is_rewritten()) return;
+    std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+    // A program that goes on at its position in a file that was truncated leaves zeros before it.
+    if (first_bytes.empty()) {
+      const std::size_t zeros = std::min(bytes.find_first_not_of('\0'), bytes.size());
+      first_at = position += static_cast<off_t>(zeros);
+      bytes.remove_prefix(zeros);
       const std::lock_guard lock(mutex);
       problem = encoding_problem(bytes);
       if (!problem.empty()) return;
     }
     remember(bytes);
-    position += got;
+    position += static_cast<off_t>(bytes.size());
     const std::lock_guard lock(mutex);
-    splitter.add(bytes, *reader);
+    splitter.add(bytes, active());
     last_line = std::chrono::steady_clock::now();
-    settled = false;
+    settled = part_is_tried = false;
+    choose_reader();
     if (stop.stop_requested()) return;
   }
 }
 
+// Completes the newest step if no further line follows. Keeps half a line, because its end may follow, unless its
+// writer has closed the file.
+void LogFollower::State::settle() {
+  if (std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
+  const bool is_last = !part_is_tried && splitter.holds_unread_part() && is_closed_by_writers(path);
+  if (settled && !is_last) return;
+  settled = true;
+  part_is_tried = is_last;
+  const std::lock_guard lock(mutex);
+  if (is_last && active().is_whole(splitter.part())) splitter.read_part(active());
+  active().finish_step();
+  choose_reader();
+}
+
 void LogFollower::State::check_file() {
-  if (file >= 0 && is_another_file()) restart();
+  if (file >= 0 && is_rewritten()) restart();
   if (!open_file()) return;
   read_on();
-  if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
-  settled = true;  // half a line is kept, because its end may follow
+  if (is_replaced() && !is_rewritten()) {
+    finish();
+    read_on();  // reads the file again if its steps go on
+    restart();
+    if (!open_file()) return;
+    read_on();
+  }
+  settle();
+}
+
+void LogFollower::State::finish() {
   const std::lock_guard lock(mutex);
-  reader->finish_step();
+  if (splitter.holds_part()) splitter.finish(active());
+  active().finish_step();
+  choose_reader();
 }
 
 LogFollower::LogFollower(std::string path, ByHand, int run)
@@ -159,6 +231,14 @@ LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path
 }
 
 LogFollower::~LogFollower() = default;
+
+void LogFollower::finish() {
+  thread_ = {};
+  state_->stop = {};
+  look();
+  state_->finish();
+  look();  // reads the file again if its steps go on
+}
 
 void LogFollower::look() {
   state_->check_file();
@@ -185,9 +265,9 @@ std::string LogFollower::amount() const {
   const std::int64_t count = lines();
   return std::to_string(count) + (count == 1 ? " line" : " lines");
 }
-int LogFollower::restarts() const {
+std::vector<std::string> LogFollower::restart_remarks() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->restarts;
+  return state_->restart_remarks;
 }
 std::string LogFollower::problem() const {
   const std::lock_guard lock(state_->mutex);

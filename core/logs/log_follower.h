@@ -26,14 +26,15 @@ class LogFollower : public Follower {
   LogFollower(std::string path, ByHand, int run = 0);
   void look();
 
-  // The histories grow while the file grows. If the file was truncated or replaced, new histories replace them, and the
-  // earlier ones keep their steps. Empty before the first step.
+  // The histories grow while the file grows. If the file was truncated or replaced, they go on if its steps do; else
+  // new histories replace them, and the earlier ones keep their steps. Empty before the first step.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
   std::string amount() const override;
   std::int64_t lines() const;
-  int restarts() const override;
+  std::vector<std::string> restart_remarks() const override;
+  void finish() override;
   std::string problem() const override;
 
  private:

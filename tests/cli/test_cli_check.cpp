@@ -1,8 +1,11 @@
 // Runs moescope-cli check and figures as scripts do, and tests their exit status and JSON.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/support/cli_fixture.h"
 
@@ -54,6 +57,28 @@ TEST_F(CliCheck, ATrainerIsComparedWithAnEngine) {
   const Result refused = run({"check", path("loss.json"), "--engine", path("batch.json")});
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("holds no log-probabilities"), std::string::npos) << refused.err;
+}
+
+TEST_F(CliCheck, AFollowedLogThatIsTruncatedIsSaid) {
+  write("log.jsonl", "{\"step\":0,\"loss\":5}\n{\"step\":1,\"loss\":4}\n");
+  const pid_t pid = start({"check", path("log.jsonl"), "--follow", "--until", "3", "--idle", "60", "--json"});
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::filesystem::resize_file(path("log.jsonl"), 0);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  append("log.jsonl", "{\"step\":2,\"loss\":3}");
+  std::ofstream(path("log.jsonl"), std::ios::app) << "{\"step\":3,\"loss\":2}";  // without a newline
+  const Result result = finish(pid);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("the file was truncated or replaced after step 1"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("its steps go on: the steps up to 1 are kept"), std::string::npos) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({0, 3})) << result.out;
+}
+
+TEST_F(CliCheck, TheLastLineOfAFollowedLogIsReadWhenItIsIdle) {
+  std::ofstream log(path("log.txt"));
+  log << "step: 9 loss: 3.5\nstep: 10 loss: 2.5" << std::flush;  // stays open
+  const Result result = run({"check", path("log.txt"), "--follow", "--until", "20", "--idle", "2", "--json"});
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({9, 10})) << result.out << result.err;
 }
 
 TEST_F(CliCheck, ALossThatWasNoNumberCountsForEver) {

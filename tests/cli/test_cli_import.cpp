@@ -82,6 +82,23 @@ TEST_F(CliImport, BadLinesAreToldWithTheirNumbers) {
   EXPECT_NE(read("err").find("No such file"), std::string::npos) << read("err");
 }
 
+TEST_F(CliImport, LinesOfWhichALossWasReadAreNotCountedAsUnreadable) {
+  std::ofstream(path("part.jsonl")) << "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n"
+                                    << "{\"step\":1,\"loss\":0.5,\"tokens_per_expert\":[[1,2,3]]}\n"
+                                    << "{\"step\":2,\"loss\":\"0,25\",\"grad_norm\":1}\nnot json\n";
+  ASSERT_EQ(import(path("part.jsonl") + " -o " + path("r.moescope") + " --bad-lines " + path("list")), 0);
+  EXPECT_NE(read("err").find("1 line could not be read, the first: line 4: not JSON, or cut off; 2 lines could be read "
+                             "in part only, the first: line 2: tokens_per_expert: 3 experts, not 2"),
+            std::string::npos)
+      << read("err");
+  EXPECT_NE(read("list").find("line 2: tokens_per_expert: 3 experts, not 2 (the other values of the line were read)\n"),
+            std::string::npos)
+      << read("list");
+  const auto run = RecordingReader(path("r.moescope")).load(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 0.5f);
+  EXPECT_EQ(run->value_at(Metric::grad_norm, kWholeRun, 2), 1.0f);
+}
+
 TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);

@@ -403,7 +403,7 @@ class OpeningTest : public QObject {
     QVERIFY(window.session()->followingText().contains("1 could not be read"));
     QVERIFY(file.resize(0));  // the training started again
     QVERIFY(file.seek(0));
-    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("restarted"), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("truncated or replaced"), kWaitMs);
     file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
   }

@@ -31,6 +31,7 @@ void LineSplitter::add(std::string_view chunk, LogReader& reader) {
 }
 
 void LineSplitter::add_part(std::string_view piece) {
+  part_is_read_ = part_is_read_ && piece.find_first_not_of(" \t\r") == std::string_view::npos;
   too_long_ = too_long_ || part_.size() + piece.size() > kLongestLine;
   if (too_long_)
     part_ = {};
@@ -41,10 +42,15 @@ void LineSplitter::add_part(std::string_view piece) {
 void LineSplitter::finish(LogReader& reader) {
   if (too_long_)
     reader.refuse_line("longer than " + std::to_string(kLongestLine >> 20) + " MB");
-  else
+  else if (!part_is_read_)
     reader.read_line(part_);
   part_.clear();
-  too_long_ = false;
+  too_long_ = part_is_read_ = false;
+}
+
+void LineSplitter::read_part(LogReader& reader) {
+  reader.read_line(part_);
+  part_is_read_ = true;
 }
 
 Imported import_jsonl(const std::string& path, const ImportOptions& options) {

@@ -44,12 +44,16 @@ class LineSplitter {
   static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
   void add(std::string_view chunk, LogReader& reader);
   void finish(LogReader& reader);  // passes the last line, which has no newline, to `reader`
+  // Passes the last line to `reader`, although it may go on. If it does, the whole line is passed again.
+  void read_part(LogReader& reader);
   bool holds_part() const { return !part_.empty() || too_long_; }
+  bool holds_unread_part() const { return holds_part() && !part_is_read_; }
+  const std::string& part() const { return part_; }
 
  private:
   void add_part(std::string_view piece);
   std::string part_;
-  bool too_long_ = false;
+  bool too_long_ = false, part_is_read_ = false;
 };
 
 // Throws std::runtime_error if the file cannot be read, has no step (then with the error of the first bad line), or is

@@ -56,19 +56,24 @@ std::string settings_text(const JsonFields& fields) {
   return '{' + text + '}';
 }
 
-// Returns the line without loads and biases of experts, which could not be read; nullopt if no figure of the step is
-// left.
-std::optional<NamedLine> without_loads(const NamedLine& line) {
+// The line could be read in part: its readable figures were taken.
+struct UnreadablePart : Unreadable {
+  using Unreadable::Unreadable;
+};
+
+// Returns the step and the readable figures of a line that could not be read as a whole; nullopt if no figure is left.
+std::optional<NamedLine> readable_part(const NamedLine& line) {
   std::vector<JsonFields::Field> fields;
-  bool has_figure = false;
+  bool has_figure = false, lacks_value = !line.of_layers.empty() || holds_other_values(line.fields);
   for (const JsonFields::Field& field : line.fields) {
     const bool is_figure =
         std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return field.key == figure.column; });
-    has_figure = has_figure || is_figure;
-    if (is_figure || field.key == "step" || field.key == "epoch") fields.push_back(field);
+    const bool is_readable = is_figure && (field.value.is_null() || holds_number(field.value));
+    has_figure = has_figure || is_readable;
+    lacks_value = lacks_value || (is_figure && !is_readable);
+    if (is_readable || field.key == "step" || field.key == "epoch") fields.push_back(field);
   }
-  const bool has_loads = !line.of_layers.empty() || holds_other_values(line.fields);
-  if (!has_figure || !has_loads || line.fields.find("layer")) return {};
+  if (!has_figure || !lacks_value || line.fields.find("layer")) return {};
   return NamedLine{JsonFields(std::move(fields)), {}};
 }
 
@@ -92,7 +97,7 @@ struct LogReader::State {
   struct HeldStep {
     std::int64_t line, step;
     std::string text;
-    bool loads_are_bad;
+    bool in_part;  // only readable_part() is read
   };
   struct Run {
     int number = 0;                       // in the file; named runs are numbered from kFirstNamedRun
@@ -111,6 +116,7 @@ struct LogReader::State {
     RestartRule restarts;
     std::size_t to_new_steps = 0;  // restarts to a step that was not logged before
     std::int64_t first_step = -1;
+    double first_epoch = -1;   // epoch of the first step that has one
     double epoch = -1;         // epoch of the newest step
     bool begins_anew = false;  // true if a later epoch began at the first step again
     std::vector<HeldStep> held;
@@ -163,7 +169,8 @@ struct LogReader::State {
   TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
   TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
   void take(Run& run, const NamedLine& line);
-  void take_or_hold(Run& run, const NamedLine& line, bool loads_are_bad);
+  void take_or_hold(Run& run, const NamedLine& line, bool in_part);
+  void count_bad(std::int64_t number, const Unreadable& why);
   void watch_epoch(Run& run, const NamedLine& line, std::int64_t step);
   void go_back(Run& run, const NamedLine& line, std::int64_t step);
   void place(Run& run, TelemetryFrame frame, bool whole);
@@ -307,6 +314,7 @@ void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_
   const auto epoch = static_cast<double>(to_float(*found, "epoch"));
   run.begins_anew = run.begins_anew || (step <= run.first_step && step < run.newest && epoch > run.epoch);
   run.epoch = epoch;
+  if (run.first_epoch < 0) run.first_epoch = epoch;
 }
 
 // Drops the steps of an earlier attempt if values of the line were logged before (RestartRule).
@@ -392,7 +400,7 @@ void LogReader::State::add_held_steps(Run& run) {
     held_bytes -= held.text.size();
     try {
       NamedLine named = names.read(held_lines.parse(held.text));
-      if (held.loads_are_bad) named = *without_loads(named);
+      if (held.in_part) named = *readable_part(named);
       if (!run.imported) {
         const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
         open(run, info, frame_of(run, named, info).step);
@@ -404,18 +412,24 @@ void LogReader::State::add_held_steps(Run& run) {
   }
 }
 
+void LogReader::State::count_bad(std::int64_t number, const Unreadable& why) {
+  bad.add(number, why.what(), dynamic_cast<const UnreadablePart*>(&why) != nullptr);
+}
+
 void LogReader::State::step(Run& run, const JsonFields& json) {
   if (is_closing(json)) return;
   const NamedLine named = names.read(json);
   try {
     take_or_hold(run, named, false);
-  } catch (const Unreadable&) {  // the step's figures are read even if its loads cannot be read
-    if (const auto rest = without_loads(named)) take_or_hold(run, *rest, true);
-    throw;
+  } catch (const Unreadable& why) {
+    const auto rest = readable_part(named);
+    if (!rest) throw;
+    take_or_hold(run, *rest, true);
+    throw UnreadablePart(why.what());
   }
 }
 
-void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool loads_are_bad) {
+void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool in_part) {
   const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
   if (run.imported || run.part || of_layer) return take(run, named);
   const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
@@ -423,7 +437,7 @@ void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool loads
   const bool no_load = info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
   if (no_load && run.held.size() < kMaxHeld && held_bytes + line.size() <= kMaxHeldBytes) {
     held_bytes += line.size();
-    run.held.push_back({lines, frame.step, std::string(line), loads_are_bad});
+    run.held.push_back({lines, frame.step, std::string(line), in_part});
     return;
   }
   const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().step;
@@ -440,7 +454,7 @@ void LogReader::State::read_split(Run& run) {
   try {
     step(run, split_parser.parse(line));
   } catch (const Unreadable& unreadable) {
-    bad.add(lines, unreadable.what());
+    count_bad(lines, unreadable);
   }
   run.split.clear();
   line = current;
@@ -477,7 +491,7 @@ void LogReader::State::read_json(std::string_view json) {
   try {
     parse_line(parser);
   } catch (const Unreadable& unreadable) {  // counts the first bad object of a line
-    if (std::exchange(last_bad_line, lines) != lines) bad.add(lines, unreadable.what());
+    if (std::exchange(last_bad_line, lines) != lines) count_bad(lines, unreadable);
   }
 }
 
@@ -574,6 +588,41 @@ std::int64_t LogReader::steps() const {
   for (const State::Run& run : state_->runs) steps += run.imported ? run.imported->steps() : 0;
   return steps;
 }
+
+bool LogReader::is_whole(std::string_view line) const {
+  if (line.find('\r') != std::string_view::npos || state_->text.is_numbered()) return false;
+  if (state_->form == State::Form::text)
+    return TextLogReader(&state_->names.tags()).read(line, [](std::string_view) {});
+  try {
+    JsonLines().parse(line);
+    return true;
+  } catch (const Unreadable&) {
+    return false;
+  }
+}
+
+namespace {
+
+bool have_same_shape(const RunInfo& a, const RunInfo& b) {
+  const bool same_experts = a.n_experts == b.n_experts || a.n_experts == 0 || b.n_experts == 0;
+  return same_experts && (a.moe_layers == b.moe_layers || a.moe_layers.empty() || b.moe_layers.empty());
+}
+
+}  // namespace
+
+bool LogReader::goes_on_from(const LogReader& earlier) const {
+  return std::ranges::all_of(state_->runs, [&](const State::Run& run) {
+    if (!run.imported) return true;
+    const auto before = std::ranges::find_if(earlier.state_->runs, [&](const State::Run& other) {
+      return other.imported && other.number == run.number && other.name == run.name;
+    });
+    if (before == earlier.state_->runs.end() || !have_same_shape(run.imported->info(), before->imported->info()))
+      return false;
+    if (state_->text.is_numbered()) return run.first_epoch >= 0 && run.first_epoch >= before->epoch;
+    return run.imported->history()->steps().first > before->imported->history()->steps().last;
+  });
+}
+
 std::vector<std::string> LogReader::remarks() const {
   std::vector<std::string> remarks = state_->remarks;
   const TextLogReader& text = state_->text;

@@ -33,6 +33,12 @@ class LogReader {
   // Returns the reason to refuse the log, after its last line: no name is known, the lines are in no order
   // (is_shuffled()), or the steps begin again in every epoch. Empty if the log is accepted.
   std::string refusal() const;
+  // True if a last line without a newline can be read before it ends: a whole object, or a printed step of a log whose
+  // lines are not numbered.
+  bool is_whole(std::string_view line) const;
+  // True if this log, which replaced `earlier`, has the next steps of its runs: their layers and experts are the same,
+  // and they begin after its last steps, or for lines without a step at its last epoch.
+  bool goes_on_from(const LogReader& earlier) const;
   // Returns remarks for the user: restarts, the recognised kind of log, names that are not shown.
   std::vector<std::string> remarks() const;
 

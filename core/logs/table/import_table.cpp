@@ -184,8 +184,8 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   Imported figures = reader.finish();
   // The reader numbers the lines that it was given, not those of the table.
   for (const BadLine& bad : figures.bad.first())
-    imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
-  for (std::int64_t more = imported.bad.count(); more < figures.bad.count(); ++more) imported.bad.add(0, {});
+    imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why, bad.in_part);
+  for (std::int64_t more = std::ssize(figures.bad.first()); more < figures.bad.count(); ++more) imported.bad.add(0, {});
   if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
   imported.runs = std::move(figures.runs);
   imported.remarks = std::move(figures.remarks);
@@ -293,10 +293,20 @@ bool read_table(InputFile& file, std::string piece, TableReader& reader, const I
 
 }  // namespace
 
+std::string table_header(const std::string& path) {
+  InputFile file(path);
+  const std::string beginning = first_piece(file, path);
+  const std::string line = beginning.substr(0, beginning.find_first_of("\r\n"));
+  const std::optional<TableForm> form = table_form(line, true);
+  return form && form->has_header ? line : std::string();
+}
+
 Imported import_table(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
   std::string beginning = first_piece(file, path);
   std::optional<TableForm> form = table_form(beginning, true);
+  const bool begins_with_row = !form || !form->has_header;
+  if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true);
   if (!form)
     throw std::runtime_error(path +
                              ": is not a table of a run: expected the columns step, layer, expert and count; layer and "

@@ -40,6 +40,60 @@ std::string routed(int step, int layer) {
          R"(,"topk":1,"num_tokens":2,"top_indices":[[0],[1]]})" + "\n";
 }
 
+TEST_F(FollowedFile, ATableThatLostItsHeaderGoesOn) {
+  const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n");
+  const auto follower = follow_file(path, 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
+  fs::resize_file(path, 0);
+  ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
+  append("metrics.csv", "2,3\n");
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 2; })) << follower->problem();
+  EXPECT_EQ(follower->problem(), "");
+  append("metrics.csv", "3,2\n");
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 3; }));
+  const auto history = follower->histories()[0];
+  EXPECT_EQ(history->count(), 4);
+  EXPECT_EQ(history->value_at(Metric::ce_loss, kWholeRun, 0), 5.0f);
+  EXPECT_EQ(history->value_at(Metric::ce_loss, kWholeRun, 3), 2.0f);
+  EXPECT_EQ(follower->restart_remarks(), (std::vector{truncated_text(1), kept_text(1)}));
+}
+
+TEST_F(FollowedFile, ATableThatBeginsAgainIsSaid) {
+  const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n2,3\n");
+  const auto follower = follow_file(path, 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 2; })) << follower->problem();
+  std::ofstream(path) << "step,loss\n0,9\n";
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
+  EXPECT_EQ(follower->restart_remarks(), (std::vector{truncated_text(2), dropped_text(2)}));
+}
+
+TEST_F(FollowedFile, ATableThatDoesNotExistYetIsATable) {
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
+  append("metrics.csv", "step,loss\n0,5\n");
+  EXPECT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
+}
+
+TEST_F(FollowedFile, TheLastRowNeedsNoNewlineWhenItsWriterHasClosedTheFile) {
+  std::ofstream table(root_ / "metrics.csv");
+  table << "step,loss\n0,5\n1,4" << std::flush;
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
+  std::this_thread::sleep_for(2 * FileFollower::kLastRowAfter);
+  EXPECT_EQ(last_step(*follower), 0) << "its writer may go on";
+  table.close();
+  EXPECT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
+}
+
+TEST_F(FollowedFile, TheLastRowIsReadAtTheEnd) {
+  std::ofstream table(root_ / "metrics.csv");
+  table << "step,loss\n0,5\n1,4" << std::flush;
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
+  follower->finish();
+  EXPECT_EQ(last_step(*follower), 1);
+}
+
 TEST_F(FollowedFile, ATraceOfSeveralRanksGrows) {
   append("router_trace_rank0.jsonl", routed(7, 0));
   const auto follower = follow_file(root_.string(), 2, kMostRuns);

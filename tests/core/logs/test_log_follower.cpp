@@ -52,7 +52,7 @@ TEST_F(Follower, WaitsForTheFileAndForTheEndOfALine) {
   append("not json\n");
   EXPECT_TRUE(soon([&] { return follower.bad().count() == 1; }));
   EXPECT_EQ(follower.bad().first().front().number, 22);
-  EXPECT_EQ(follower.restarts(), 0);
+  EXPECT_TRUE(follower.restart_remarks().empty());
 }
 
 // Two runs of one script begin with the same settings.
@@ -65,7 +65,7 @@ TEST_F(Follower, BeginsAnewWithAFileThatBeginsAsTheOneBeforeIt) {
   std::ofstream(path_, std::ios::binary | std::ios::trunc)
       << settings << line(0, 4) << line(1, 4) << line(2, 4) << line(3, 4) << std::flush;
   ASSERT_TRUE(soon([&] { return last_step(follower) == 3; }));
-  EXPECT_EQ(follower.restarts(), 1);
+  EXPECT_EQ(follower.restart_remarks(), (std::vector{truncated_text(2), dropped_text(2)}));
   EXPECT_EQ(before->steps().last, 2);
   EXPECT_FLOAT_EQ(follower.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 4.0f) << "of the newer run";
 }
@@ -76,16 +76,17 @@ TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
   ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
   const auto before = follower.histories()[0];
   fs::resize_file(path_, 0);
-  ASSERT_TRUE(soon([&] { return follower.restarts() == 1; }));
+  ASSERT_TRUE(soon([&] { return follower.restart_remarks().size() == 1; }));
+  EXPECT_EQ(last_step(follower), 1) << "until the new file has a step";
   append(line(0, 2));
   ASSERT_TRUE(soon([&] { return last_step(follower) == 0; }));
   EXPECT_NE(follower.histories()[0], before);
   EXPECT_EQ(before->steps().last, 1) << "what was shown of the earlier one stays whole";
 
   fs::rename(path_, path_.string() + ".1");
-  append(line(0, 3) + line(1, 3) + line(2, 3));
+  append(line(1, 3) + line(2, 3));
   ASSERT_TRUE(soon([&] { return last_step(follower) == 2; }));
-  EXPECT_EQ(follower.restarts(), 2);
+  EXPECT_EQ(follower.restart_remarks().back(), kept_text(0));
   fs::remove(path_.string() + ".1");
 
   std::ofstream(path_, std::ios::binary | std::ios::trunc)  // at once: longer than the part that was read
@@ -94,7 +95,83 @@ TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
       << line(0, 4) << line(1, 4) << line(2, 4) << line(3, 4) << std::flush;
   ASSERT_TRUE(soon([&] { return last_step(follower) == 3; }));
   EXPECT_EQ(follower.histories()[0]->info().name, "again");
-  EXPECT_EQ(follower.restarts(), 3);
+  EXPECT_EQ(follower.restart_remarks().size(), 6u);
+}
+
+TEST_F(Follower, KeepsTheStepsIfThoseOfTheNewFileGoOn) {
+  append(line(0, 5) + line(1, 4));
+  const LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
+  const auto history = follower.histories()[0];
+  fs::resize_file(path_, 0);
+  ASSERT_TRUE(soon([&] { return follower.restart_remarks().size() == 1; }));
+  append(line(2, 3));
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 2; }));
+  EXPECT_EQ(follower.histories()[0], history);
+  EXPECT_EQ(history->count(), 3);
+  EXPECT_FLOAT_EQ(history->value_at(Metric::ce_loss, kWholeRun, 0), 5.0f);
+  EXPECT_EQ(follower.restart_remarks(), (std::vector{truncated_text(1), kept_text(1)}));
+
+  const std::string last = line(4, 1);  // its newline is written to the file that was renamed
+  append(line(3, 2) + last.substr(0, last.size() - 1));
+  fs::rename(path_, path_.string() + ".1");
+  append(line(5, 0.5));
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 5; }));
+  EXPECT_EQ(history->count(), 6) << "with what was written before the file was renamed";
+  EXPECT_EQ(follower.bad().count(), 0) << follower.bad().text();
+  fs::remove(path_.string() + ".1");
+}
+
+// A program that goes on at its position in a truncated file leaves zeros before it.
+TEST_F(Follower, SkipsTheZerosOfATruncatedFile) {
+  std::ofstream log(path_, std::ios::binary);
+  log << line(0, 5) << line(1, 4) << std::flush;
+  const LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
+  fs::resize_file(path_, 0);
+  log << line(2, 3) << std::flush;
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 2; })) << follower.problem();
+  EXPECT_EQ(follower.histories()[0]->count(), 3);
+  log << line(3, 2) << std::flush;
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 3; }));
+  EXPECT_EQ(follower.bad().count(), 0) << follower.bad().text();
+}
+
+TEST_F(Follower, ReadsALastLineWithoutNewlineWhenItsWriterHasClosedTheFile) {
+  const std::string last = line(1, 4), without_newline = last.substr(0, last.size() - 1);
+  std::ofstream log(path_, std::ios::binary);
+  log << line(0, 5) << without_newline << std::flush;
+  const LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 0; }));
+  std::this_thread::sleep_for(2 * LogFollower::kSettleAfter);
+  EXPECT_EQ(last_step(follower), 0) << "its writer may go on";
+  log.close();
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
+  append("\n" + line(2, 3));
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 2; })) << "another writer goes on";
+  EXPECT_EQ(follower.lines(), 3);
+  EXPECT_EQ(follower.remarks(), std::vector<std::string>());
+}
+
+TEST_F(Follower, AStepOfALineThatWentOnHasItsLastValues) {
+  append("step: 9 loss: 3.5\nstep: 10 loss: 2.5");
+  const LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 10; }));
+  append("13 grad_norm: 4.5\nstep: 11 loss: 2.0\n");
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 11; }));
+  const auto history = follower.histories()[0];
+  EXPECT_FLOAT_EQ(history->value_at(Metric::ce_loss, kWholeRun, 10), 2.513f);
+  EXPECT_FLOAT_EQ(history->value_at(Metric::grad_norm, kWholeRun, 10), 4.5f);
+  EXPECT_EQ(history->count(), 3);
+}
+
+TEST_F(Follower, ReadsTheLastLineAtTheEnd) {
+  std::ofstream log(path_, std::ios::binary);
+  log << "step: 9 loss: 3.5\nstep: 10 loss: 2.5" << std::flush;
+  LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 9; }));
+  follower.finish();
+  EXPECT_EQ(last_step(follower), 10);
 }
 
 TEST_F(Follower, TheLastStepGivenLayerByLayerSettles) {
