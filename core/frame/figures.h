@@ -131,7 +131,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
       "Falls: the machine is shared or hot, the load of the experts has become uneven, or twins train beside the run "
       "and share its threads.",
       "wall clock"}},
-    {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte"},
+    {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats/token"},
      {"val_loss", "Validation loss", "nats/token",
       "mean of -ln p(next token) over the tokens of four fixed batches that are never trained on, with the weights "
       "after the step",
