@@ -23,6 +23,7 @@
 #include "core/cluster/hardware.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/io/json_error.h"
 #include "core/io/toml_text.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/events/import_events.h"
@@ -154,6 +155,15 @@ class HostileFiles : public ::testing::Test {
 
   fs::path folder_ = fs::temp_directory_path() / ("moescope_hostile_" + std::to_string(::getpid()));
 };
+
+TEST(JsonErrors, HaveNoNumbersOfTheLibrary) {
+  EXPECT_EQ(without_json_error_numbers("[json.exception.parse_error.101] parse error at line 1"),
+            "parse error at line 1");
+  EXPECT_EQ(without_json_error_numbers("a.json: [json.exception.type_error.302] type; [json.exception.x.1] again"),
+            "a.json: type; again");
+  EXPECT_EQ(without_json_error_numbers("[json.exception.cut"), "cut");
+  EXPECT_EQ(without_json_error_numbers("none"), "none");
+}
 
 // The parts of a key count as levels. Dots in strings and comments, points of numbers and the number of keys do not.
 TEST(TomlText, LongKeysAreToldFromOtherDots) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/frame/coactivation_size.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
@@ -173,6 +174,15 @@ TEST(ImportTrace, WhatARankWritesAgainCountsOnce) {
   EXPECT_EQ(trace.remarks,
             std::vector<std::string>{"continues from step 6: dropped steps 6 to 8 of an earlier attempt"});
   std::filesystem::remove_all(folder);
+}
+
+TEST(Coactivation, TablesOfMoreThan64MiBAreLeftOut) {
+  EXPECT_TRUE(fits_coactivation(60, 384)) << "Kimi K2";
+  EXPECT_TRUE(fits_coactivation(1, 4096));
+  EXPECT_FALSE(fits_coactivation(2, 4096));
+  EXPECT_FALSE(fits_coactivation(1, 16384));
+  EXPECT_FALSE(fits_coactivation(1, std::size_t{1} << 32)) << "the product overflows";
+  EXPECT_TRUE(fits_coactivation(4, 0));
 }
 
 // Largest memory that the process has taken so far, in bytes.
