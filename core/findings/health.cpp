@@ -152,6 +152,7 @@ class Judge {
   std::string since_text(std::int64_t step) const;
   std::string needed_text(std::int64_t steps) const;
   std::string lacking_text() const;
+  std::string limits_text() const;
   std::string without_tokens_text() const;
 
   const History& history_;
@@ -204,6 +205,11 @@ std::string Judge::since_text(std::int64_t step) const {
 std::string Judge::needed_text(std::int64_t steps) const {
   const std::int64_t needed = evidence_.span.needed(steps);
   return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
+}
+
+// Returns what a single total cannot show.
+std::string Judge::limits_text() const {
+  return evidence_.one_total ? " One total does not show when this began, or whether it lasts." : std::string();
 }
 
 // Returns what a judgement lacks.
@@ -295,7 +301,7 @@ void Judge::describe(const Finding& lead, Health& health) const {
   const RouterFault* fault = fault_of(lead.kind);
   if (!fault || !fault->of_one || lead.layers.empty()) {
     health.experts = lead.experts;
-    health.sentence = lead.title + "," + since + ".";
+    health.sentence = lead.title + "," + since + "." + limits_text();
     health.shorter = {lead.title + "."};
     return;
   }
@@ -305,12 +311,12 @@ void Judge::describe(const Finding& lead, Health& health) const {
   if (!detail.empty()) detail = ": " + detail;
   if (layers.size() == 1) {
     const std::string head = "L" + worst + " " + fault->of_one;
-    health.sentence = head + since + detail + ".";
+    health.sentence = head + since + detail + "." + limits_text();
     health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
     return;
   }
   const std::string head = layers_text(layers.size()) + " " + fault->of_many, which = ". Worst: l" + worst;
-  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + ".";
+  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits_text();
   health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
                     "Worst: l" + worst + since + "."};
 }
@@ -473,7 +479,7 @@ Health Judge::health() {
   const std::string nobody =
       (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
       (evidence_.one_total ? since_text(-1) : std::string()) + ".";
-  health.sentence = nobody + " " + uneven + elsewhere + over();
+  health.sentence = nobody + " " + uneven + limits_text() + elsewhere + over();
   if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
   if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
   for (const std::string& text : {nobody + " " + uneven, uneven, nobody, "Most uneven: layer " + layer + "."})

@@ -69,6 +69,11 @@ std::int64_t StepAxis::step(std::int64_t position) const {
   return anchor.step + (position - anchor.position);
 }
 
+std::int64_t StepAxis::line(std::int64_t position) const {
+  const auto next = std::ranges::upper_bound(anchors_, position, {}, &Anchor::position);
+  return step(next == anchors_.end() ? position : std::min(position, next->position - kLongestGap));
+}
+
 std::vector<std::int64_t> StepAxis::list(StepRange positions) const {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(positions.size()));
   std::iota(steps.begin(), steps.end(), positions.first);
@@ -77,11 +82,11 @@ std::vector<std::int64_t> StepAxis::list(StepRange positions) const {
 }
 
 std::string StepAxis::name(std::int64_t position) const {
-  return grouped(step(position));
+  return grouped(line(position));
 }
 
 std::string StepAxis::words(StepRange positions) const {
-  return steps_in_words(step(positions.first), step(positions.last));
+  return steps_in_words(line(positions.first), line(positions.last));
 }
 
 }  // namespace moescope

@@ -32,7 +32,9 @@ class StepAxis {
   // Returns the position of a step; for a step between two lines, a position between theirs.
   std::int64_t position(std::int64_t step) const;
   std::int64_t step(std::int64_t position) const;  // a step without a line for a position between two lines
-  StepRange steps(StepRange positions) const { return {step(positions.first), step(positions.last)}; }
+  // Returns the step of the line at the position, or before it if it is in a gap of more than kLongestGap steps.
+  std::int64_t line(std::int64_t position) const;
+  StepRange steps(StepRange positions) const { return {line(positions.first), line(positions.last)}; }
   std::vector<std::int64_t> list(StepRange positions) const;
 
   std::string name(std::int64_t position) const;  // "8,000,000"

@@ -109,6 +109,7 @@ TEST(LoadEvidence, OneTotalOfManyTokensIsJudged) {
   const Health full = judged(total(100'000, hot));
   EXPECT_EQ(full.verdict, HealthVerdict::attention);
   EXPECT_TRUE(says(full.sentence, "in one total of ")) << full.sentence;
+  EXPECT_TRUE(says(full.sentence, "does not show when this began, or whether it lasts")) << full.sentence;
   EXPECT_EQ(judged(total(100'000, even)).verdict, HealthVerdict::healthy);
   EXPECT_EQ(judged(total(2'000, dead)).verdict, HealthVerdict::too_young);
   const auto found = of_kind(find_all(total(100'000, dead)), FindingKind::dead);

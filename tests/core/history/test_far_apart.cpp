@@ -77,6 +77,22 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
   EXPECT_EQ(health_of(far).verdict, health_of(near).verdict);
 }
 
+TEST(FarApart, APositionIsThatOfALine) {
+  MadeUp made;
+  made.steps(20, MadeUp::even(), MadeUp::even());
+  StepAxis axis;
+  axis.update(*spread(*made.history(), kApart));
+  EXPECT_EQ(axis.positions(), (StepRange{0, 19 * kLongestGap}));
+  for (std::int64_t position = 0; position <= axis.positions().last; ++position) {
+    EXPECT_EQ(axis.line(position), position / kLongestGap * kApart);
+    EXPECT_EQ(axis.position(axis.step(position)), position);
+  }
+  StepAxis near;
+  near.update(*made.history());
+  EXPECT_EQ(near.line(7), 7);
+  EXPECT_EQ(near.positions(), (StepRange{0, 19}));
+}
+
 TEST(FarApart, NothingLastsForFewerThanTenLines) {
   MadeUp::Shares hot = MadeUp::even();
   hot[3] = 12;
