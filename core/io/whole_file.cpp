@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/io/disk_sync.h"
+
 namespace moescope {
 
 namespace {
@@ -25,9 +27,9 @@ constexpr int kTries = 16;
 // Returns a path in the folder of `path` with a short name, because the name of `path` may have the maximal length.
 std::string temporary_path(const std::string& path) {
   std::random_device random;
-  char name[48];
-  std::snprintf(name, sizeof name, ".moescope-%08x%08x%08x.tmp", random(), random(), random());
-  return (fs::path(path).parent_path() / name).string();
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%08x%08x%08x", random(), random(), random());
+  return (fs::path(path).parent_path() / (kTemporaryBegin + std::string(digits) + kTemporaryEnd)).string();
 }
 
 // Returns false and sets errno if writing fails.
@@ -129,6 +131,15 @@ void WholeFile::finish() {
 
 void WholeFile::fail() const {
   throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+}
+
+void sync_to_disk(const std::string& path) {
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // EINVAL: not supported by this file system.
+  const bool done = opened >= 0 && (::fsync(opened) == 0 || errno == EINVAL);
+  const int why = errno;
+  if (opened >= 0) ::close(opened);
+  if (!done) throw std::runtime_error(path + ": cannot be synced to the disk: " + std::strerror(why));
 }
 
 void write_whole_file(const std::string& path, std::string_view bytes) {

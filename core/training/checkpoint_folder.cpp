@@ -1,18 +1,14 @@
 #include "core/training/checkpoint_folder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "core/io/input_file.h"
 #include "core/io/whole_file.h"
+#include "core/io/whole_folder.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -21,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestFileName = 255;
+constexpr const char* kRunsFile = "runs.txt";
 
 // Returns the step of a folder with this name; -1 if it is not the name of a step's folder.
 std::int64_t step_of(const std::string& name) {
@@ -29,14 +26,12 @@ std::int64_t step_of(const std::string& name) {
   return error == std::errc{} && end == name.data() + name.size() && step >= 0 ? step : -1;
 }
 
-// Syncs the bytes of a file, or the names in a folder.
-void sync_to_disk(const fs::path& path) {
-  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  // EINVAL: not supported by this file system.
-  const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);
-  const int why = errno;
-  if (opened >= 0) close(opened);
-  if (!done) throw std::runtime_error(path.string() + ": cannot be synced to the disk: " + std::strerror(why));
+bool is_checkpoint_file(std::string_view name) {
+  return name.ends_with(".safetensors") || name == kRunsFile;
+}
+
+std::string step_folder(const std::string& folder, std::int64_t step) {
+  return (fs::path(folder) / std::to_string(step)).string();
 }
 
 // Returns the files in the order of runs.txt; `files` must be sorted by name.
@@ -62,46 +57,46 @@ std::string checkpoints_of(const std::string& recording_path) {
 }
 
 void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs) {
-  const fs::path final_path = fs::path(folder) / std::to_string(step);
-  const fs::path partial = final_path.string() + ".partial", replaced = final_path.string() + ".replaced";
+  const std::string path = step_folder(folder, step);
   try {
-    fs::remove_all(partial);
-    fs::create_directories(partial);
+    WholeFolder files(path, is_checkpoint_file);
     std::string order;
     for (const RunToSave& run : runs) {
       const std::string name = run.name + ".safetensors";
-      run.save((partial / name).string());
+      run.save(files.file(name));
       order += name + '\n';
     }
-    write_whole_file((partial / "runs.txt").string(), order);
-    for (const auto& file : fs::directory_iterator(partial)) sync_to_disk(file);
-    sync_to_disk(partial);
-    fs::remove_all(replaced);
-    if (fs::exists(final_path)) fs::rename(final_path, replaced);
-    fs::rename(partial, final_path);
-    sync_to_disk(folder);
-    fs::remove_all(replaced);
+    write_whole_file(files.file(kRunsFile), order);
+    files.finish();
   } catch (const std::exception& error) {
-    std::error_code ignored;
-    fs::remove_all(partial, ignored);
-    throw std::runtime_error("checkpoint " + final_path.string() + " could not be written: " + error.what());
+    throw std::runtime_error("checkpoint " + path + " could not be written: " + error.what());
   }
+}
+
+void remove_checkpoint(const std::string& folder, std::int64_t step) {
+  remove_own_files(step_folder(folder, step), is_checkpoint_file);
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (const std::int64_t step = step_of(it->path().filename().string()); step >= 0 && it->is_directory(error))
-      steps.push_back(step);
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    fs::path name = it->path().filename();
+    if (name.extension() == ".replaced") name = name.stem();  // left by a program that was killed (whole_folder.h)
+    const std::int64_t step = step_of(name.string());
+    if (step >= 0 && it->is_directory(error) && !checkpoint_files(folder, step).empty()) steps.push_back(step);
+  }
   std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
 }
 
-std::vector<std::string> checkpoint_files(const std::string& step_folder) {
+std::vector<std::string> checkpoint_files(const std::string& folder, std::int64_t step) {
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(step_folder))
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  std::error_code error;
+  for (fs::directory_iterator it(whole_folder_at(step_folder(folder, step)), error), end; !error && it != end;
+       it.increment(error))
+    if (it->path().extension() == ".safetensors") files.push_back(it->path().string());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -115,10 +110,8 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
     throw std::runtime_error(folder + ": holds no checkpoint: expected a folder with <step>/<run name>.safetensors");
-  const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
-  const std::vector<std::string> files = checkpoint_files(newest.string());
-  if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");
-  return in_run_order(newest / "runs.txt", files);
+  const std::vector<std::string> files = checkpoint_files(folder, checkpoint_at(steps, step));
+  return in_run_order(fs::path(files.front()).parent_path() / kRunsFile, files);
 }
 
 }  // namespace moescope

@@ -17,16 +17,18 @@ struct RunToSave {
   std::string name;
   std::function<void(const std::string& file)> save;
 };
-// Saves the runs and their order in a temporary folder, syncs it to the disk and renames it to FOLDER/<step>, which is
-// therefore either complete or absent, even after a power cut. Replaces an earlier checkpoint of the step. Throws
-// std::runtime_error.
+// Saves the runs and their order as FOLDER/<step>, which is either complete or as it was before, even after a power cut
+// (whole_folder.h). Replaces an earlier checkpoint of the step. Throws std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs);
+
+// Removes the files of a checkpoint, and its folder if nothing else is in it.
+void remove_checkpoint(const std::string& folder, std::int64_t step);
 
 // Returns the steps that have a checkpoint, in rising order; empty if there are none or there is no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
-// Returns the files of the runs in a step's folder, by name.
-std::vector<std::string> checkpoint_files(const std::string& step_folder);
+// Returns the files of the runs at a step of checkpoint_steps(), by name.
+std::vector<std::string> checkpoint_files(const std::string& folder, std::int64_t step);
 
 // Returns the files of the newest checkpoint at or before `step`, else of the oldest checkpoint. The order is that of
 // runs.txt, or by name if there is no runs.txt. Throws std::runtime_error if the folder has no checkpoint, or if

@@ -51,12 +51,13 @@ std::string kept_checkpoint(const std::string& recording, const std::string& run
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
     throw std::runtime_error(folder +
-                             ": no checkpoint is kept beside the recording (telemetry.checkpoint_every keeps them)");
+                             ": no checkpoint is kept beside the recording; if the training kept its checkpoints in "
+                             "another folder (--checkpoint), give a file of that folder in place of the recording");
   const std::int64_t wanted = step.value_or(steps.back());
   if (std::find(steps.begin(), steps.end(), wanted) == steps.end())
     throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " +
                              joined(steps, ", ", [](std::int64_t each) { return std::to_string(each); }));
-  for (const std::string& file : checkpoint_files(folder + '/' + std::to_string(wanted)))
+  for (const std::string& file : checkpoint_files(folder, wanted))
     if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
   throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));
 }

@@ -96,7 +96,7 @@ void CheckpointRing::State::sync(const Entries& wanted) {
   for (auto [step, entry] : Entries(written)) {
     const auto still = wanted.find(step);
     if (still != wanted.end() && still->second.runs == entry.runs) continue;
-    fs::remove_all(fs::path(folder) / std::to_string(step));
+    remove_checkpoint(folder, step);
     written.erase(step);
   }
   for (const auto& [step, entry] : wanted)
@@ -119,10 +119,7 @@ void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {
 CheckpointRing::CheckpointRing(std::string folder) : state_(std::make_unique<State>()) {
   state_->folder = std::move(folder);
   if (state_->folder.empty()) return;
-  for (const std::int64_t step : checkpoint_steps(state_->folder)) {
-    std::error_code ignored;
-    fs::remove_all(fs::path(state_->folder) / std::to_string(step), ignored);
-  }
+  for (const std::int64_t step : checkpoint_steps(state_->folder)) remove_checkpoint(state_->folder, step);
   state_->thread = std::thread([state = state_.get()] { state->sync_until_stopped(); });
 }
 

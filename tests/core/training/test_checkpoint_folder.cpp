@@ -106,5 +106,32 @@ TEST_F(CheckpointFolder, WhatCannotBeBroughtToTheDiskIsNoCheckpoint) {
   EXPECT_EQ(problem(), "none");
 }
 
+// A checkpoint that replaces one of the same step has two renames where the file system cannot exchange two names.
+TEST_F(CheckpointFolder, IsFoundAfterAKillBetweenTheLastTwoRenames) {
+  write(3, {"a"});
+  write(7, {"a"});
+  write(8, {"b", "a"});
+  fs::rename(folder_ + "/7", folder_ + "/7.replaced");
+  fs::rename(folder_ + "/8", folder_ + "/7.partial");
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{3, 7}));
+  EXPECT_EQ(newest_checkpoint(folder_),
+            (std::vector<std::string>{folder_ + "/7.partial/b.safetensors", folder_ + "/7.partial/a.safetensors"}));
+  fs::remove_all(folder_ + "/7.partial");
+  EXPECT_EQ(newest_checkpoint(folder_), std::vector<std::string>{folder_ + "/7.replaced/a.safetensors"});
+  write(7, {"c"});
+  EXPECT_EQ(newest_checkpoint(folder_), std::vector<std::string>{folder_ + "/7/c.safetensors"});
+  EXPECT_FALSE(fs::exists(folder_ + "/7.replaced"));
+}
+
+TEST_F(CheckpointFolder, OtherFilesInItAreKept) {
+  write(7, {"a"});
+  std::ofstream(folder_ + "/7/notes.txt") << "mine";
+  EXPECT_THROW(write(7, {"b"}), std::runtime_error);
+  EXPECT_EQ(newest_checkpoint(folder_), std::vector<std::string>{folder_ + "/7/a.safetensors"});
+  remove_checkpoint(folder_, 7);
+  EXPECT_TRUE(fs::exists(folder_ + "/7/notes.txt"));
+  EXPECT_EQ(checkpoint_steps(folder_), std::vector<std::int64_t>{});
+}
+
 }  // namespace
 }  // namespace moescope
