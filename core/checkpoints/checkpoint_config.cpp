@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <initializer_list>
 
 #include "core/checkpoints/config_keys.h"
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -450,6 +452,8 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
 }
 
 CheckpointConfig read_checkpoint_config(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  require_inside(folder.empty() ? "." : folder, path);
   return parse_checkpoint_config(read_file(path, kLargestConfig, "config.json"), path);
 }
 

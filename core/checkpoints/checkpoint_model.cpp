@@ -10,6 +10,7 @@
 #include "core/checkpoints/layer_reader.h"
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/weight_reader.h"
+#include "core/io/folder_walk.h"
 #include "core/io/text_escape.h"
 #include "core/model/decoder.h"
 #include "core/numerics/threads.h"
@@ -47,6 +48,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
       file_(open_tensors(folder)),
       lost_(std::make_shared<std::atomic<bool>>(false)),
       roundings_(config_.layers.size() + 1) {
+  for (const std::string& file : file_.files()) require_inside(folder, file);
   for (const SkippedEntry& entry : file_.skipped())
     if (entry.name.ends_with(".safetensors"))
       throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -55,12 +56,15 @@ std::vector<LabelledText> read_texts(const std::string& path, const Tokenizer& t
     add_file(path, fs::path(path).stem().string(), tokenizer, texts);
   } else {
     for (const fs::path& entry : entries_of(path)) {
+      require_inside(path, entry);
       const std::string domain = entry.stem().string();
       if (fs::is_regular_file(entry)) add_file(entry, domain, tokenizer, texts);
       // Links to folders are not followed: they could form a cycle.
       if (!fs::is_directory(fs::symlink_status(entry))) continue;
-      for (const fs::path& file : entries_of(entry))
+      for (const fs::path& file : entries_of(entry)) {
+        require_inside(path, file);
         if (fs::is_regular_file(file)) add_file(file, domain, tokenizer, texts);
+      }
     }
   }
   if (texts.empty()) throw std::runtime_error(path + ": holds no text");

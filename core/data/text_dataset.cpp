@@ -8,6 +8,7 @@
 
 #include "core/data/dataset.h"
 #include "core/data/domain_generator.h"
+#include "core/io/folder_walk.h"
 
 namespace moescope {
 namespace {
@@ -30,7 +31,7 @@ struct Collection {
   GoesOn goes_on;
   std::vector<TextDomain> domains;
   std::int64_t bytes = 0;
-  int files = 0, binary = 0, unreadable = 0, short_domains = 0;
+  int files = 0, binary = 0, unreadable = 0, outside = 0, short_domains = 0;
   std::string unreadable_reason;  // reason for the first unreadable file
 
   void require_going_on() const {
@@ -94,10 +95,12 @@ std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   return entries;
 }
 
-// Follows links to files, but not links to folders, because they could lead back to a folder above.
+// Follows links to files in the folder, but not links to folders, because they could lead back to a folder above.
 void add_entry(Collection& all, const fs::path& path, std::string& domain_text) {
   std::error_code error;
-  if (fs::is_regular_file(path, error)) {
+  if (fs::is_symlink(path, error) && path != all.path && leads_out_of(all.path, path)) {
+    ++all.outside;
+  } else if (fs::is_regular_file(path, error)) {
     // Files of size 0 are empty, or files of the kernel that might block for ever.
     if (fs::file_size(path, error) > 0) add_file(all, path, domain_text);
   } else if (fs::is_directory(fs::symlink_status(path, error))) {
@@ -132,6 +135,7 @@ std::string skipped_text(const Collection& all) {
   };
   add(all.binary, "binary");
   add(all.unreadable, "unreadable (" + all.unreadable_reason + ")");
+  add(all.outside, all.outside == 1 ? "link out of the folder" : "links out of the folder");
   add(all.short_domains, "too short");
   return text;
 }

@@ -7,15 +7,16 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
+#include "core/io/text_escape.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/events/wandb_log.h"
-#include "core/logs/folder_walk.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/lines/text_log.h"
@@ -34,6 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kDeepestRemark = 4;  // levels at which links out of a folder are reported
 constexpr std::size_t kLookedAt = 4096;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
 constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes read of a table, for its header
@@ -162,7 +164,13 @@ const char* file_kind_name(FileKind kind) {
 }
 
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
-  return row_of(kind).read(path, options);
+  Imported imported = row_of(kind).read(path, options);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return imported;
+  for (const fs::path& link : links_out_of(path, kDeepestRemark))
+    imported.remarks.push_back(printable(link.lexically_relative(path).string()) +
+                               " was not read: it is a link that leads out of the folder");
+  return imported;
 }
 
 FileKind file_kind(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/io/folder_walk.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/lines/import_te_statistics.h"
@@ -69,10 +70,11 @@ void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
 }
 
 void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(folder / "metrics", error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
-    if (entry->is_regular_file(error)) add_part(folder.string(), entry->path(), FileKind::mlflow_run, runs);
+  if (leads_out_of(folder, folder / "metrics")) return;
+  each_file_below(folder / "metrics", kDeepestMlflowKey, [&](const fs::path& file) {
+    add_part(folder.string(), file, FileKind::mlflow_run, runs);
+    return true;
+  });
 }
 
 // Checks the folder, because a folder of messages beside the statistics has files with the same names.
@@ -95,7 +97,7 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
       add_mlflow_run(path, runs);
       entry.disable_recursion_pending();
     }
-    if (!entry->is_regular_file(gone)) continue;
+    if (!entry->is_regular_file(gone) || (entry->is_symlink(gone) && leads_out_of(folder, path))) continue;
     if (is_event_file(path))
       add_part(path.parent_path().string(), path, FileKind::event_file, runs);
     else if (is_trace_name(path.filename().string()))

@@ -24,6 +24,7 @@
 #include "core/checkpoints/pair/checkpoint_pair.h"
 #include "core/comparison/verdict.h"
 #include "core/frame/coactivation_size.h"
+#include "core/io/folder_walk.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -45,6 +46,7 @@ struct RunCommand {
 std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
   const std::string path = (fs::path(command.folder) / "tokenizer.json").string();
   if (!fs::exists(path) && command.texts.texts.empty()) return std::nullopt;
+  require_inside(command.folder, path);
   return Tokenizer(path);
 }
 

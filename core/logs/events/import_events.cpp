@@ -10,13 +10,13 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
-#include "core/logs/folder_walk.h"
 #include "core/logs/run_choice.h"
 #include "core/tensors/tensor_file.h"
 #include "tensorboard.pb.h"
@@ -294,8 +294,9 @@ class Progress {
 };
 
 TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
-  const fs::path beside = folder / "moescope-tags.toml";
-  return TagMap::load(options.tags.empty() && fs::exists(beside) ? beside.string() : options.tags);
+  const fs::path beside = folder / kTagsBeside;
+  return TagMap::load(options.tags.empty() && fs::exists(beside) && !leads_out_of(folder, beside) ? beside.string()
+                                                                                                  : options.tags);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
@@ -54,20 +55,25 @@ LoggedValue value_of(std::string_view line) {
           static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
 }
 
-// Returns the files below a folder. Each has its relative path, which is the key, and its path.
-std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& folder) {
+// Returns the files in a part of a run's folder, such as "params". Each has its path in that part, which is the key,
+// and its path.
+std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& run, const char* part) {
   std::vector<std::pair<std::string, fs::path>> keys;
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
-    if (entry->is_regular_file(error)) keys.emplace_back(fs::relative(entry->path(), folder).string(), entry->path());
+  const fs::path folder = run / part;
+  if (leads_out_of(run, folder)) return keys;
+  each_file_below(folder, kDeepestMlflowKey, [&](const fs::path& file) {
+    keys.emplace_back(file.lexically_relative(folder).string(), file);
+    return true;
+  });
   std::ranges::sort(keys);
   return keys;
 }
 
-std::string text_of(const fs::path& path) {
+// Returns the text of a file of the run; empty if there is none in the run's folder.
+std::string text_of(const fs::path& run, const fs::path& name) {
+  const fs::path path = run / name;
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
+  if (!fs::is_regular_file(path, error) || leads_out_of(run, path)) return {};
   return std::string(trimmed(read_file(path.string(), kMaxParamBytes, "text of MLflow"), " \t\r\n"));
 }
 
@@ -84,7 +90,7 @@ std::string name_in(const std::string& yaml) {
 }
 
 std::string name_of(const fs::path& folder) {
-  for (std::string name : {text_of(folder / "tags" / "mlflow.runName"), name_in(text_of(folder / "meta.yaml"))})
+  for (std::string name : {text_of(folder, "tags/mlflow.runName"), name_in(text_of(folder, "meta.yaml"))})
     if (!name.empty() && name != "null") return name;
   return folder.filename().string();
 }
@@ -143,7 +149,7 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
   Imported imported;
   TaggedRun run(tags, folder.string());
   FolderValues values(run, imported);
-  const auto metrics = keys_in(folder / "metrics");
+  const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     if (options.progress && !options.progress(static_cast<double>(i) / static_cast<double>(metrics.size()))) return {};
     values.read(metrics[i].first, metrics[i].second);
@@ -151,7 +157,8 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
   values.give();
   if (!run.understood()) throw std::runtime_error(no_known_tags(folder.string(), run.unknown(), imported.bad));
   nlohmann::json settings = nlohmann::json::object();
-  for (const auto& [key, path] : keys_in(folder / "params")) settings[key] = text_of(path);
+  for (const auto& [key, path] : keys_in(folder, "params"))
+    settings[key] = text_of(folder, path.lexically_relative(folder));
   const std::string name = name_of(folder);
   check_choice(folder.string(), {name}, options);
   run.add_to(imported, name, folder.string(), options, settings);

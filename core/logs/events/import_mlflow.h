@@ -1,6 +1,8 @@
 // Reads runs from either of MLflow's local stores. The mapping of tags (tag_map.h) gives the meaning of a key.
 // restart_rule.h describes repeated steps; its order is that of the times at which the values were logged.
 //
+// Links that lead out of a run's folder are not followed (folder_walk.h).
+//
 // A folder for each run, mlruns/EXPERIMENT/RUN (mlflow/store/tracking/file_store.py):
 //   metrics/KEY       yes: lines "milliseconds value step"; without a step, the step is 0. A slash in a key is a folder
 //   params/KEY        yes: the run's settings
@@ -26,6 +28,8 @@
 #include "core/logs/import.h"
 
 namespace moescope {
+
+inline constexpr int kDeepestMlflowKey = 32;  // slashes in a key that is read
 
 // `path`: the folder of a run, or a database. Of a database, reads the runs that are not deleted and have a key that
 // the mapping knows, oldest first; options.only has names or ids of runs. Throws std::runtime_error if the path cannot

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/json_text.h"
@@ -18,7 +19,6 @@
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/events/wandb_log.h"
-#include "core/logs/folder_walk.h"
 #include "core/logs/run_choice.h"
 #include "wandb.pb.h"
 
@@ -366,7 +366,7 @@ std::vector<std::string> wandb_parts(const std::string& file) {
        entry.increment(error)) {
     const fs::path part = entry->path() / path.filename();
     if (entry->path().filename().string().ends_with(end) && fs::is_regular_file(part, none) &&
-        !fs::equivalent(part, path, none))
+        !fs::equivalent(part, path, none) && !leads_out_of(path.parent_path().parent_path(), part))
       parts.push_back(part.string());
   }
   if (parts.size() > 1) sort_parts(parts);
@@ -462,6 +462,10 @@ bool holds_wandb_files(const std::string& folder, int deepest) {
 }
 
 }  // namespace
+
+std::vector<std::string> wandb_files(const std::string& path) {
+  return wandb_parts(path);
+}
 
 bool is_wandb_folder(const std::string& folder) {
   return holds_wandb_files(folder, kDeepestOfRuns);

@@ -33,6 +33,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/logs/import.h"
 
@@ -43,6 +44,8 @@ namespace moescope {
 // else the built-in mapping. Throws std::runtime_error if the path cannot be read or has no key that the mapping knows
 // (then with its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
+
+std::vector<std::string> wandb_files(const std::string& path);  // all parts of the run of this file
 
 bool is_wandb_folder(const std::string& folder);   // true for the folder of a run, or of runs
 bool holds_wandb_runs(const std::string& folder);  // also true if the folders of runs are two levels further down

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
+#include "core/io/folder_walk.h"
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
-#include "core/logs/folder_walk.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 
@@ -282,7 +282,7 @@ void Statistics::add_to(Imported& imported, const RunInfo& given, const ImportOp
 std::vector<fs::path> statistics_files(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
   const fs::path inside = path / kStatisticsFolder;
-  return files_in(fs::is_directory(inside) ? inside : path, is_te_statistics_name);
+  return files_in(fs::is_directory(inside) && !leads_out_of(path, inside) ? inside : path, is_te_statistics_name);
 }
 
 }  // namespace
@@ -293,7 +293,8 @@ bool is_te_statistics_name(std::string_view file_name) {
 
 bool is_te_statistics_folder(const fs::path& folder) {
   std::error_code error;
-  if (fs::is_directory(folder / kStatisticsFolder, error)) return true;
+  if (fs::is_directory(folder / kStatisticsFolder, error) && !leads_out_of(folder, folder / kStatisticsFolder))
+    return true;
   if (folder.filename() != kStatisticsFolder && folder.parent_path().filename() != kStatisticsFolder) return false;
   return !statistics_files(folder).empty();
 }

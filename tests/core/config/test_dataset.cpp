@@ -409,6 +409,17 @@ TEST_F(TextFiles, LinksThatLeadBackAndPipesDoNotHang) {
   EXPECT_EQ(open("d")->domains(), (std::vector<std::string>{"a.txt", "link.txt"}));
 }
 
+TEST_F(TextFiles, LinksOutOfTheFolderAreLeftOutAndCounted) {
+  write("secret", std::string(100, 's'));
+  write("d/a.txt", std::string(100, 'a'));
+  fs::create_directories(root_ / "d/b");
+  fs::create_symlink("../../secret", root_ / "d/b/link.txt");
+  EXPECT_EQ(open("d")->domains(), std::vector<std::string>{"a.txt"});
+  EXPECT_NE(open("d")->summary().find("skipped: 1 link out of the folder"), std::string::npos) << open("d")->summary();
+  fs::create_symlink("secret", root_ / "named");
+  EXPECT_EQ(open("named")->domains(), std::vector<std::string>{"named"}) << "the user names the link itself";
+}
+
 TEST_F(TextFiles, ReadingThemCanBeGivenUp) {
   for (int i = 0; i < 20; ++i) write("many/" + std::to_string(i) + ".txt", std::string(100, 'a'));
   int asked = 0;

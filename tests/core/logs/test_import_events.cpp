@@ -341,19 +341,28 @@ TEST_F(EventFiles, ARunInTheFolderItselfHasItsName) {
   EXPECT_EQ(only()->info().name, root_.filename().string());
 }
 
-// "latest" is a link to another folder. A link that leads back to a folder above it is not followed again.
+// "latest" is a link to a folder that is found without it, too. A link that leads back is not followed again.
 TEST_F(EventFiles, LinksToFoldersAreFollowedOnce) {
-  const std::filesystem::path elsewhere = root_.string() + "_elsewhere";
-  std::filesystem::remove_all(elsewhere);
-  write_bytes(elsewhere / "events.out.tfevents.1", losses(0, 3, 1, 2));
-  std::filesystem::create_directories(root_);
-  std::filesystem::create_directory_symlink(elsewhere, root_ / "latest");
-  std::filesystem::create_directory_symlink(elsewhere, root_ / "latest_too");
-  std::filesystem::create_directory_symlink(root_, elsewhere / "back");
+  put("run/events.out.tfevents.1", losses(0, 3, 1, 2));
+  std::filesystem::create_directory_symlink("run", root_ / "latest");
+  std::filesystem::create_directory_symlink(root_, root_ / "run/back");
   std::filesystem::create_directory_symlink(root_, root_ / "loop");
   EXPECT_EQ(file_kind(root_.string()), FileKind::event_file);
   EXPECT_EQ(only()->steps(), (StepRange{0, 3}));
-  std::filesystem::remove_all(elsewhere);
+}
+
+TEST_F(EventFiles, LinksOutOfTheFolderAreNotFollowedButNamed) {
+  put("elsewhere/events.out.tfevents.1", losses(0, 9, 1, 2));
+  put("logs/run/events.out.tfevents.1", losses(0, 3, 1, 2));
+  std::filesystem::create_directory_symlink("../elsewhere", root_ / "logs/other");
+  std::filesystem::create_symlink("../../elsewhere/events.out.tfevents.1", root_ / "logs/run/events.out.tfevents.2");
+  const std::string logs = (root_ / "logs").string();
+  const OpenedRuns opened = open_runs({logs}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  EXPECT_EQ(opened.histories[0]->steps(), (StepRange{0, 3}));
+  const std::string why = " was not read: it is a link that leads out of the folder";
+  EXPECT_EQ(opened.remarks,
+            (std::vector<std::string>{logs + ": other" + why, logs + ": run/events.out.tfevents.2" + why}));
 }
 
 TEST(ImportEvents, WholeNumbersOfEveryWidth) {

@@ -200,5 +200,37 @@ TEST_F(Mlflow, ADatabaseMayHaveAnyName) {
   EXPECT_EQ(import_mlflow(other.string()).runs.size(), 1u);
 }
 
+// A run of unknown origin may have links to any file of the one who opens it.
+TEST_F(Mlflow, NoLinkOutOfTheRunIsFollowed) {
+  const fs::path run = folder_of_run();
+  write("secret", "root:x:0:0");
+  write("elsewhere/lr", "secret of a folder");
+  fs::create_symlink(root / "secret", run / "params/password");
+  fs::create_symlink("../../../../secret", run / "params/relative");
+  fs::create_directory_symlink(root / "elsewhere", run / "params/optimizer");
+  fs::create_symlink("num_experts", run / "params/experts");
+  fs::remove(run / "tags/mlflow.runName");
+  write("name", "name of another file");
+  fs::create_symlink(root / "name", run / "tags/mlflow.runName");
+  const OpenedRuns opened = open_runs({run.string()}, {}, 4);
+  const LogSettings settings = opened.histories.at(0)->settings_at_start()->log();
+  EXPECT_EQ(settings.size(), 2u);
+  EXPECT_EQ(settings.at("num_experts"), settings.at("experts")) << "a link within the folder";
+  EXPECT_EQ(opened.histories[0]->info().name, "abc");
+  std::string remarks;
+  for (const std::string& remark : opened.remarks) remarks += remark + '\n';
+  for (const char* link : {"params/password", "params/relative", "params/optimizer", "tags/mlflow.runName"})
+    EXPECT_NE(remarks.find(link + std::string(" was not read: it is a link that leads out of the folder")),
+              std::string::npos)
+        << remarks;
+  fs::remove_all(run / "params");
+  fs::create_directory_symlink(root / "elsewhere", run / "params");
+  EXPECT_TRUE(import_mlflow(run.string()).runs.at(0)->settings_at_start()->log().empty());
+  fs::rename(run / "metrics", root / "metrics");
+  fs::create_directory_symlink(root / "metrics", run / "metrics");
+  EXPECT_THROW(import_mlflow(run.string()), std::runtime_error);
+  EXPECT_TRUE(runs_in_folder((root / "mlruns").string()).empty());
+}
+
 }  // namespace
 }  // namespace moescope
