@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -495,7 +496,11 @@ void quantize_file(const QuantizeOptions& options) {
   axes_of(options);
   operand_of(options);
   const TensorFile file = open_tensors(options.in, {untyped_of(options)});
-  guard_outputs(file.files(), {{"--out", options.out}}, options.overwrite);
+  std::vector<std::string> inputs = file.files();
+  const std::filesystem::path in = options.in;
+  const std::filesystem::path folder = std::filesystem::is_directory(in) ? in : in.parent_path();
+  inputs.insert(inputs.end(), {options.in, (folder / "config.json").string()});
+  guard_outputs(inputs, {{"--out", options.out}}, options.overwrite);
   const std::vector<const TensorView*> tensors = chosen_tensors(file, options.tensor);
   if (tensors.empty()) throw std::runtime_error(options.in + ": holds no floating-point tensor");
   print_codes(tensors);

@@ -1,11 +1,17 @@
 #include "core/io/output_guard.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
+#include "core/io/folder_walk.h"
 #include "core/io/whole_file.h"
 
 namespace moescope {
@@ -23,6 +29,8 @@ bool same_file(const std::string& a, const std::string& b) {
   const fs::path at_a = fs::weakly_canonical(fs::absolute(a), of_a), at_b = fs::weakly_canonical(fs::absolute(b), of_b);
   return !of_a && !of_b && at_a == at_b;
 }
+
+constexpr int kDeepestInput = 64;  // levels of folders
 
 // SQLite writes files with these endings beside a recording, and removes them.
 constexpr std::array<const char*, 3> kSuffixes = {"-wal", "-shm", "-journal"};
@@ -43,6 +51,66 @@ std::string owner_of(const std::string& path) {
   return {};
 }
 
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  return FileId{status.st_dev, status.st_ino};
+}
+
+// The files below those inputs that are folders.
+class InputFolders {
+ public:
+  explicit InputFolders(const std::vector<std::string>& inputs) {
+    std::error_code error;
+    for (const std::string& input : inputs)
+      if (!input.empty() && fs::is_directory(input, error)) folders_.push_back(input);
+  }
+  // Returns the folder that holds this file, under any name; empty if there is none.
+  std::string folder_of(const std::string& file) {
+    const std::optional<FileId> id = id_of(file);
+    if (!id || folders_.empty()) return {};
+    if (!read_) read();
+    const auto found = files_.find(*id);
+    return found == files_.end() ? std::string() : found->second;
+  }
+
+ private:
+  // Reads the folders only when an output exists, because they may be large.
+  void read() {
+    read_ = true;
+    for (const std::string& folder : folders_)
+      each_file_below(folder, kDeepestInput, [&](const fs::path& file) {
+        if (const auto id = id_of(file.string())) files_.emplace(*id, folder);
+        return true;
+      });
+  }
+  std::vector<std::string> folders_;
+  std::map<FileId, std::string> files_;
+  bool read_ = false;
+};
+
+// Returns the files that an output writes, as far as they are known.
+std::vector<std::string> written_files(const OutputFile& output) {
+  std::vector<std::string> files = {output.path};
+  for (const std::string& name : output.files) files.push_back((fs::path(output.path) / name).string());
+  return files;
+}
+
+// Returns the input that is or holds a file of the output, with the reason to refuse the output; empty if there is
+// none.
+std::string problem_of_inputs(const std::vector<std::string>& inputs, InputFolders& folders, const std::string& file) {
+  for (const std::string& input : inputs) {
+    if (input.empty()) continue;
+    if (same_file(input, file)) return "is also an input; choose another name";
+    if (is_beside(file, input)) return "is a name that SQLite uses beside " + input + "; choose another one";
+  }
+  if (const std::string folder = folders.folder_of(file); !folder.empty())
+    return "is a file of the input " + folder + "; choose another name";
+  return {};
+}
+
 bool is_stream(const OutputFile& output) {
   if (!output.stream) return false;
   std::error_code error;
@@ -53,7 +121,13 @@ bool is_stream(const OutputFile& output) {
 std::string problem_at_path(const OutputFile& output, bool overwrite) {
   std::error_code error;
   const bool there = fs::exists(fs::symlink_status(output.path, error));
-  if (output.folder) return there && !fs::is_directory(output.path, error) ? "is a file, expected a folder" : "";
+  if (output.folder || !output.files.empty()) {
+    if (there && !fs::is_directory(output.path, error)) return "is a file, expected a folder";
+    for (const std::string& name : output.files)
+      if (!overwrite && fs::exists(fs::symlink_status(fs::path(output.path) / name, error)))
+        return "holds " + name + "; choose another folder, or give --overwrite to replace it";
+    return {};
+  }
   if (const std::string problem = output_problem(output.path); !problem.empty()) return problem;
   return there && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
 }
@@ -61,17 +135,17 @@ std::string problem_at_path(const OutputFile& output, bool overwrite) {
 }  // namespace
 
 void guard_outputs(const std::vector<std::string>& inputs, const std::vector<OutputFile>& outputs, bool overwrite) {
+  InputFolders folders(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputFile& output = outputs[i];
     if (output.path.empty() || is_stream(output)) continue;
-    const auto refuse = [&](const std::string& why) {
-      throw std::runtime_error(output.option + ' ' + output.path + ": " + why);
+    const auto refuse_file = [&](const std::string& file, const std::string& why) {
+      throw std::runtime_error(output.option + (output.option.empty() ? "" : " ") + file + ": " + why);
     };
-    for (const std::string& input : inputs)
-      if (!input.empty() && same_file(input, output.path))
-        refuse("is also an input; choose another name");
-      else if (!input.empty() && is_beside(output.path, input))
-        refuse("is a name that SQLite uses beside " + input + "; choose another one");
+    const auto refuse = [&](const std::string& why) { refuse_file(output.path, why); };
+    for (const std::string& file : written_files(output))
+      if (const std::string problem = problem_of_inputs(inputs, folders, file); !problem.empty())
+        refuse_file(file, problem);
     for (std::size_t j = 0; j < i; ++j) {
       const OutputFile& other = outputs[j];
       if (other.path.empty()) continue;

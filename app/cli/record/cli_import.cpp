@@ -15,6 +15,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/files_beside.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/lock_step.h"
@@ -59,6 +60,8 @@ void check_output(const ImportCommand& command) {
   if (!command.run.empty() && command.files.size() > 1) throw std::runtime_error("--run needs a single FILE");
   std::vector<std::string> inputs = command.files;
   inputs.push_back(command.tags);
+  for (const std::string& file : command.files)
+    for (const std::string& other : files_beside(file)) inputs.push_back(other);
   guard_outputs(inputs, {{"--out", command.out}, {"--bad-lines", command.bad_lines}}, command.overwrite);
   for (const std::string& file : command.files)
     if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");

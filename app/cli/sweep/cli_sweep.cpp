@@ -18,6 +18,7 @@
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "app/program/kernel_restart.h"
+#include "core/config/input_paths.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -160,16 +161,25 @@ void write_output(const std::string& path, const std::string& text) {
   std::printf("written     %s\n", printable(path).c_str());
 }
 
+// Throws std::runtime_error if an output would replace an input.
+void keep_inputs(const SweepOptions& o, const RunConfig& base, const std::vector<RunGroup>& runs) {
+  std::vector<std::string> inputs = input_paths(base);
+  inputs.push_back(o.run.config);
+  std::vector<OutputFile> outputs{{"--table", o.table}, {"--page", o.page}};
+  for (const RunGroup& run : runs) outputs.push_back({"--out", run.recording});
+  guard_outputs(inputs, outputs, true);
+}
+
 void sweep(const SweepOptions& o) {
   check_names(o);
   const RunConfig base = base_of(o);
-  guard_outputs({o.run.config, base.data.path}, {{"--table", o.table}, {"--page", o.page}}, true);
   std::vector<SweepAxis> axes;
   for (const std::string& text : o.over) axes.push_back(parse_sweep_axis(text));
   const std::int64_t steps = o.run.steps.value_or(base.optimizer.total_steps);
   if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
   set_num_threads(o.run.threads);
   std::vector<RunGroup> runs = sweep_groups(base, axes, o.seeds, o.run.out);
+  keep_inputs(o, base, runs);
   const Share share = share_of(o);
   catch_signals(nullptr);
   const bool all = train_share(share, o, steps, runs);
