@@ -126,8 +126,8 @@ void export_all_events(const ExportOptions& options) {
   for (const auto& history : opened.histories) names.push_back(history->info().name);
   const std::vector<std::string> folders = event_folders(options.out, names, false);
   for (const std::string& folder : folders)
-    if (holds_exported_events(folder) && !options.overwrite)
-      throw std::runtime_error("--out " + folder + ": holds an earlier export; give --overwrite to replace it");
+    for (const std::string& earlier : exported_events(folder))
+      guard_outputs({options.in}, {{"--out", earlier}}, options.overwrite);
   const auto written = fs::last_write_time(options.in).time_since_epoch();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto file_now = fs::file_time_type::clock::now().time_since_epoch();
@@ -141,17 +141,26 @@ void export_all_events(const ExportOptions& options) {
   }
 }
 
+OutputFile output_of(const ExportOptions& options) {
+  OutputFile output{.option = "--out", .path = options.out, .folder = options.to == "tensorboard"};
+  if (options.to == "checkpoint") output.files = exported_files();
+  return output;
+}
+
 void export_tensors(const ExportOptions& options) {
   const bool checkpoint = options.in.ends_with(".safetensors");
   const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
-  int tensors = 0;
+  guard_outputs({from}, {output_of(options)}, options.overwrite);
+  ExportedModel exported;
   if (options.to == "checkpoint") {
     check_checkpoint(from);
-    tensors = export_for_transformers(from, options.out);
+    exported = export_for_transformers(from, options.out);
   } else {
-    tensors = export_weights(from, options.out);
+    exported.tensors = export_weights(from, options.out);
   }
-  std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
+  std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), exported.tensors, printable(from).c_str());
+  if (!exported.tokenizer.empty()) std::printf("tokenizer of %s\n", printable(exported.tokenizer).c_str());
+  for (const std::string& note : exported.notes) std::printf("%s\n", printable(note).c_str());
 }
 
 void check(const ExportOptions& options) {
@@ -170,12 +179,7 @@ void check(const ExportOptions& options) {
 
 void export_run(const ExportOptions& options) {
   check(options);
-  const bool folder = options.to == "tensorboard" || options.to == "checkpoint", titles = options.panel == "list";
-  if (!titles)
-    guard_outputs({options.in, options.with}, {{.option = "--out", .path = options.out, .folder = folder}},
-                  options.overwrite);
-  if (options.to == "checkpoint" && fs::exists(fs::path(options.out) / "config.json") && !options.overwrite)
-    throw std::runtime_error("--out " + options.out + ": holds a checkpoint; --overwrite replaces it");
+  if (options.panel != "list") guard_outputs({options.in, options.with}, {output_of(options)}, options.overwrite);
   if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);

@@ -2,26 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "core/checkpoints/checkpoint_config.h"
+#include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/io/input_file.h"
+#include "core/io/json_text.h"
 #include "core/io/whole_file.h"
+#include "core/io/whole_folder.h"
 #include "core/numerics/size.h"
 #include "core/tensors/safetensors.h"
 #include "core/tokenizer/byte_alphabet.h"
+#include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::uint64_t kLargestTokenizer = std::uint64_t{1} << 28;
+constexpr const char* kExportedFiles[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                          "tokenizer_config.json"};
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -126,11 +131,15 @@ std::vector<float> values_of(const Exported& tensor) {
   return values;
 }
 
+bool limits_groups(const RouterConfig& router) {
+  return router.n_groups > 0 && router.n_limited_groups > 0;
+}
+
 OrderedJson config_json(const RunConfig& config) {
   const ModelConfig& m = config.model;
   const RouterConfig& r = config.router;
   const bool v3 = r.score_func == ScoreFunc::sigmoid;
-  const int groups = r.n_groups > 0 && r.n_limited_groups > 0 ? r.n_groups : 1;
+  const int groups = limits_groups(r) ? r.n_groups : 1;
   OrderedJson json{{"architectures", {v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM"}},
                    {"model_type", v3 ? "deepseek_v3" : "deepseek_v2"},
                    {"dtype", "float32"},
@@ -202,10 +211,21 @@ OrderedJson tokenizer_json() {
             {"merges", OrderedJson::array()}}}};
 }
 
-// Returns the tokenizer.json of the run, or one whose tokens are bytes if the run has none.
+// Returns the tokenizer.json of the run, or one whose tokens are bytes if the run has none. Other keys of the file than
+// those of a tokenizer are left out.
 std::string tokenizer_text(const RunConfig& config) {
-  if (config.data.tokenizer.empty()) return tokenizer_json().dump(2) + '\n';
-  return read_file(config.data.tokenizer, kLargestTokenizer, "tokenizer.json");
+  const std::string& path = config.data.tokenizer;
+  if (path.empty()) return tokenizer_json().dump(2) + '\n';
+  const std::string text = read_file(path, kLargestTokenizer, "tokenizer.json");
+  if (const Tokenizer read(text, path); read.end() > config.model.vocab)
+    throw std::runtime_error(path + ": has " + std::to_string(read.end()) + " tokens, but the model has " +
+                             std::to_string(config.model.vocab) + "; it is not the tokenizer of the run");
+  const nlohmann::json file = parse_json(text, path);
+  OrderedJson exported;
+  for (const char* key : {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+                          "post_processor", "decoder", "model"})
+    if (const auto part = file.find(key); part != file.end()) exported[key] = *part;
+  return exported.dump() + '\n';
 }
 
 RunConfig config_of(const SafetensorsFile& file) {
@@ -226,18 +246,67 @@ void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
                                  ": no class of transformers supports it: expert_bias of a softmax router is not 0");
 }
 
+// Returns the keys of [precision] that round what the run computes, "experts, payload".
+std::string rounding_keys(const RunConfig& config) {
+  const RunConfig defaults;
+  std::string keys;
+  for (const ConfigField& field : config_fields())
+    if (field.section == kSectionName<PrecisionConfig> && !field.derived && field.get(config) != field.get(defaults))
+      keys += (keys.empty() ? "" : ", ") + field.key;
+  return keys;
+}
+
+bool has_negative_bias(const SafetensorsFile& file, const RunConfig& config) {
+  for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)
+    for (const float bias : file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats())
+      if (bias < 0) return true;
+  return false;
+}
+
+std::vector<std::string> notes_of(const SafetensorsFile& file, const RunConfig& config) {
+  std::vector<std::string> notes;
+  if (const std::string keys = rounding_keys(config); !keys.empty())
+    notes.push_back("The run rounds numbers (" + keys +
+                    "). The exported model does not: it computes in FP32 from the " +
+                    "weights that the optimizer updates, so its logits differ by that rounding.");
+  if (config.router.gate_noise > 0)
+    notes.push_back("router.gate_noise: the exported model adds no noise, as the run does for its validation loss.");
+  if (limits_groups(config.router) && has_negative_bias(file, config))
+    notes.push_back(
+        "Some expert_bias are negative. Versions of transformers that mask the scores of other groups with " +
+        std::string("0 in place of minus infinity (issue 45440) may then choose experts of other groups."));
+  return notes;
+}
+
+bool is_exported_file(std::string_view name) {
+  return std::ranges::find(kExportedFiles, name) != std::end(kExportedFiles);
+}
+
+void write_tensors(const std::string& path, const std::vector<Exported>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const Exported& tensor : tensors) specs.push_back(tensor.spec);
+  SafetensorsStream out(path, specs, {{"format", "pt"}});
+  for (const Exported& tensor : tensors) {
+    const std::vector<float> values = values_of(tensor);
+    out.append(std::as_bytes(std::span(values)));
+  }
+  out.finish();
+}
+
 }  // namespace
 
 std::string why_not_in_transformers(const RunConfig& config) {
   const ModelConfig& m = config.model;
   const RouterConfig& r = config.router;
-  const bool groups = r.n_groups > 0 && r.n_limited_groups > 0;
   if (m.latent_dim > 0) return "model.latent_dim: experts with latent rows";
   if (m.shared_expert_gate) return "model.shared_expert_gate: a gate of shared experts beside latent attention";
   if (r.score_func == ScoreFunc::sqrtsoftplus) return "router.score_func: scores by sqrtsoftplus";
   if (r.score_func == ScoreFunc::softmax && r.route_norm)
     return "router.route_norm: weights normalised over the top-k of a softmax, beside latent attention";
-  if (r.score_func == ScoreFunc::softmax && groups) return "router.n_groups: groups of a softmax by two scores";
+  if (r.score_func == ScoreFunc::softmax && limits_groups(r))
+    return "router.n_groups: groups of a softmax by two scores";
+  if (r.fault_group_mask == GroupMask::zero && limits_groups(r))
+    return "router.fault_group_mask: scores of groups that were not chosen are 0";
   if (r.balance_rule == BalanceRule::quantile_microbatch) return "router.balance_rule: choice by logits and a bias";
   if (r.balance_rule == BalanceRule::quantile_sequence)
     return "router.balance_rule: scores minus moving quantiles of the sequence";
@@ -245,10 +314,15 @@ std::string why_not_in_transformers(const RunConfig& config) {
   if (r.force_balance) return "router.force_balance: experts chosen in turn";
   if (r.token_drop != TokenDrop::none) return "router.token_drop: experts that drop tokens";
   if (!r.killed_experts.empty()) return "router.killed_experts: experts that cannot be chosen";
+  if (r.replay) return "router.replay: experts that run A chose";
   return {};
 }
 
-int export_for_transformers(const std::string& checkpoint, const std::string& folder) {
+std::vector<std::string> exported_files() {
+  return {std::begin(kExportedFiles), std::end(kExportedFiles)};
+}
+
+ExportedModel export_for_transformers(const std::string& checkpoint, const std::string& folder) {
   const SafetensorsFile file(checkpoint);
   const RunConfig config = config_of(file);
   if (const std::string why = why_not_in_transformers(config); !why.empty())
@@ -256,24 +330,16 @@ int export_for_transformers(const std::string& checkpoint, const std::string& fo
   require_no_bias(file, config);
   const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw std::runtime_error(folder + ": cannot be made: " + error.message());
-  std::vector<TensorSpec> specs;
-  for (const Exported& tensor : tensors) specs.push_back(tensor.spec);
-  SafetensorsStream out((fs::path(folder) / "model.safetensors").string(), specs, {{"format", "pt"}});
-  for (const Exported& tensor : tensors) {
-    const std::vector<float> values = values_of(tensor);
-    out.append(std::as_bytes(std::span(values)));
-  }
-  out.finish();
   const OrderedJson tokenizer_config{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                      {"model_max_length", config.data.seq},
                                      {"clean_up_tokenization_spaces", false}};
-  write_whole_file((fs::path(folder) / "config.json").string(), config_json(config).dump(2) + '\n');
-  write_whole_file((fs::path(folder) / "tokenizer.json").string(), tokenizer);
-  write_whole_file((fs::path(folder) / "tokenizer_config.json").string(), tokenizer_config.dump(2) + '\n');
-  return static_cast<int>(specs.size());
+  WholeFolder files(folder, is_exported_file);
+  write_tensors(files.file("model.safetensors"), tensors);
+  write_whole_file(files.file("config.json"), config_json(config).dump(2) + '\n');
+  write_whole_file(files.file("tokenizer.json"), tokenizer);
+  write_whole_file(files.file("tokenizer_config.json"), tokenizer_config.dump(2) + '\n');
+  files.finish();
+  return {static_cast<int>(tensors.size()), config.data.tokenizer, notes_of(file, config)};
 }
 
 }  // namespace moescope

@@ -1,6 +1,9 @@
 // Exports the weights of a run as a folder for transformers: config.json, model.safetensors (F32), tokenizer.json and
 // tokenizer_config.json. The tokenizer is that of the run, or one whose tokens are bytes.
 //
+// The path of the run's tokenizer comes from the checkpoint, which may be of unknown origin and name any file. Only the
+// parts of a tokenizer are exported from that file, after it was read as a tokenizer.
+//
 // DeepseekV3ForCausalLM is used for models with sigmoid scores, DeepseekV2ForCausalLM for models with softmax scores
 // and no bias. A model without shared experts gets one whose weights are zero. The norms inside latent attention have
 // epsilon 1e-6 in transformers, regardless of config.json. rms(c) with another epsilon e equals rms(c sqrt(1e-6 / e))
@@ -8,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/config/run_config.h"
 
@@ -16,8 +20,16 @@ namespace moescope {
 // Returns why no class of transformers can compute this model, "SETTING: WHY"; empty if one can.
 std::string why_not_in_transformers(const RunConfig& config);
 
-// `checkpoint` is a file of Trainer::save with a correct checksum. Creates the folder and replaces files of the same
-// names. Returns the number of written tensors. Throws std::runtime_error.
-int export_for_transformers(const std::string& checkpoint, const std::string& folder);
+// Names of the files that an export writes.
+std::vector<std::string> exported_files();
+
+struct ExportedModel {
+  int tensors = 0;
+  std::string tokenizer;           // path of the run's tokenizer; empty: tokens are bytes
+  std::vector<std::string> notes;  // what the run computes and the exported model does not
+};
+// `checkpoint` is a file of Trainer::save with a correct checksum. Writes the folder as a whole, in place of an earlier
+// export (core/io/whole_folder.h). Throws std::runtime_error.
+ExportedModel export_for_transformers(const std::string& checkpoint, const std::string& folder);
 
 }  // namespace moescope

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBlock = 2048;  // steps per query
 constexpr std::size_t kLongestFolderName = 200;
-constexpr std::string_view kOwnEnding = ".moescope";  // marks event files written here
+constexpr std::string_view kOwnBeginning = "events.out.tfevents.", kOwnEnding = ".moescope";  // of files written here
 
 struct Series {
   Metric metric;
@@ -60,7 +60,8 @@ std::string in(const std::string& folder, const std::string& name) {
 }
 
 bool is_export(const fs::path& file) {
-  return file.filename().string().ends_with(kOwnEnding);
+  const std::string name = file.filename().string();
+  return name.starts_with(kOwnBeginning) && name.ends_with(kOwnEnding);
 }
 
 std::string in_lower_case(std::string text) {
@@ -97,7 +98,7 @@ std::vector<std::string> event_folders(const std::string& parent, std::span<cons
     const std::string safe = safe_folder_name(run);
     std::string name = safe;
     const auto is_free = [&] {
-      return !taken.contains(in_lower_case(name)) && !(keep_earlier && holds_exported_events(in(parent, name)));
+      return !taken.contains(in_lower_case(name)) && !(keep_earlier && !exported_events(in(parent, name)).empty());
     };
     for (int number = 2; !is_free(); ++number) name = safe + "-" + std::to_string(number);
     taken.insert(in_lower_case(name));
@@ -106,11 +107,12 @@ std::vector<std::string> event_folders(const std::string& parent, std::span<cons
   return folders;
 }
 
-bool holds_exported_events(const std::string& folder) {
+std::vector<std::string> exported_events(const std::string& folder) {
+  std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (is_export(entry->path())) return true;
-  return false;
+    if (is_export(entry->path())) files.push_back(entry->path().string());
+  return files;
 }
 
 std::string export_events(const History& history, const std::string& folder, double start,
@@ -120,11 +122,8 @@ std::string export_events(const History& history, const std::string& folder, dou
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
-  // TensorBoard would also show the points of an earlier export.
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (is_export(entry.path())) fs::remove(entry.path());
-  const std::string path =
-      in(folder, "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(start)) + std::string(kOwnEnding));
+  const std::string path = in(
+      folder, std::string(kOwnBeginning) + std::to_string(static_cast<std::int64_t>(start)) + std::string(kOwnEnding));
 
   EventWriter writer(path);
   const std::vector<Series> series = all_series(history);
@@ -144,7 +143,10 @@ std::string export_events(const History& history, const std::string& folder, dou
     const double share = static_cast<double>(first + block.size()) / static_cast<double>(steps.size());
     if (progress && !progress(share)) return {};
   }
+  const std::vector<std::string> earlier = exported_events(folder);
   writer.finish();
+  for (const std::string& file : earlier)  // TensorBoard would also show their points
+    if (file != path) fs::remove(file);
   return path;
 }
 

@@ -34,12 +34,13 @@ class EventWriter {
 // lower case. `keep_earlier`: skips folders that already hold an export.
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier);
-bool holds_exported_events(const std::string& folder);
+// Returns the files that export_events() has written to a folder.
+std::vector<std::string> exported_events(const std::string& folder);
 
 // Writes every scalar of every step to FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the
-// path of the file. Wall time is `start` (seconds since 1970) plus the time of the step. Removes an earlier export in
-// the folder. `progress` is called with 0..1 and returns false to cancel, which removes the file and returns an empty
-// path.
+// path of the file. Wall time is `start` (seconds since 1970) plus the time of the step. Then removes an
+// earlier export in the folder. `progress` is called with 0..1 and returns false to cancel, which leaves the folder as
+// it was and returns an empty path.
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress = {});
 

@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/export_model.h"
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/model/transformer.h"
 #include "core/tensors/safetensors.h"
@@ -33,17 +38,17 @@ std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig&
   PhaseClock clock;
   clock.start(Phase::other);
   model.forward(batch, bias, false, clock);
-  return {model.logits(), model.logits() + batch.input.size() * 256};
+  return {model.logits(), model.logits() + batch.input.size() * static_cast<std::size_t>(config.model.vocab)};
+}
+
+void save_trained(const RunConfig& config, const std::string& file) {
+  Trainer trainer(config);
+  for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
+  trainer.save(file);
 }
 
 // Returns the largest difference between the logits of the run and those of its export.
 double difference_after_export(const RunConfig& config, const TestFolder& folder) {
-  Trainer trainer(config);
-  for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
-  trainer.save(folder / "run.safetensors");
-  export_for_transformers(folder / "run.safetensors", folder / "exported");
-  const Tokenizer tokenizer(folder / "exported/tokenizer.json");
-  EXPECT_EQ(tokenizer.encode("a \u00e9\n"), (std::vector<std::int32_t>{'a', ' ', 0xc3, 0xa9, '\n'}));
   const Batch batch = some_batch(config, 9);
   const std::vector<float> want = logits_of_run(folder / "run.safetensors", config, batch);
   KeptLogits exported;
@@ -55,22 +60,103 @@ double difference_after_export(const RunConfig& config, const TestFolder& folder
   return most;
 }
 
+double difference_after_training(const RunConfig& config, const TestFolder& folder) {
+  save_trained(config, folder / "run.safetensors");
+  export_for_transformers(folder / "run.safetensors", folder / "exported");
+  const Tokenizer tokenizer(folder / "exported/tokenizer.json");
+  EXPECT_EQ(tokenizer.encode("a \u00e9\n"), (std::vector<std::int32_t>{'a', ' ', 0xc3, 0xa9, '\n'}));
+  return difference_after_export(config, folder);
+}
+
+// Returns values of a setting other than that of `config`; some may not be allowed.
+std::vector<ConfigValue> other_values(const ConfigField& field, const RunConfig& config) {
+  const std::map<std::string, std::string> texts{{"router.killed_experts", "*:1"},
+                                                 {"router.pinned_bias", "*:1=0.5"},
+                                                 {"router.initial_bias", "*:1=0.5"},
+                                                 {"precision.override_x", "mxfp4"},
+                                                 {"precision.override_w", "mxfp4"},
+                                                 {"precision.override_dy", "mxfp4"},
+                                                 {"precision.operands", "*.experts.*.x=mxfp4"},
+                                                 {"data.mixture", "prose:1"}};
+  const ConfigValue now = field.get(config);
+  if (const bool* value = std::get_if<bool>(&now)) return {!*value};
+  if (const auto* value = std::get_if<std::int64_t>(&now)) return {*value + 1, 2 * *value, *value / 2};
+  if (const double* value = std::get_if<double>(&now)) return {*value + 0.5, 2 * *value, *value / 2};
+  if (const auto text = texts.find(field.key); text != texts.end()) return {text->second};
+  return {field.choices.begin(), field.choices.end()};
+}
+
+bool names(const std::vector<std::string>& notes, const std::string& key) {
+  return std::ranges::any_of(notes, [&](const std::string& note) { return note.find(key) != std::string::npos; });
+}
+
 TEST(ExportModel, logits_are_those_of_the_run) {
   const TestFolder folder("export");
   RunConfig config = small_run();
-  EXPECT_LT(difference_after_export(config, folder), 1e-4);
+  EXPECT_LT(difference_after_training(config, folder), 1e-4);
   config.model.q_lora_rank = 12;
   config.model.norm_eps = 1e-3;  // transformers' inner norms differ
   config.model.n_shared = 0;
   config.router.n_groups = 4;
   config.router.n_limited_groups = 2;
   config.router.route_scale = 2.5;
-  EXPECT_LT(difference_after_export(config, folder), 1e-4);
+  EXPECT_LT(difference_after_training(config, folder), 1e-4);
   config = small_run();
   config.router.score_func = ScoreFunc::softmax;
   config.router.route_norm = false;
   config.router.bias_update_rate = 0;
-  EXPECT_LT(difference_after_export(config, folder), 1e-4);
+  EXPECT_LT(difference_after_training(config, folder), 1e-4);
+}
+
+// A setting that changes what the run computes is in the exported model, or refused or noted by name. Experts of other
+// groups have higher scores than 0 here, so that the group mask counts.
+TEST(ExportModel, every_setting_is_exported_refused_or_noted) {
+  const TestFolder folder("export_settings");
+  RunConfig base = small_run();
+  base.router.n_groups = 4;
+  base.router.n_limited_groups = 2;
+  base.router.initial_bias = "*:0=-2, *:1=-2, *:2=-2, *:3=-2, *:4=-2, *:5=-2, *:6=-2, *:7=-2";
+  base.router.bias_centring = false;
+  base.router.capacity_factor = 1;
+  base.model.q_lora_rank = 12;
+  int exported = 0, refused = 0, noted = 0;
+  for (const ConfigField& field : config_fields()) {
+    if (field.derived || field.section == "telemetry" || field.section == "optimizer") continue;
+    for (const ConfigValue& value : other_values(field, base)) {
+      RunConfig config = base;
+      if (!check_field(field, value).empty() || value == field.get(base)) continue;
+      field.set(config, value);
+      if (!validate(config).empty() || config.router.replay) continue;
+      const std::string file = folder / "run.safetensors", what = field.key + " = " + to_string(value);
+      save_trained(config, file);
+      ExportedModel model;
+      const std::string problem = problem_of([&] { model = export_for_transformers(file, folder / "exported"); });
+      if (!problem.empty()) {
+        EXPECT_NE(problem.find(field.key), std::string::npos) << what << ": " << problem;
+        ++refused;
+      } else if (names(model.notes, field.key)) {
+        ++noted;
+      } else {
+        EXPECT_LT(difference_after_export(config, folder), 2e-4) << what;
+        ++exported;
+      }
+    }
+  }
+  EXPECT_GT(exported, 40);
+  EXPECT_GT(refused, 6);
+  EXPECT_GT(noted, 20);
+}
+
+TEST(ExportModel, settings_that_count_only_with_others_are_refused_or_noted) {
+  RunConfig config = small_run();
+  config.router.fault_group_mask = GroupMask::zero;
+  EXPECT_EQ(why_not_in_transformers(config), "") << "without groups it changes nothing";
+  config.router.n_groups = 4;
+  config.router.n_limited_groups = 2;
+  EXPECT_EQ(why_not_in_transformers(config), "router.fault_group_mask: scores of groups that were not chosen are 0");
+  config = small_run();
+  config.router.replay = true;
+  EXPECT_EQ(why_not_in_transformers(config), "router.replay: experts that run A chose");
 }
 
 TEST(ExportModel, what_no_class_holds_says_why) {
@@ -86,6 +172,53 @@ TEST(ExportModel, what_no_class_holds_says_why) {
             (folder / "run.safetensors") +
                 ": no class of transformers supports it: router.route_norm: weights normalised over the top-k of a "
                 "softmax, beside latent attention");
+}
+
+// A checkpoint of unknown origin can name any file as its tokenizer.
+TEST(ExportModel, only_a_tokenizer_of_the_run_is_exported) {
+  const TestFolder folder("export_tokenizer");
+  RunConfig config = small_run();
+  config.data.tokenizer = folder / "tokenizer.json";
+  config.model.vocab = 300;
+  Trainer(config).save(folder / "run.safetensors");
+  const auto problem = [&](const std::string& tokenizer) {
+    std::ofstream(config.data.tokenizer) << tokenizer;
+    return problem_of([&] { export_for_transformers(folder / "run.safetensors", folder / "exported"); });
+  };
+  EXPECT_EQ(problem("root:x:0:0:root:/root:/bin/sh\n").find(config.data.tokenizer + ": "), 0u);
+  EXPECT_EQ(problem(R"({"password": "secret"})").find(config.data.tokenizer + ": "), 0u);
+  EXPECT_FALSE(std::filesystem::exists(folder / "exported"));
+  const std::string tokens = R"("version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "b": )";
+  EXPECT_EQ(problem("{" + tokens + R"(300}, "merges": []}})"),
+            config.data.tokenizer + ": has 301 tokens, but the model has 300; it is not the tokenizer of the run");
+  EXPECT_EQ(problem("{" + tokens + R"(1}, "merges": []}, "password": "secret"})"), "");
+  const ExportedModel model = export_for_transformers(folder / "run.safetensors", folder / "exported");
+  EXPECT_EQ(model.tokenizer, config.data.tokenizer);
+  std::ifstream file(folder / "exported/tokenizer.json");
+  const std::string exported{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(exported.find("secret"), std::string::npos) << exported;
+  EXPECT_EQ(Tokenizer(folder / "exported/tokenizer.json").encode("ab"), (std::vector<std::int32_t>{0, 1}));
+}
+
+// Files of a model folder may be links within it, and in a cache of Hugging Face to the files of the same model.
+TEST(ExportModel, a_model_folder_is_not_left_by_links) {
+  const TestFolder folder("export_links");
+  Trainer(small_run()).save(folder / "run.safetensors");
+  export_for_transformers(folder / "run.safetensors", folder / "model");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const std::string file = folder / "model/" + name, elsewhere = folder / name;
+    std::filesystem::rename(file, elsewhere);
+    std::filesystem::create_symlink(elsewhere, file);
+    EXPECT_EQ(problem_of([&] { CheckpointModel(folder / "model"); }).find(file + ": is a link to " + elsewhere), 0u);
+    std::filesystem::remove(file);
+    std::filesystem::rename(elsewhere, file);
+  }
+  const std::string snapshot = folder / "models--m/snapshots/r", blobs = folder / "models--m/blobs";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::rename(folder / "model", blobs);
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::create_symlink(std::string("../../blobs/") + name, snapshot + '/' + name);
+  EXPECT_EQ(CheckpointModel(snapshot).layers().size(), 3u);
 }
 
 }  // namespace

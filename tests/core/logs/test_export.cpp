@@ -137,8 +137,8 @@ TEST_F(Export, RunsOfOneNameHaveAFolderEach) {
   const std::vector<std::string> folders = {in("run"), in("run-2"), in("Run-3"), in("a_b"), in("a_b-2")};
   EXPECT_EQ(event_folders(parent, names, true), folders);
   export_events(*history(), folders[0], 1.7e9);
-  EXPECT_TRUE(holds_exported_events(folders[0]));
-  EXPECT_FALSE(holds_exported_events(folders[1]));
+  EXPECT_EQ(exported_events(folders[0]).size(), 1u);
+  EXPECT_TRUE(exported_events(folders[1]).empty());
   EXPECT_EQ(event_folders(parent, names, false), folders);
   EXPECT_EQ(event_folders(parent, names, true)[0], in("run-2")) << "an earlier export stays";
 }
