@@ -19,8 +19,9 @@ class CliOverwrites : public Cli {
   // Expects that the command refuses with a message that contains `why`, and that no file has changed.
   void expect_refused(const std::vector<std::string>& command, const std::string& why) {
     std::map<std::string, std::string> before;
-    for (const std::string& name : files())
-      if (fs::is_regular_file(path(name))) before[name] = read(name);
+    for (const auto& entry : fs::recursive_directory_iterator(root_))
+      if (const std::string name = fs::relative(entry.path(), root_).string(); entry.is_regular_file())
+        before[name] = read(name);
     const Result result = run(command);
     EXPECT_EQ(result.status, 2) << command[0] << result.out;
     EXPECT_NE(result.err.find(why), std::string::npos) << command[0] << ": " << result.err;
@@ -93,6 +94,65 @@ TEST_F(CliOverwrites, AFileThatIsThereIsReplacedOnlyWithOverwrite) {
   EXPECT_EQ(run({"export", recording, "--to", "jsonl", "-o", there, "--overwrite"}).status, 0);
   EXPECT_NE(read("there"), "mine");
   EXPECT_EQ(run({"quantize", path("w.safetensors"), "--out", there, "--overwrite"}).status, 0);
+}
+
+TEST_F(CliOverwrites, AFileOfAnInputFolderIsNeverAnOutput) {
+  fs::create_directories(path("texts/below"));
+  write("texts/a.txt", std::string(4000, 'a'));
+  write("texts/below/b.txt", std::string(4000, 'b'));
+  fs::create_hard_link(path("texts/a.txt"), path("same.txt"));
+  const std::string config = path("nano.toml"), texts = path("texts"), input = "is a file of the input " + texts;
+  for (const std::string& file : {path("texts/a.txt"), path("texts/below/b.txt"), path("same.txt")}) {
+    expect_refused({"train", "--config", config, "--data", texts, "--steps", "1", "--jsonl", file, "--overwrite"},
+                   input);
+    expect_refused({"train", "--config", config, "--data", texts, "--steps", "1", "--out", file, "--overwrite"}, input);
+  }
+  write("base.toml", read("nano.toml").replace(read("nano.toml").find("[data]"), 6, "[data]\npath = '" + texts + "'"));
+  fs::copy_file(path("texts/a.txt"), path("texts/t.csv"));
+  expect_refused({"sweep", "--config", path("base.toml"), "--over", "router.top_k=1,2", "--steps", "1", "--out",
+                  path("s.moescope"), "--table", path("texts/t.csv"), "--overwrite"},
+                 input);
+  fs::rename(path("texts/t.csv"), path("texts/s-1.moescope"));
+  expect_refused({"sweep", "--config", path("base.toml"), "--over", "router.top_k=1,2", "--steps", "1", "--out",
+                  path("texts/s.moescope"), "--overwrite"},
+                 input);
+  ASSERT_EQ(run({"train", "--config", path("base.toml"), "--steps", "1", "--checkpoint", path("kept")}).status, 0);
+  expect_refused({"train", "--resume", path("kept"), "--steps", "2", "--jsonl", path("texts/a.txt"), "--overwrite"},
+                 input);
+}
+
+TEST_F(CliOverwrites, AFileOfACheckpointOrOfALogFolderIsNeverAnOutput) {
+  fs::create_directories(path("cache/blobs"));
+  fs::create_directories(path("cache/snapshots/r"));
+  fs::rename(path("w.safetensors"), path("cache/blobs/0"));
+  fs::create_symlink("../../blobs/0", path("cache/snapshots/r/model.safetensors"));
+  fs::create_directories(path("cache/snapshots/r"));
+  write("cache/snapshots/r/config.json", "{}");
+  const std::string model = path("cache/snapshots/r");
+  for (const std::string& file : {path("cache/blobs/0"), model + "/config.json"}) {
+    expect_refused({"quantize", model, "--out", file, "--overwrite"}, "input");
+    expect_refused({"quantize", model + "/model.safetensors", "--out", file, "--overwrite"}, "is also an input");
+    expect_refused({"run", model, "--text", path("text.txt"), "--out", file, "--overwrite"}, "is a file of the input");
+  }
+  ASSERT_EQ(run({"export", path("run.moescope"), "--to", "tensorboard", "-o", path("logs")}).status, 0);
+  std::string events;
+  for (const auto& entry : fs::recursive_directory_iterator(path("logs")))
+    if (entry.is_regular_file()) events = entry.path().string();
+  expect_refused({"import", path("logs"), "-o", events, "--overwrite"}, "is a file of the input");
+  expect_refused({"export", events, "--to", "tensorboard", "-o", path("logs"), "--overwrite"}, "is also an input");
+  expect_refused({"export", path("logs"), "--to", "replay", "-o", events, "--overwrite"}, "is a file of the input");
+  expect_refused({"export", path("logs"), "--to", "html", "-o", events, "--overwrite"}, "is a file of the input");
+}
+
+// A recording may have a name that an exported file of events has, too.
+TEST_F(CliOverwrites, ARecordingIsNoEarlierExport) {
+  fs::create_directories(path("logs/run"));
+  fs::copy_file(path("run.moescope"), path("logs/run/run.moescope"));
+  const std::string bytes = read("logs/run/run.moescope");
+  EXPECT_EQ(
+      run({"export", path("logs/run/run.moescope"), "--to", "tensorboard", "-o", path("logs"), "--overwrite"}).status,
+      0);
+  EXPECT_EQ(read("logs/run/run.moescope"), bytes);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 #include "core/parallel/mpi_ranks.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/engine/engine.h"
 #include "core/training/engine/run_queue.h"
 
@@ -189,8 +190,17 @@ void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ran
   if (status != 0) throw ExitStatus{status};
 }
 
+std::vector<Trainer> fresh_trainers(const std::vector<RunConfig>& configs, Ranks* ranks) {
+  std::vector<Trainer> trainers;
+  for (const RunConfig& config : configs) {
+    if (ranks) check_ranks(config, ranks->size());
+    trainers.emplace_back(config, ranks);
+  }
+  return trainers;
+}
+
 // All ranks find the same errors; only one rank prints them.
-void train(const TrainOptions& options) {
+void train(TrainOptions options) {
   set_num_threads(options.threads);
   if (!options.matrix_units.empty()) use_matrix_units(options.matrix_units);
   const std::string kernels = options.resume.empty() ? "" : kernels_of_checkpoint(options);
@@ -199,8 +209,13 @@ void train(const TrainOptions& options) {
   const bool writes = !ranks || ranks->rank() == 0;
   try {
     std::vector<RunConfig> configs;
+    std::vector<Trainer> trainers;
     if (options.resume.empty()) configs = fresh_configs(options);
     if (configs.size() > kMaxRuns) return train_groups(options, configs);
+    if (!options.resume.empty()) trainers = resumed_trainers(options, ranks.get());
+    for (const Trainer& trainer : trainers) configs.push_back(trainer.config());
+    // `export` takes the weights of a recording from there.
+    if (options.checkpoint.empty()) options.checkpoint = checkpoints_of(options.out);
     together(ranks.get(), [&] {
       if (writes) check_outputs(options, configs);
     });
@@ -210,15 +225,7 @@ void train(const TrainOptions& options) {
           "with --resume");
     if (!options.table.empty() && options.resume.empty() && configs.size() < 2)
       throw std::runtime_error("--table " + options.table + ": needs --compare or a config with [[compare]] tables");
-    std::vector<Trainer> trainers;
-    if (!options.resume.empty()) {
-      trainers = resumed_trainers(options, ranks.get());
-    } else {
-      for (const RunConfig& config : configs) {
-        if (ranks) check_ranks(config, ranks->size());
-        trainers.emplace_back(config, ranks.get());
-      }
-    }
+    if (options.resume.empty()) trainers = fresh_trainers(configs, ranks.get());
     train_runs(options, std::move(trainers), ranks.get(), kernels);
   } catch (const std::runtime_error&) {
     if (writes) throw;

@@ -68,7 +68,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("-o,--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
   sub.option("--checkpoint", o.checkpoint,
-             "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end");
+             "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end (default: with --out, "
+             "the folder beside the recording: run.checkpoints for run.moescope)");
   sub.option("--every", o.every, "Steps between further checkpoints").range(std::int64_t{1}, std::int64_t{1000000000});
   sub.option("--resume", o.resume, "Resume from the newest checkpoint in this folder, with its config, bit-identically")
       .excludes(from);

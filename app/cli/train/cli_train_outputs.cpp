@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "app/cli/train/cli_outcomes.h"
+#include "core/config/input_paths.h"
 #include "core/io/output_guard.h"
 #include "core/io/whole_file.h"
 #include "core/logs/lines/jsonl.h"
@@ -68,10 +69,19 @@ void JsonLinesOutput::write(const std::string& line) {
 TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) {
   if (folder.empty()) return;
   std::error_code error;
-  fs::create_directories(folder, error);
+  created_ = fs::create_directories(folder, error);
   if (error || access(folder.c_str(), W_OK) != 0)
     throw std::runtime_error("--checkpoint " + folder +
                              ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
+}
+
+TrainCheckpoints::~TrainCheckpoints() {
+  std::error_code not_empty;
+  if (created_) fs::remove(folder_, not_empty);
+}
+
+void TrainCheckpoints::remove_earlier() {
+  for (const std::int64_t step : checkpoint_steps(folder_)) remove_checkpoint(folder_, step);
 }
 
 void TrainCheckpoints::note(std::int64_t step, const std::string& problem) {
@@ -98,6 +108,10 @@ std::string given_token() {
   return given ? given : "";
 }
 
+bool continues_checkpoints(const TrainOptions& o) {
+  return !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
+}
+
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
   if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
   const auto check_folder = [](const char* option, const std::string& path) {
@@ -112,19 +126,17 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   check_folder("--table", o.table);
   std::vector<std::string> inputs{o.config, o.data.value_or(""), o.resume};
   for (const RunConfig& config : configs)
-    for (const std::string& input : {config.data.path, config.data.tokenizer, config.model.initial_weights})
-      inputs.push_back(input);
+    for (const std::string& input : input_paths(config)) inputs.push_back(input);
   guard_outputs(inputs,
                 {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
                 o.overwrite);
   if (o.every > 0 && o.checkpoint.empty())
-    throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
+    throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --out, or --checkpoint DIR");
   if (o.checkpoint.empty()) return;
   if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
     throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");
-  const bool continues = !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
   const auto steps = checkpoint_steps(o.checkpoint);
-  if (!steps.empty() && !continues && !o.overwrite)
+  if (!steps.empty() && !continues_checkpoints(o) && !o.overwrite)
     throw std::runtime_error("--checkpoint " + o.checkpoint + ": holds checkpoints up to step " +
                              std::to_string(steps.back()) +
                              " of another training; choose another folder, continue with --resume " + o.checkpoint +

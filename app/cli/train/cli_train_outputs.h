@@ -46,11 +46,16 @@ class JsonLinesOutput {
   WatchedPath there_;
 };
 
-// The folder of --checkpoint, in which the engine writes the checkpoints.
+// The folder of --checkpoint, or that beside the recording, in which the engine writes the checkpoints.
 class TrainCheckpoints {
  public:
   // Creates the folder; an empty path means no checkpoints. Throws std::runtime_error if the folder cannot be written.
   explicit TrainCheckpoints(const std::string& folder);
+  ~TrainCheckpoints();  // removes the folder if it was created here and no checkpoint was written
+  TrainCheckpoints(const TrainCheckpoints&) = delete;
+  TrainCheckpoints& operator=(const TrainCheckpoints&) = delete;
+  // Removes the checkpoints of another training.
+  void remove_earlier();
   // Records that the checkpoint of `step` was written, or why it was not.
   void note(std::int64_t step, const std::string& problem);
   const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty if none was written
@@ -62,6 +67,7 @@ class TrainCheckpoints {
  private:
   void find_removed();
   std::string folder_, newest_, error_, removed_;  // removed_: what removed() returns next
+  bool created_ = false;
 };
 
 struct TrainOutputs {
@@ -71,7 +77,9 @@ struct TrainOutputs {
   JsonLinesOutput lines;
 };
 
-// Checks all paths of the options before anything is written. Throws std::runtime_error.
+// True if the training goes on from the folder in which it keeps its checkpoints.
+bool continues_checkpoints(const TrainOptions& o);
+// Checks all paths of the options before anything is written. `configs`: those of all runs. Throws std::runtime_error.
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs);
 std::string given_token();  // token for --serve from the environment; empty if it is not set
 

@@ -202,6 +202,7 @@ TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob j
       first_(engine.next_step()),
       text_(where_to_report(options, writes())),
       progress_(text_, first_, job_.end, job_.group, job_.later) {
+  if (writes() && o_.overwrite && !continues_checkpoints(o_)) job_.outputs->checkpoints.remove_earlier();
   for (const auto& history : engine_.histories()) job_.outputs->lines.write(history->info());
   introduce();
   if (writes() && o_.serve > 0) serve();

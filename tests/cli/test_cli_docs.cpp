@@ -1,0 +1,126 @@
+// Runs every command of moescope-cli in docs/*.md, one after the other in one folder: first those that train, then
+// those that export, then the others. Numbers of steps and seeds are made small, and names of files that a user would
+// have are those of files that are written here.
+#include "tests/support/cli_fixture.h"
+
+namespace moescope {
+namespace {
+
+const fs::path kSource = fs::path(MOESCOPE_TEST_DATA).parent_path();
+
+// Returns the commands in the code blocks of a page, without comments.
+std::vector<std::string> commands_in(const fs::path& page) {
+  std::vector<std::string> commands;
+  std::ifstream file(page);
+  bool code = false;
+  for (std::string line, whole; std::getline(file, line);) {
+    if (line.starts_with("```")) code = !code;
+    line = line.substr(0, line.find("  #"));
+    whole += line;
+    if (whole.ends_with('\\')) {
+      whole.back() = ' ';
+      continue;
+    }
+    if (code && whole.find("moescope-cli ") != std::string::npos) commands.push_back(whole);
+    whole.clear();
+  }
+  return commands;
+}
+
+// Returns the first code block of a page that begins with `fence`.
+std::string block_in(const fs::path& page, const std::string& fence) {
+  std::ifstream file(page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = text.find(fence) + fence.size();
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+// In place of what takes long, and of files that a user has under other names.
+struct Replacement {
+  const char *from, *to;
+};
+constexpr Replacement kReplacements[] = {
+    {"--steps 500", "--steps 3"},
+    {"--steps 300", "--steps 3"},
+    {"--steps 200", "--steps 2"},
+    {"--seeds 5", "--seeds 1"},
+    {"--seeds 3", "--seeds 1"},
+    {"--at 400", "--at 2"},
+    {"--preset convergence-check", "--config many.toml --steps 3"},
+    {"--preset nano --compare", "--config nano.toml --steps 3 --compare"},
+    {"scan --preset nano", "scan --config nano.toml"},
+    {"claims -o mine.toml", "claims my-claim.toml -o mine.toml"},
+    {"my-claim.toml -o mine.toml", "my-claim.toml -o mine.toml --steps 2 --seeds 1"},
+    {"check batch.pt --engine batch.pt", "check batch.json --engine batch.json"},
+    {"quantize weights.safetensors", "quantize model/model.safetensors"},
+    {"run FOLDER", "run model"},
+    {"run BASE --with TUNED", "run model --with model"},
+    {"run base --with tuned", "run model --with model"},
+    {"run base", "run model"},
+};
+
+std::vector<std::string> words_of(std::string command) {
+  for (const auto& [from, to] : kReplacements)
+    if (const std::size_t at = command.find(from); at != std::string::npos)
+      command.replace(at, std::string(from).size(), to);
+  std::istringstream text(command);
+  std::string word;
+  text >> word;  // moescope-cli
+  std::vector<std::string> words;
+  while (text >> word) words.push_back(word);
+  return words;
+}
+
+// Commands that write what others read come first.
+int order_of(const std::vector<std::string>& words) {
+  const bool from_model = std::ranges::find(words, "--from") != words.end();
+  return words[0] == "train" && !from_model ? 0 : words[0] == "export" ? 1 : 2;
+}
+
+class CliDocs : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    fs::create_directory_symlink(kSource / "assets", path("assets"));
+    fs::create_directories(path("texts"));
+    for (const std::string name : {"german.txt", "python.txt", "texts/a.txt", "texts/b.txt"})
+      write(name, std::string(1000, 'a') + name);
+    std::string log;
+    for (int step = 0; step <= 2000; ++step)
+      log += R"({"step":)" + std::to_string(step) + R"(,"loss":3,"tokens_per_expert":[[40,)" +
+             std::to_string(38 + step % 5) + "]]}\n";
+    for (const char* name : {"run.jsonl", "twin.jsonl"}) write(name, log);
+    write("many.toml", read("nano.toml") + "[[compare]]\nseed = 2\n[[compare]]\nrouter.top_k = 1\n");
+    write("my-claim.toml", block_in(kSource / "docs/claims.md", "```toml\n"));
+    for (const char* name : {"batch.json", "trainer.jsonl", "responses.jsonl"})
+      write(name, R"({"rollout_log_probs": [-1, -2], "old_log_probs": [-1, -1]})");
+  }
+  // Removes the outputs of an earlier command.
+  void remove_outputs(const std::vector<std::string>& words) const {
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)
+      if (words[i] == "-o" || words[i] == "--out" || words[i] == "--table" || words[i] == "--page") {
+        fs::remove_all(path(words[i + 1]));
+        fs::remove_all(fs::path(path(words[i + 1])).replace_extension(".checkpoints"));
+      }
+  }
+};
+
+TEST_F(CliDocs, EveryCommandWorks) {
+  std::vector<std::vector<std::string>> commands;
+  for (const auto& page : fs::directory_iterator(kSource / "docs"))
+    for (const std::string& command : commands_in(page.path()))
+      if (!command.starts_with("mpirun")) commands.push_back(words_of(command));  // tests/mpi
+  ASSERT_GT(commands.size(), 30u);
+  std::ranges::sort(commands);
+  std::ranges::stable_sort(commands, {}, order_of);
+  for (const std::vector<std::string>& words : commands) {
+    remove_outputs(words);
+    const Result result = run(words, [this] { ASSERT_EQ(chdir(root_.c_str()), 0); });
+    std::string line;
+    for (const std::string& word : words) line += word + ' ';
+    EXPECT_EQ(result.status, 0) << line << '\n' << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace moescope
