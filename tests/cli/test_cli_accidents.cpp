@@ -222,9 +222,10 @@ TEST_F(CliAccidents, ARemovedCheckpointFolderIsSaidAndMadeAnew) {
 TEST_F(CliAccidents, ACheckpointFolderRemovedDuringACheckpointIsSaid) {
   const fs::path unfinished = path("c/20.partial");
   fs::create_directories(unfinished);
-  for (int i = 0; i < 20000; ++i) std::ofstream(unfinished / std::to_string(i));
+  for (int i = 0; i < 20000; ++i) std::ofstream(unfinished / (std::to_string(i) + ".safetensors"));
   const pid_t pid = start(train({"--steps", "30", "--jsonl", path("j"), "--checkpoint", path("c"), "--every", "10"}));
-  for (int i = 0; i < 3000 && fs::exists(unfinished / "0") && fs::exists(unfinished / "19999"); ++i)
+  for (int i = 0; i < 3000 && fs::exists(unfinished / "0.safetensors") && fs::exists(unfinished / "19999.safetensors");
+       ++i)
     std::this_thread::sleep_for(1ms);
   fs::rename(path("c"), path("elsewhere"));
   const Result result = finish(pid);

@@ -84,7 +84,8 @@ TEST_F(CliExportCheckpoint, AnInputInTheFolderStays) {
   fs::create_directories(path("model"));
   fs::copy_file(path("a.checkpoints/1/n.safetensors"), path("model/model.safetensors"));
   const Content before = content();
-  std::vector<std::string> onto_itself{"export", path("model/model.safetensors"), "--to", "checkpoint", "-o", path("model")};
+  std::vector<std::string> onto_itself{"export",     path("model/model.safetensors"), "--to", "checkpoint", "-o",
+                                       path("model")};
   expect_refused(run(onto_itself), "is also an input", before);
   onto_itself.emplace_back("--overwrite");
   expect_refused(run(onto_itself), "is also an input", before);

@@ -185,8 +185,8 @@ TEST_F(CliRun, NoCheckpointIsReplacedUnasked) {
                                           path("model")};
   const Result refused = run(again);
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err,
-            "moescope-cli: error: --out " + path("model") + ": holds a checkpoint; --overwrite replaces it\n");
+  EXPECT_EQ(refused.err, "moescope-cli: error: --out " + path("model") +
+                             ": holds config.json; choose another folder, or give --overwrite to replace it\n");
   std::vector<std::string> asked = again;
   asked.push_back("--overwrite");
   EXPECT_EQ(run(asked).status, 0);

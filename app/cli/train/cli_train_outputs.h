@@ -51,9 +51,6 @@ class TrainCheckpoints {
  public:
   // Creates the folder; an empty path means no checkpoints. Throws std::runtime_error if the folder cannot be written.
   explicit TrainCheckpoints(const std::string& folder);
-  ~TrainCheckpoints();  // removes the folder if it was created here and no checkpoint was written
-  TrainCheckpoints(const TrainCheckpoints&) = delete;
-  TrainCheckpoints& operator=(const TrainCheckpoints&) = delete;
   // Removes the checkpoints of another training.
   void remove_earlier();
   // Records that the checkpoint of `step` was written, or why it was not.
@@ -67,7 +64,6 @@ class TrainCheckpoints {
  private:
   void find_removed();
   std::string folder_, newest_, error_, removed_;  // removed_: what removed() returns next
-  bool created_ = false;
 };
 
 struct TrainOutputs {

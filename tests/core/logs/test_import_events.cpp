@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -361,8 +362,8 @@ TEST_F(EventFiles, LinksOutOfTheFolderAreNotFollowedButNamed) {
   ASSERT_EQ(opened.histories.size(), 1u);
   EXPECT_EQ(opened.histories[0]->steps(), (StepRange{0, 3}));
   const std::string why = " was not read: it is a link that leads out of the folder";
-  EXPECT_EQ(opened.remarks,
-            (std::vector<std::string>{logs + ": other" + why, logs + ": run/events.out.tfevents.2" + why}));
+  for (const char* link : {": other", ": run/events.out.tfevents.2"})
+    EXPECT_EQ(std::ranges::count(opened.remarks, logs + link + why), 1) << link;
 }
 
 TEST(ImportEvents, WholeNumbersOfEveryWidth) {
