@@ -87,7 +87,7 @@ class QuantizationTest : public QObject {
   }
 
   // A matrix has a legend only if its cells are too small for numbers.
-  void aMatrixOfManyLayersHasALegend() {
+  void theErrorMatrixHasALegend() {
     const auto legend_pixels = [](QuantizationErrorPanel* panel) {
       const QImage picture = panel->grab().toImage();
       const Lut lut = matrixLut(isDark(panel->palette()));
@@ -105,7 +105,7 @@ class QuantizationTest : public QObject {
     show(&panel, {800, 300});
     show(&tall, {800, 300});
     QCOMPARE(tall.findChild<MatrixPlot*>()->rows(), 58);
-    QCOMPARE(legend_pixels(&panel), 0);
+    QVERIFY(legend_pixels(&panel) > 0);
     QVERIFY(legend_pixels(&tall) > 0);
   }
 

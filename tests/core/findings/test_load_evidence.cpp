@@ -30,25 +30,25 @@ std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t every, const Ch
   return log.history();
 }
 
-Health judged(const HistoryPtr& history) {
+Health health_of(const HistoryPtr& history) {
   FindingsScan scan(history);
   scan.advance(INT64_MAX);
   return judge_health(scan);
 }
 
-void hot(Shares& shares) {
+void make_hot(Shares& shares) {
   shares[3] *= 20;
 }
-void dead(Shares& shares) {
+void make_dead(Shares& shares) {
   std::fill_n(shares.begin(), 20, 0.0);
 }
-void collapsed(Shares& shares) {
+void make_collapsed(Shares& shares) {
   for (std::size_t e = 0; e < shares.size(); ++e) shares[e] = e >= 10 && e < 14 ? 1 : 0;
 }
-void starved(Shares& shares) {
+void make_starved(Shares& shares) {
   for (std::size_t e = 0; e < 16; ++e) shares[e] *= 0.003;
 }
-void even(Shares&) {}
+void make_even(Shares&) {}
 
 bool has(const std::vector<std::string>& lines, const std::string& part) {
   return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
@@ -68,10 +68,11 @@ TEST(LoadSpan, NeedsAsManyLoadsAsALogHasInTheSteps) {
 }
 
 TEST(LoadEvidence, FewLoadsOfASickRouterAreNotHealthy) {
-  for (const Change& change : {Change(hot), Change(dead), Change(collapsed), Change(starved)})
+  for (const Change& change : {Change(make_hot), Change(make_dead), Change(make_collapsed), Change(make_starved)})
     for (const std::int64_t every : {20, 50, 100, 5000})
       for (const std::int64_t loads : {3, 4, 6, 9, 12, 19})
-        EXPECT_NE(judged(log_of(loads, every, change)).verdict, HealthVerdict::healthy) << loads << ", every " << every;
+        EXPECT_NE(health_of(log_of(loads, every, change)).verdict, HealthVerdict::healthy)
+            << loads << ", every " << every;
 }
 
 TEST(LoadEvidence, TenLoadsShowTheFaultWhateverTheirDistance) {
@@ -80,20 +81,20 @@ TEST(LoadEvidence, TenLoadsShowTheFaultWhateverTheirDistance) {
       const auto finds = [&](const Change& change, FindingKind kind) {
         return of_kind(find_all(log_of(loads, every, change)), kind).size() == 1;
       };
-      EXPECT_TRUE(finds(hot, FindingKind::hot)) << loads << ", every " << every;
-      EXPECT_TRUE(finds(dead, FindingKind::dead)) << loads << ", every " << every;
-      EXPECT_TRUE(finds(collapsed, FindingKind::collapsed)) << loads << ", every " << every;
-      EXPECT_EQ(judged(log_of(loads, every, dead)).verdict, HealthVerdict::unhealthy);
-      EXPECT_EQ(judged(log_of(loads, every, hot)).verdict, HealthVerdict::attention);
+      EXPECT_TRUE(finds(make_hot, FindingKind::hot)) << loads << ", every " << every;
+      EXPECT_TRUE(finds(make_dead, FindingKind::dead)) << loads << ", every " << every;
+      EXPECT_TRUE(finds(make_collapsed, FindingKind::collapsed)) << loads << ", every " << every;
+      EXPECT_EQ(health_of(log_of(loads, every, make_dead)).verdict, HealthVerdict::unhealthy);
+      EXPECT_EQ(health_of(log_of(loads, every, make_hot)).verdict, HealthVerdict::attention);
     }
 }
 
 TEST(LoadEvidence, TheWordsNameLoads) {
-  const Health young = judged(log_of(4, 100, hot));
+  const Health young = health_of(log_of(4, 100, make_hot));
   EXPECT_EQ(young.verdict, HealthVerdict::too_young);
   EXPECT_TRUE(says(young.sentence, "4 of about 10 loads, one every 100 steps")) << young.sentence;
-  EXPECT_TRUE(says(judged(log_of(4, 100, dead)).sentence, "20 of 64 experts get no token"));
-  const auto found = of_kind(find_all(log_of(12, 500, hot)), FindingKind::hot);
+  EXPECT_TRUE(says(health_of(log_of(4, 100, make_dead)).sentence, "20 of 64 experts get no token"));
+  const auto found = of_kind(find_all(log_of(12, 500, make_hot)), FindingKind::hot);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(says(found[0].observation, "hot for 12 loads, one every 500 steps")) << found[0].observation;
 }
@@ -104,15 +105,15 @@ TEST(LoadEvidence, OneTotalOfManyTokensIsJudged) {
     log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
     return log.history();
   };
-  EXPECT_EQ(judged(total(100'000, dead)).verdict, HealthVerdict::unhealthy);
-  EXPECT_EQ(judged(total(100'000, collapsed)).verdict, HealthVerdict::unhealthy);
-  const Health full = judged(total(100'000, hot));
+  EXPECT_EQ(health_of(total(100'000, make_dead)).verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(health_of(total(100'000, make_collapsed)).verdict, HealthVerdict::unhealthy);
+  const Health full = health_of(total(100'000, make_hot));
   EXPECT_EQ(full.verdict, HealthVerdict::attention);
   EXPECT_TRUE(says(full.sentence, "in one total of ")) << full.sentence;
   EXPECT_TRUE(says(full.sentence, "does not show when this began, or whether it lasts")) << full.sentence;
-  EXPECT_EQ(judged(total(100'000, even)).verdict, HealthVerdict::healthy);
-  EXPECT_EQ(judged(total(2'000, dead)).verdict, HealthVerdict::too_young);
-  const auto found = of_kind(find_all(total(100'000, dead)), FindingKind::dead);
+  EXPECT_EQ(health_of(total(100'000, make_even)).verdict, HealthVerdict::healthy);
+  EXPECT_EQ(health_of(total(2'000, make_dead)).verdict, HealthVerdict::too_young);
+  const auto found = of_kind(find_all(total(100'000, make_dead)), FindingKind::dead);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(says(found[0].observation, "does not show when this began")) << found[0].observation;
 }
@@ -134,7 +135,7 @@ TEST(LoadEvidence, TwoExpertsAt80To20AreUneven) {
 }
 
 TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
-  const auto few = log_of(6, 250, dead);
+  const auto few = log_of(6, 250, make_dead);
   const Checks checks = checks_of(*few, find_all(few));
   EXPECT_FALSE(has(checks.passed, "dead"));
   EXPECT_TRUE(has(checks.not_checked, "dead experts: needs 10 loads; so far there are 6 loads, one every 250 steps."));
@@ -147,18 +148,18 @@ TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
 }
 
 TEST(Checks, DoNotPassBesideAStrongerFinding) {
-  const auto full = log_of(40, 100, hot);
+  const auto full = log_of(40, 100, make_hot);
   EXPECT_FALSE(has(checks_of(*full, find_all(full)).passed, "No layer stays uneven"));
-  const auto few = log_of(40, 100, collapsed);
+  const auto few = log_of(40, 100, make_collapsed);
   for (const char* words : {"No expert is dead", "No expert is starved", "No expert is hot", "No layer stays uneven"})
     EXPECT_FALSE(has(checks_of(*few, find_all(few)).passed, words)) << words;
-  const auto sound = log_of(40, 100, even);
+  const auto sound = log_of(40, 100, make_even);
   const Checks checks = checks_of(*sound, find_all(sound));
   EXPECT_TRUE(has(checks.passed, "No expert is dead: none was without a token for 10 loads."));
   EXPECT_TRUE(has(checks.passed, "No layer stays uneven"));
 }
 
-std::vector<Finding> jumps_in(const HistoryPtr& history) {
+std::vector<Finding> jump_findings(const HistoryPtr& history) {
   std::vector<Finding> jumps;
   for (const Finding& finding : find_all(history))
     if (finding.kind == FindingKind::load_shift || finding.kind == FindingKind::no_recovery) jumps.push_back(finding);
@@ -178,7 +179,7 @@ TEST(Jumps, AreNoneInALoadThatDoesNotChange) {
                           .lasting = 0.1,
                           .by_batch = 0.3},
                          seed);
-        EXPECT_TRUE(jumps_in(log.history()).empty()) << "seed " << seed << ", every " << every << ", " << tokens;
+        EXPECT_TRUE(jump_findings(log.history()).empty()) << "seed " << seed << ", every " << every << ", " << tokens;
       }
 }
 
@@ -190,7 +191,7 @@ TEST(Jumps, AreReportedOnceFromTheFirstLoadThatShowsThem) {
     log.change = [jump](std::int64_t step, int layer, Shares& shares) {
       for (std::size_t e = static_cast<std::size_t>(layer); step >= jump && e < shares.size(); e += 4) shares[e] *= 2.5;
     };
-    const auto jumps = jumps_in(log.history());
+    const auto jumps = jump_findings(log.history());
     ASSERT_EQ(jumps.size(), 1u) << "every " << every;
     EXPECT_EQ(jumps[0].steps.first, jump) << "every " << every;
   }
@@ -203,7 +204,7 @@ TEST(Jumps, ASmallRiseIsNoMissingRecovery) {
     const double excess = all ? 1.2 : one ? 0.38 : 0.25;
     for (std::size_t e = 0; e < shares.size(); e += 8) shares[e] *= 1 + excess;
   };
-  for (const Finding& finding : jumps_in(log.history()))
+  for (const Finding& finding : jump_findings(log.history()))
     EXPECT_EQ(finding.kind, FindingKind::load_shift) << finding.title;
 }
 
@@ -232,12 +233,12 @@ TEST(Oscillation, TextsThatAlternateAreANote) {
     const auto notes = of_kind(findings, FindingKind::alternating_texts);
     ASSERT_EQ(notes.size(), 1u) << each << "\n" << all_text(findings);
     EXPECT_EQ(notes[0].severity, Severity::note);
-    EXPECT_EQ(judged(log.history()).verdict, HealthVerdict::healthy);
+    EXPECT_EQ(health_of(log.history()).verdict, HealthVerdict::healthy);
   }
 }
 
 TEST(Words, ExpertsWithoutATokenAreNotCountedTwice) {
-  const Health health = judged(log_of(20, 100, collapsed));
+  const Health health = health_of(log_of(20, 100, make_collapsed));
   EXPECT_FALSE(says(health.sentence, "almost none")) << health.sentence;
 }
 
@@ -246,7 +247,7 @@ TEST(Words, RanksAreNamedOnlyIfTheyAreKnown) {
   log.change = [](std::int64_t, int, Shares& shares) {
     for (std::size_t e = 16; e < 24; ++e) shares[e] *= 1.9;
   };
-  const Health health = judged(log.history());
+  const Health health = health_of(log.history());
   EXPECT_TRUE(says(health.sentence, "experts 16 to 23 together carry")) << health.sentence;
   EXPECT_FALSE(says(health.sentence, "ranks")) << health.sentence;
 }
