@@ -199,7 +199,7 @@ struct TelemetryConfig {
   int flips_every = 10;      // steps between comparisons of the routing with that of run A; 0: never
   int gradient_every = 0;    // steps between comparisons of the gradients with FP32; 0: never
   int validation_every = 0;  // steps between losses of the held-out batches; 0: never
-  int window = 50;           // steps over which windowed MaxVio and dead experts are computed
+  int window = 50;           // steps over which windowed MaxVio and unused experts are computed
   int specialisation_every =
       20;  // steps between tables of expert choices by domain and byte; a table counts all of these steps; 0: never
   int texts_every = 20;  // steps between routings of the probe and of a passage of the batch; 0: never

@@ -36,7 +36,7 @@ std::vector<ConfigField> telemetry_fields() {
               "share (data.held_out). 0: never.")),
           field<&TelemetryConfig::window>(
               "window", "Balance window", "steps", {2, 10000},
-              "Number of steps over which MaxVio (window) and dead experts are computed. A single batch contains "
+              "Number of steps over which MaxVio (window) and unused experts are computed. A single batch contains "
               "sampling noise: a value that is high in the batch and low in the window means oscillation or noise, a "
               "value that is high in both means imbalance."),
           live(field<&TelemetryConfig::checkpoint_every>(

@@ -212,7 +212,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "Shannon entropy of the load; exp(H) / E is NeMo Automodel's diversity"}},
     {{Metric::dead_fraction, &RouterFrame::dead_fraction, "dead_fraction",
       "experts without a token in the last `window` steps"},
-     {"dead_fraction", "Dead experts", "share", "#{e: no token in the last W steps} / E", "0.",
+     {"dead_fraction", "Unused experts", "share", "#{e: no token in the last W steps} / E", "0.",
       "Above 0 for long: these experts get no token and no gradient. In the first W steps the window is not full, and "
       "the share has no meaning yet.",
       "counted over the window W"}},

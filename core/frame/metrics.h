@@ -128,7 +128,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
      "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
      "tokens: up to 0.09 at n = 128, up to 0.35 at n = 8.",
-     "2 is twice the fair share, 0 a dead expert. With expert parallelism all ranks wait for the fullest one.",
+     "2 is twice the fair share, 0 means no token. With expert parallelism all ranks wait for the fullest one.",
      "NeMo Automodel, expert utilization ratio"},
     {"expert_bias", "Expert bias", "",
      "b_e += rate * sign(n - n_e), its mean subtracted if centred; by quantiles: b_e = K/E quantile over tokens of the "

@@ -1,5 +1,5 @@
 // Balance of the load over steps: MaxVio of the batch and of the window with the value of chance, coefficient of
-// variation, normalised entropy, dead experts.
+// variation, normalised entropy, unused experts.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"

@@ -155,7 +155,7 @@ void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
 VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : QWidget(parent), selection_(selection), watch_(watch) {
   setObjectName("verdict_tiles");
-  const QStringList names{"Largest overload (MaxVio)", "Spread of load (CV)", "Entropy of load", "Dead experts"};
+  const QStringList names{"Largest overload (MaxVio)", "Spread of load (CV)", "Entropy of load", "Unused experts"};
   for (int i = 0; i < 4; ++i) {
     tiles_[i] = new VerdictTile(names[i], this);
     connect(tiles_[i], &VerdictTile::clicked, this, [this, i] { openCard(static_cast<Which>(i)); });
@@ -270,7 +270,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   return content;
 }
 
-// Shows as many tiles as fit; hides the entropy first, then the spread, then the dead experts.
+// Shows as many tiles as fit; hides the entropy first, then the spread, then the unused experts.
 void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {

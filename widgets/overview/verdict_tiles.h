@@ -1,6 +1,6 @@
-// Four figures below the verdict: largest overload, spread and entropy of the load, dead experts; each with its place,
-// the value of chance, and its curve over the run. They cover the same 50 steps as the verdict, or the 50 steps up to
-// the cursor. A click opens the explain card. In a narrow window the curves are hidden first, then whole tiles.
+// Four figures below the verdict: largest overload, spread and entropy of the load, unused experts; each with its
+// place, the value of chance, and its curve over the run. They cover the same 50 steps as the verdict, or the 50 steps
+// up to the cursor. A click opens the explain card. In a narrow window the curves are hidden first, then whole tiles.
 #pragma once
 
 #include <QAbstractButton>
