@@ -5,6 +5,8 @@
 #include <QStatusBar>
 #include <exception>
 
+#include "core/io/output_guard.h"
+
 namespace moescope {
 namespace {
 
@@ -57,7 +59,12 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
 void Messages::saveAs(const QString& title, const QString& suggested, const QString& filter,
                       const std::function<void(const QString& path)>& save) {
   const QString path = QFileDialog::getSaveFileName(window(), title, suggested, filter);
-  if (!path.isEmpty()) warnOfErrors([&] { save(path); });
+  if (path.isEmpty()) return;
+  warnOfErrors([&] {
+    const bool overwrite = true;  // the dialog has asked
+    guard_outputs(inputs_ ? inputs_() : std::vector<std::string>(), {{"", path.toStdString()}}, overwrite);
+    save(path);
+  });
 }
 
 // Clears only a readout; other messages stay.

@@ -4,6 +4,8 @@
 #include <QObject>
 #include <QString>
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/config/config_check.h"
@@ -32,6 +34,8 @@ class Messages : public QObject {
   void warn(const QString& text);
   // Runs `action` and shows an exception as a warning.
   void warnOfErrors(const std::function<void()>& action);
+  // Sets the function that returns the files and folders that the window reads. saveAs() does not replace them.
+  void keepInputs(std::function<std::vector<std::string>()> inputs) { inputs_ = std::move(inputs); }
   // Asks for the name of a file and passes it to `save`, whose exceptions it shows as warnings.
   void saveAs(const QString& title, const QString& suggested, const QString& filter,
               const std::function<void(const QString& path)>& save);
@@ -44,6 +48,7 @@ class Messages : public QObject {
 
  private:
   QStatusBar* line_;
+  std::function<std::vector<std::string>()> inputs_;
   QString readout_, next_readout_;  // the shown readout and the next one
   Throttle readouts_;
 };

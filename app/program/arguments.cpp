@@ -10,6 +10,7 @@
 #include "app/session/settings.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/config/input_paths.h"
 #include "core/config/setup_link.h"
 #include "core/io/output_guard.h"
 #include "core/io/words.h"
@@ -214,8 +215,10 @@ void readLooks(const QCommandLineParser& parser, Arguments& result) {
 
 // Refuses outputs that would replace an input file or, without --overwrite, an existing file.
 void guardOutputs(const QCommandLineParser& parser, Arguments& result) {
-  std::vector<std::string> inputs{parser.value("config").toStdString(), parser.value("data").toStdString()};
+  std::vector<std::string> inputs{parser.value("config").toStdString()};
   for (const QString& file : result.files + result.follow) inputs.push_back(file.toStdString());
+  for (const RunConfig& config : result.configs)
+    for (const std::string& input : input_paths(config)) inputs.push_back(input);
   const bool prints = result.export_request.panel == "list";
   const std::string exported = prints ? "" : result.export_request.out.toStdString();
   try {

@@ -10,6 +10,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/config/input_paths.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"
@@ -393,6 +394,14 @@ std::vector<RunConfig> RunSession::configs() const {
   for (int place = 0; hasConfig() && place < static_cast<int>(open_.histories.size()); ++place)
     configs.push_back(config(place));
   return configs;
+}
+
+std::vector<std::string> RunSession::inputPaths() const {
+  std::vector<std::string> inputs = {path().toStdString()};
+  for (const QString& file : paths()) inputs.push_back(file.toStdString());
+  for (const RunConfig& config : configs())
+    for (const std::string& input : input_paths(config)) inputs.push_back(input);
+  return inputs;
 }
 
 int RunSession::runAt(int place) const {

@@ -75,6 +75,8 @@ class RunSession : public QObject {
   LiveRuns* live() const { return open_.live.get(); }  // nullptr: no run is in training
   const QString& path() const { return open_.path; }   // path of the written or shown recording; empty: in memory only
   const QStringList& paths() const { return open_.paths; }  // paths of all shown files; empty: runs in training
+  // Files and folders that the open runs are read from, or are recorded in.
+  std::vector<std::string> inputPaths() const;
   // Messages about recordings that were copied without their log.
   const QStringList& missing() const { return open_.missing; }
   std::vector<SkippedLines> skipped() const;  // unreadable lines of the shown files

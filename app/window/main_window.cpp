@@ -129,6 +129,7 @@ void MainWindow::buildWorkspaces() {
   status_ = new StatusLine(nullptr);
   messages_ = new Messages(status_);
   connect(messages_, &Messages::warned, this, &MainWindow::failed);
+  messages_->keepInputs([this] { return session_.inputPaths(); });
   notice_ = new NoticeBar(central);
   auto* start = new StartPage(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);

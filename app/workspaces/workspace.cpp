@@ -372,6 +372,12 @@ QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_nam
   connect(panel, &FindingsPanel::countChanged, dock, [dock](int count) {
     dock->setWindowTitle(count ? QString("Findings (%1)").arg(count) : QString("Findings"));
   });
+  connect(panel, &FindingsPanel::saveWanted, this, [this](const QString& text) {
+    messages_->saveAs("Save findings", "findings.txt", "Text (*.txt)", [&](const QString& path) {
+      write_whole_file(path.toStdString(), text.toStdString());
+      messages_->saySaved(path);
+    });
+  });
   return dock;
 }
 

@@ -2,14 +2,11 @@
 
 #include <QApplication>
 #include <QClipboard>
-#include <QFileDialog>
 #include <QKeyEvent>
-#include <QMessageBox>
 #include <QMouseEvent>
 #include <algorithm>
 
 #include "core/config/config_field.h"
-#include "core/io/whole_file.h"
 #include "core/io/words.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -222,7 +219,7 @@ void FindingsPanel::addOptions() {
   auto* copy = new QAction("&Copy the findings as text", this);
   connect(copy, &QAction::triggered, this, [this] { QApplication::clipboard()->setText(watch_->text()); });
   auto* save = new QAction("&Save the findings as text...", this);
-  connect(save, &QAction::triggered, this, &FindingsPanel::saveText);
+  connect(save, &QAction::triggered, this, [this] { emit saveWanted(watch_->text()); });
   show_muted_ = new QAction("Show &muted findings", this);
   show_muted_->setCheckable(true);
   connect(show_muted_, &QAction::toggled, this, &FindingsPanel::fill);
@@ -413,17 +410,6 @@ QString FindingsPanel::status() const {
   if (const int muted = watch_->mutedCount()) parts << QString("%1 muted").arg(muted);
   if (!watch_->read().isEmpty()) parts << QString("read: %1").arg(watch_->read());
   return parts.join(QStringLiteral(", "));
-}
-
-void FindingsPanel::saveText() {
-  const QString path =
-      QFileDialog::getSaveFileName(this, "Save findings", QStringLiteral("findings.txt"), "Text (*.txt)");
-  if (path.isEmpty()) return;
-  try {
-    write_whole_file(path.toStdString(), watch_->text().toStdString());
-  } catch (const std::runtime_error& error) {
-    QMessageBox::warning(this, "Findings", QString::fromStdString(error.what()));
-  }
 }
 
 QString FindingsPanel::csv() const {

@@ -31,6 +31,8 @@ class FindingsPanel : public Panel {
   void countChanged(int ongoing);                                        // number of ongoing findings, for the title
   void elementOpened(const OperandElement& element, std::int64_t step);  // of the active run; for the microscope
 
+  void saveWanted(const QString& text);  // all findings as text, for a file
+
  protected:
   QString status() const override;
   void keyPressEvent(QKeyEvent* event) override;
@@ -47,7 +49,6 @@ class FindingsPanel : public Panel {
   int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
   void showEvidence(const Finding& finding);
   void showHealthy();
-  void saveText();
 
   FindingsWatch* watch_;
   QScrollArea* scroll_;
