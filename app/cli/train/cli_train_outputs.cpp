@@ -69,10 +69,15 @@ void JsonLinesOutput::write(const std::string& line) {
 TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) {
   if (folder.empty()) return;
   std::error_code error;
-  fs::create_directories(folder, error);
+  created_ = fs::create_directories(folder, error);
   if (error || access(folder.c_str(), W_OK) != 0)
     throw std::runtime_error("--checkpoint " + folder +
                              ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
+}
+
+TrainCheckpoints::~TrainCheckpoints() {
+  std::error_code ignored;  // a folder with checkpoints is kept
+  if (created_) fs::remove(folder_, ignored);
 }
 
 void TrainCheckpoints::remove_earlier() {

@@ -51,6 +51,10 @@ class TrainCheckpoints {
  public:
   // Creates the folder; an empty path means no checkpoints. Throws std::runtime_error if the folder cannot be written.
   explicit TrainCheckpoints(const std::string& folder);
+  // Removes the folder if the training created it and wrote no checkpoint.
+  ~TrainCheckpoints();
+  TrainCheckpoints(const TrainCheckpoints&) = delete;
+  TrainCheckpoints& operator=(const TrainCheckpoints&) = delete;
   // Removes the checkpoints of another training.
   void remove_earlier();
   // Records that the checkpoint of `step` was written, or why it was not.
@@ -63,6 +67,7 @@ class TrainCheckpoints {
 
  private:
   void find_removed();
+  bool created_ = false;                           // true if the folder did not exist
   std::string folder_, newest_, error_, removed_;  // removed_: what removed() returns next
 };
 
