@@ -42,10 +42,12 @@ struct Word {
   const char* word;
   FindingKind kind;
 };
-constexpr std::array<Word, 31> kWords = {{
+constexpr std::array<Word, 34> kWords = {{
     {"nan", FindingKind::loss_not_finite},
     {"diverged", FindingKind::loss_stuck},
     {"spike", FindingKind::loss_spike},
+    {"loss-unlogged", FindingKind::loss_unlogged},
+    {"gradient-norm", FindingKind::gradient_norm},
     {"collapsed", FindingKind::collapsed},
     {"collapsing", FindingKind::collapsing},
     {"dead", FindingKind::dead},
@@ -55,6 +57,7 @@ constexpr std::array<Word, 31> kWords = {{
     {"uneven", FindingKind::uneven},
     {"uneven-ranks", FindingKind::uneven_ranks},
     {"uneven-batches", FindingKind::uneven_batches},
+    {"dropped-tokens", FindingKind::dropped_tokens},
     {"swapped-layers", FindingKind::swapped_layers},
     {"no-recovery", FindingKind::no_recovery},
     {"load-shift", FindingKind::load_shift},
@@ -281,6 +284,8 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
     json["runs"].push_back({{"name", run.history->info().name},
                             {"steps", {steps.first, steps.last}},
                             {"verdict", health_verdict_name(run.health.verdict)},
+                            {"router", health_verdict_name(run.health.router)},
+                            {"training", run.health.training},
                             {"sentence", run.health.sentence},
                             {"balance", run.health.balance.empty() ? "" : run.health.balance.front()},
                             {"help", run.health.help},
@@ -377,8 +382,9 @@ void add_check_command(CLI::App& app) {
       "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
       "except a loss that was not finite.\n"
       "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
-      "\"sentence\",\n"
-      "\"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", \"steps\", \"layers\", \"experts\", "
+      "\"router\",\n"
+      "\"training\", \"sentence\", \"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", "
+      "\"steps\", \"layers\", \"experts\", "
       "\"title\",\n"
       "\"observation\", \"why\", \"settings\", \"operand\"}], \"passed\": [...], \"not_checked\": [...]}]}.\n"
       "Keys may be added; the number rises when one changes.\n"

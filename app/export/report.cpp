@@ -212,7 +212,7 @@ QString Report::units() const {
 // Writes the verdict of the Overview on a run.
 void Report::health(std::size_t i) {
   const Health& health = healths_[i];
-  const char* look = health.verdict == HealthVerdict::unhealthy   ? "severe"
+  const char* look = health.verdict >= HealthVerdict::unhealthy   ? "severe"
                      : health.verdict == HealthVerdict::attention ? "warning"
                      : health.verdict == HealthVerdict::healthy   ? "good"
                                                                   : "note";

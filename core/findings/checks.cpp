@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/findings/auxiliary_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/load_evidence.h"
 #include "core/findings/load_watch.h"
+#include "core/findings/loss_watch.h"
 #include "core/findings/shift_watch.h"
 #include "core/findings/swap_watch.h"
 #include "core/frame/router_stats.h"
@@ -98,6 +100,7 @@ class Checking {
     checks_.not_checked.push_back(what + ": needs " + needed + ".");
   }
   void losses();
+  void auxiliaries();
   void loads();
   void experts();
   void layers();
@@ -117,11 +120,31 @@ class Checking {
 
 void Checking::losses() {
   if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
-  passed({FindingKind::loss_not_finite}, "The loss was finite at every step.");
+  passed({FindingKind::loss_not_finite, FindingKind::loss_unlogged}, "The loss was finite at every step.");
   if (!is_checkpoint_)
     after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
           "The loss has no spike and no lasting rise.");
-  if (has_values(history_, Metric::aux_loss) || has_values(history_, Metric::z_loss))
+  if (!is_checkpoint_) after(kMeanSteps, {FindingKind::loss_unlogged}, "end of the loss", "The loss is still logged.");
+  auxiliaries();
+  if (!has_values(history_, Metric::grad_norm)) {
+    if (!is_checkpoint_) needs("gradient norm", "the gradient norm, which no step has");
+  } else {
+    after(kMeanSteps, {FindingKind::gradient_norm}, "gradient norm",
+          "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
+  }
+}
+
+// Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
+void Checking::auxiliaries() {
+  const AuxiliaryFactors factors = Interventions(history_).auxiliary_factors(history_.steps().last);
+  const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
+  if (!has_balance && !has_z) return;
+  if ((has_balance && !factors.balance) || (has_z && !factors.z))
+    needs("auxiliary losses",
+          std::string("the coefficient of the ") +
+              (has_balance && !factors.balance ? "load-balance loss (aux_coeff)" : "z-loss (z_coeff)") +
+              ", because programs log the loss before it");
+  else
     passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
 }
 

@@ -6,7 +6,9 @@
 #include <iterator>
 #include <map>
 
+#include "core/findings/auxiliary_watch.h"
 #include "core/findings/checks.h"
+#include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/fault_watch.h"
 #include "core/findings/gate_watch.h"
@@ -40,6 +42,7 @@ constexpr const char* kKindNames[] = {"loss NaN or infinite",
                                       "uneven load",
                                       "uneven ranks",
                                       "uneven batches",
+                                      "dropped tokens",
                                       "swapped layers",
                                       "oscillating bias",
                                       "saturated router",
@@ -52,6 +55,8 @@ constexpr const char* kKindNames[] = {"loss NaN or infinite",
                                       "shared excess",
                                       "bias against gate",
                                       "loss stuck",
+                                      "loss not logged",
+                                      "gradient norm",
                                       "auxiliary loss dominates",
                                       "loss spike",
                                       "underflow",
@@ -118,16 +123,20 @@ struct Watches {
     LoadWatch load;
     GateWatch gate;
     FaultWatch faults;
+    DropWatch drops;
   };
 
   Watches(const RunInfo& info, const StepAxis& axis)
       : shifts(info, axis),
         swaps(info.moe_layers, info.run, axis),
         losses(info.run, !info.config_toml.empty(), axis),
+        gradients(info.run, axis),
+        auxiliaries(info.run),
         quants(info.run) {
     for (const int layer : info.moe_layers) {
       if (info.n_experts > 0)
-        layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info), FaultWatch(layer, info)});
+        layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info), FaultWatch(layer, info),
+                          DropWatch(layer, info.run)});
     }
   }
 
@@ -135,6 +144,8 @@ struct Watches {
   ShiftWatch shifts;
   SwapWatch swaps;
   LossWatch losses;
+  GradientWatch gradients;
+  AuxiliaryWatch auxiliaries;
   QuantWatch quants;
 };
 
@@ -182,7 +193,8 @@ class Reading {
   void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
   void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
   void read_faults(Watches::Layer& layer, std::int64_t b) const;
-  void read_losses(LossWatch& losses) const;
+  void read_drops(DropWatch& drops, int layer) const;
+  void read_losses(Watches& watches) const;
   void read_whole(Watches& watches) const;
 
   const History& history_;
@@ -301,14 +313,26 @@ void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
   watch.faults.window(reading);
 }
 
-void Reading::read_losses(LossWatch& losses) const {
+// Copies beyond the capacity are counted also if the settings of a run say that they are not dropped.
+void Reading::read_drops(DropWatch& drops, int layer) const {
+  if (!settings_.may_drop(steps_.back())) return;
+  const std::vector<float> shares = history_.values_at(Metric::dropped_fraction, layer, steps_);
+  drops.block(range_.first, shares);
+}
+
+void Reading::read_losses(Watches& watches) const {
+  LossWatch& losses = watches.losses;
   const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
   const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
-                           grad_norm = values(Metric::grad_norm);
+                           grad_norm = values(Metric::grad_norm), max_vio = values(Metric::max_vio);
   // If only means of old steps are kept, their bins still count values that were NaN or infinite.
   const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
   for (std::int64_t b = 0; b < blocks(); ++b) {
-    losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
+    losses.block(block(b).first,
+                 {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b), of_block(max_vio, b)});
+    watches.gradients.block(block(b).first, of_block(grad_norm, b));
+    watches.auxiliaries.block(block(b).first, of_block(ce, b), of_block(aux, b), of_block(z, b),
+                              settings_.auxiliary_factors(axis_.step(block(b).first)));
     const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
     const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
     const bool counted =
@@ -343,12 +367,13 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
     // A layer is read if it has a frame in the range, or in the window that ends in the range.
     if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
       read_layer(layer);
+      read_drops(layer.drops, layer.load.layer());
     } else {
       max_vio_.emplace_back();
       pass_layer(layer, nothing_balances);
     }
   }
-  read_losses(watches.losses);
+  read_losses(watches);
   read_whole(watches);
 }
 
@@ -417,13 +442,16 @@ std::vector<Finding> FindingsScan::findings() const {
   const Watches& watches = s.newest_watches();
   std::vector<Finding> out;
   const StepRange seen = this->seen();
-  watches.losses.findings(out, s.settings.even_aux(seen.last));
+  watches.losses.findings(out);
+  watches.gradients.findings(out);
+  watches.auxiliaries.findings(out, s.settings.even_aux(seen.last));
   watches.shifts.findings(out);
   watches.swaps.findings(out);
   for (const Watches::Layer& layer : watches.layers) {
     layer.load.findings(out);
     layer.gate.findings(out);
     layer.faults.findings(out);
+    layer.drops.findings(out);
   }
   for (Finding& finding : out) {
     finding.steps = s.axis.steps(finding.steps);

@@ -39,6 +39,7 @@ enum class FindingKind {
   uneven,               // the fullest expert has at least twice its share for a long time
   uneven_ranks,         // neighbouring experts, on one rank of expert parallelism, have far more than their share
   uneven_batches,       // an expert is far too full in every batch, but not the same one
+  dropped_tokens,       // much of the load is beyond the capacity of the experts and dropped
   swapped_layers,       // two layers have exchanged their loads
   oscillating_bias,     // load and bias oscillate about the even load
   saturated,            // the scores are at the ends of their range
@@ -50,7 +51,9 @@ enum class FindingKind {
   counted_twice,        // the loads of a layer add up to twice the tokens times top_k
   shared_excess,        // K experts have the same excess load, usually because of equal tokens, such as padding
   bias_against_gate,    // the bias favors an expert that the gate ignores, or the other way round
-  loss_stuck,           // the loss does not fall, or rose and stays up
+  loss_stuck,           // the loss does not fall, or rose and stays up, or diverged
+  loss_unlogged,        // the loss is no longer logged, but other values are
+  gradient_norm,        // the gradient norm grew far beyond its lowest value, or has spikes
   auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
@@ -80,7 +83,8 @@ struct Finding {
   // known.
   std::vector<OperandElement> operands;
   std::string title;                // "Layer 1 has collapsed"
-  std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"
+  std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"; of a
+                                    // finding on the training a sentence: "The loss diverged at step 800"
   std::string observation, why;     // the observation and its meaning, as sentences
   std::vector<Setting> knobs;       // settings that affect it
   std::optional<FigureKey> metric;  // figure that shows the finding

@@ -29,7 +29,7 @@ struct RouterFault {
   FindingKind kind;
   const char *of_one, *of_many;
 };
-constexpr std::array<RouterFault, 18> kRouterFaults = {{
+constexpr std::array<RouterFault, 19> kRouterFaults = {{
     {FindingKind::collapsed, "has collapsed", "have collapsed"},
     {FindingKind::collapsing, "has been collapsing", "are collapsing"},
     {FindingKind::dead, "has had dead experts", "have dead experts"},
@@ -42,6 +42,7 @@ constexpr std::array<RouterFault, 18> kRouterFaults = {{
     {FindingKind::uneven_ranks, "has had neighbouring experts that are too full together",
      "have neighbouring experts that are too full together"},
     {FindingKind::uneven_batches, "has been uneven in every batch", "are uneven in every batch"},
+    {FindingKind::dropped_tokens, "has dropped many tokens", "drop many tokens"},
     {FindingKind::swapped_layers, nullptr, nullptr},
     {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
     {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
@@ -67,6 +68,9 @@ constexpr FaultOfBalance kFaultsOfBalance[] = {
      "First find out why the auxiliary loss does not follow the load: while it does not, no other aux_coeff helps."},
     {FindingKind::uninformative, "First find out why the router gives every token the same scores."},
 };
+constexpr std::array kOfTraining = {FindingKind::loss_not_finite, FindingKind::loss_stuck, FindingKind::loss_unlogged,
+                                    FindingKind::gradient_norm};
+
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
 constexpr std::size_t kNamedExperts = 8;
@@ -74,6 +78,11 @@ constexpr std::size_t kNamedExperts = 8;
 const RouterFault* fault_of(FindingKind kind) {
   const auto* found = std::ranges::find(kRouterFaults, kind, &RouterFault::kind);
   return found == kRouterFaults.end() ? nullptr : found;
+}
+
+// True for findings on the training as a whole, not on its routers.
+bool is_of_training(FindingKind kind) {
+  return std::ranges::find(kOfTraining, kind) != kOfTraining.end();
 }
 
 bool lacks_tokens(FindingKind kind) {
@@ -173,14 +182,12 @@ float Judge::max_vio(int layer) const {
   return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
 }
 
-// Returns the severest ongoing finding; of several, that on the least even layer. A NaN or infinite loss comes before
-// all others.
+// Returns the severest ongoing finding on routers; of several, that on the least even layer.
 const Finding* Judge::lead() const {
   const Finding* found = nullptr;
   float worst = -std::numeric_limits<float>::infinity();
   for (const Finding& finding : findings_) {
     if (!finding.ongoing || finding.severity == Severity::note) continue;
-    if (finding.kind == FindingKind::loss_not_finite) return &finding;
     const bool of_router = fault_of(finding.kind) || finding.kind == FindingKind::no_gradient;
     if (!of_router || (found && finding.severity < found->severity)) continue;
     const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
@@ -421,10 +428,11 @@ std::string Judge::help(const Finding& lead) const {
   return "Try a higher bias_update_rate, or aux_coeff > 0.";
 }
 
-// Returns a text on a finding that is not about routers.
+// Returns a text on a finding that is neither about routers nor about the training as a whole.
 std::string Judge::elsewhere() const {
   for (const Finding& finding : findings_)
-    if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind))
+    if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind) &&
+        !is_of_training(finding.kind))
       return " Other finding: " + finding.title + ".";
   return {};
 }
@@ -487,6 +495,49 @@ Health Judge::health() {
   return health;
 }
 
+// Returns the severest ongoing finding on the training, of several the first in the order of FindingKind; nullptr:
+// none.
+const Finding* worst_of_training(std::span<const Finding> findings) {
+  const Finding* worst = nullptr;
+  for (const Finding& finding : findings) {
+    if (!finding.ongoing || finding.severity == Severity::note || !is_of_training(finding.kind)) continue;
+    const bool worse = !worst || finding.severity > worst->severity ||
+                       (finding.severity == worst->severity && finding.kind < worst->kind);
+    if (worse) worst = &finding;
+  }
+  return worst;
+}
+
+const char* router_words(HealthVerdict verdict) {
+  static constexpr const char* kWords[] = {
+      "", "Router: too early to tell.", "Router healthy.", "Router needs attention.", "Router unhealthy.", ""};
+  return kWords[static_cast<int>(verdict)];
+}
+
+// Adds to the verdict on the routers what the findings say about the training: a severe one changes it to `lost`, a
+// warning to `attention` at least. The texts then begin with the worst of them.
+void add_training(std::span<const Finding> findings, Health& health) {
+  health.router = health.verdict;
+  const Finding* worst = worst_of_training(findings);
+  if (!worst) return;
+  health.training = worst->brief + ".";
+  const std::string router = router_words(health.router);
+  const std::string head = router.empty() ? health.training : router + " " + health.training;
+  std::vector<std::string> shorter = {head, health.training};
+  if (health.router == HealthVerdict::healthy) {
+    health.sentence = head;  // nothing is to be said of a healthy router
+  } else {
+    health.sentence = head + " " + health.sentence;
+    shorter.insert(shorter.begin(), head + " " + (health.shorter.empty() ? "" : health.shorter.back()));
+  }
+  health.shorter = shorter;
+  health.verdict =
+      worst->severity == Severity::severe ? HealthVerdict::lost : std::max(health.verdict, HealthVerdict::attention);
+  health.help = "Settings that affect it: " + joined(worst->knobs, ", ", &Setting::key) + ".";
+  health.since = worst->steps.first;
+  health.finding = finding_id(*worst);
+}
+
 // Removes forms that are not shorter than the one before.
 void keep_shorter(Health& health) {
   std::size_t before = health.sentence.size();
@@ -497,8 +548,8 @@ void keep_shorter(Health& health) {
 }  // namespace
 
 const char* health_verdict_name(HealthVerdict verdict) {
-  static constexpr const char* kNames[] = {"Cannot tell", "Too early to tell", "Healthy", "Needs attention",
-                                           "Unhealthy"};
+  static constexpr const char* kNames[] = {"Cannot tell",     "Too early to tell", "Healthy",
+                                           "Needs attention", "Unhealthy",         "Training lost"};
   return kNames[static_cast<int>(verdict)];
 }
 
@@ -520,6 +571,7 @@ Health judge_health(const FindingsScan& scan) {
       run_origin(history.info()) == RunOrigin::checkpoint && history.specialisation_frame_at(INT64_MAX);
   Health health = Judge(scan).health();
   if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
+  add_training(scan.findings(), health);
   health.upto = scan.seen().last;
   keep_shorter(health);
   return health;

@@ -1,7 +1,8 @@
 // Judges whether the routers of a run are healthy, in a sentence that names the worst layer, its experts and the step
-// since which it is unhealthy; further texts say what balances the routers and what would help. The judgement uses the
-// findings (findings.h) and a few figures of each layer, and takes a time that does not depend on the length of the
-// run. Muted findings count as well, because muting only hides them.
+// since which it is unhealthy, and whether the training is lost; further texts say what balances
+// the routers and what would help. The judgement uses the findings (findings.h) and a few figures of each layer, and
+// takes a time that does not depend on the length of the run. Muted findings count as well, because muting only hides
+// them.
 //
 // The load is that of the last 50 steps (router_window.h). Every text has shorter forms, so that no text is ever cut.
 #pragma once
@@ -19,12 +20,15 @@ enum class HealthVerdict {
   too_young,  // the load still settles, and there is no severe finding
   healthy,
   attention,  // the worst ongoing finding is a warning, or will be one if the present condition lasts
-  unhealthy   // the worst ongoing finding is severe
+  unhealthy,  // the worst ongoing finding is severe
+  lost        // the training is lost, whatever its routers are: a severe finding on the loss or the gradient
 };
 const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
 
 struct Health {
   HealthVerdict verdict = HealthVerdict::unknown;
+  HealthVerdict router = HealthVerdict::unknown;  // of the routers alone, never `lost`
+  std::string training;              // worst finding on the training: "The loss diverged at step 800."; empty: none
   std::string sentence;              // without the verdict's name
   std::vector<std::string> shorter;  // shorter forms of the sentence, long to short
   std::vector<std::string> balance;  // what balances the router, from long to short; empty: not known

@@ -217,6 +217,24 @@ std::vector<std::string> Interventions::balance(std::int64_t step) const {
   return texts;
 }
 
+AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {
+  const auto now = settings_.at(step);
+  if (now->config()) return {1, 1};
+  // Megatron-LM adds the loss of each layer and logs their mean; transformers has one loss of all layers.
+  const auto factor = [&](auto member) -> std::optional<double> {
+    const auto coeff = now->value(member);
+    if (!coeff) return std::nullopt;
+    const bool of_megatron = now->stated(member)->name.starts_with("moe_");
+    return of_megatron ? *coeff * static_cast<double>(moe_layers_.size()) : *coeff;
+  };
+  return {factor(&RouterConfig::aux_coeff), factor(&RouterConfig::z_coeff)};
+}
+
+bool Interventions::may_drop(std::int64_t step) const {
+  const auto now = settings_.at(step);
+  return !now->config() || drops(*now);
+}
+
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const auto now = settings_.at(step);
   if (!now->config()) return std::nullopt;  // other programs scale the loss differently

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/findings/auxiliary_watch.h"
 #include "core/findings/findings.h"
 #include "core/history/settings_track.h"
 
@@ -39,6 +40,9 @@ class Interventions {
   // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
   // loss", "Balance: bias 0.001".
   std::vector<std::string> balance(std::int64_t step) const;
+  // What turns a logged auxiliary loss into the part of the loss that is trained on (auxiliary_watch.h).
+  AuxiliaryFactors auxiliary_factors(std::int64_t step) const;
+  bool may_drop(std::int64_t step) const;  // false if the settings say that copies beyond the capacity are kept
   std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
   // Returns [E], 1: the expert is in router.killed_experts; empty if no expert of the layer is.
   std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;

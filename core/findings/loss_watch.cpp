@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "core/history/finite_mean.h"
@@ -16,8 +17,14 @@ constexpr std::int64_t kFirstJudged = 50;  // steps before spikes are judged
 constexpr std::int64_t kSameSpike = 20;    // steps without a spike that end a spike
 constexpr std::size_t kNamedSpikes = 5;    // the newest spikes have a finding each
 constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
+constexpr std::int64_t kMedianOf = 20;     // losses
+constexpr std::size_t kRecent = 60;        // losses in which the beginning of a rise is searched
 constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
+constexpr double kFallen = 0.9;  // of the first loss
 constexpr double kRising = 1.1;  // relative to the mean of 200 steps before
+
+constexpr std::size_t kNormsOfMedian = 20;
+constexpr double kLow = 2;  // times the lowest median: before a growth
 
 bool is_lost(float value) {
   return !is_missing(value) && !std::isfinite(value);
@@ -28,35 +35,77 @@ bool is_lost(float value) {
 void LossWatch::block(std::int64_t first, const LossValues& values) {
   if (first_step_ < 0) first_step_ = first;
   for (std::size_t i = 0; i < values.ce.size(); ++i) {
-    const float loss = values.ce[i], grad_norm = values.grad_norm[i];
-    const bool lost = is_lost(loss) || is_lost(values.aux[i]) || is_lost(values.z[i]);
-    if (!lost && is_missing(loss)) continue;
-    const std::int64_t previous = std::exchange(last_step_, first + static_cast<std::int64_t>(i));
-    // A NaN gradient is ignored for runs of other programs, because many skip such a step.
-    const bool of_gradient = !lost && trained_here_ && is_lost(grad_norm);
-    if (lost || of_gradient)
-      note_lost(previous, last_step_, of_gradient, trained_here_ && is_lost(grad_norm));
-    else
-      add(last_step_, loss, grad_norm);
+    const std::int64_t step = first + static_cast<std::int64_t>(i);
+    const bool has_others = !is_missing(values.grad_norm[i]) || !is_missing(values.max_vio[i]);
+    if (has_others || !is_missing(values.ce[i])) last_logged_ = step;
+    count_logged(!is_missing(values.ce[i]), has_others);
+    judge_step(step, values.ce[i], values.grad_norm[i], is_lost(values.aux[i]) || is_lost(values.z[i]));
   }
-  if (std::ssize(values.ce) == FindingsScan::kBlock) judge_blocks(values);
+  judge_rise();
+  if (std::ssize(values.ce) != FindingsScan::kBlock) return;
+  blocks_.push_back(mean_of_finite(values.ce));
+  if (blocks_.size() > kFallBlocks) blocks_.pop_front();
+  if (std::isfinite(blocks_.back())) judge_fall();
 }
 
-// Extends the newest episode if it ended at step `previous`, else begins one. A NaN gradient and the NaN loss of the
-// next step belong to one episode.
-void LossWatch::note_lost(std::int64_t previous, std::int64_t step, bool of_gradient, bool with_weights) {
-  if (lost_.empty() || lost_.back().steps.last != previous) lost_.push_back({{step, step}, of_gradient});
+void LossWatch::count_logged(bool has_loss, bool has_others) {
+  if (has_loss) {
+    most_unlogged_ = std::max(most_unlogged_, unlogged_);
+    unlogged_ = 0;
+  } else if (has_others) {
+    ++unlogged_;
+  }
+}
+
+void LossWatch::judge_step(std::int64_t step, float loss, float grad_norm, bool other_lost) {
+  const bool gradient_lost = is_lost(grad_norm);
+  if (gradient_lost) {
+    if (lost_gradients_.count++ == 0) lost_gradients_.steps.first = step;
+    lost_gradients_.steps.last = step;
+  } else if (!is_missing(grad_norm)) {
+    lost_gradients_ = {};
+    gradient_was_finite_ = true;
+  }
+  const bool with_weights = trained_here_ && gradient_lost;
+  if (is_lost(loss) || other_lost)
+    note_lost(step, LostBy::loss, with_weights);
+  else if (gradient_lost && loss == 0)
+    note_lost(step, LostBy::zero, with_weights);
+  else if (gradient_lost && (trained_here_ || lost_gradients_.are_many()))
+    note_lost(step, LostBy::gradient, with_weights);
+  if (std::isfinite(loss) && !(gradient_lost && loss == 0)) add(step, loss, grad_norm);
+}
+
+// Extends the newest episode if it goes on, else begins one. A NaN gradient and the NaN loss of the next step belong to
+// one episode.
+void LossWatch::note_lost(std::int64_t step, LostBy by, bool with_weights) {
+  const bool by_gradients = by == LostBy::gradient && !trained_here_;
+  const std::int64_t first = by_gradients ? lost_gradients_.steps.first : step;
+  const bool extends = !lost_.empty() && (goes_on(lost_.back()) || (by_gradients && lost_.back().steps.last >= first));
+  if (!extends) lost_.push_back({{first, step}, by});
+  last_step_ = step;
   Lost& lost = lost_.back();
   lost.steps.last = step;
-  lost.gradient &= of_gradient;
+  lost.by = std::min(lost.by, by);
   lost.weights |= with_weights;
 }
 
+// True if no finite loss followed; for gradients, if no finite gradient followed.
+bool LossWatch::goes_on(const Lost& lost) const {
+  if (lost.by == LostBy::gradient && !trained_here_)
+    return lost_gradients_.count > 0 && lost_gradients_.steps.first >= lost.steps.first &&
+           lost_gradients_.steps.first <= lost.steps.last;
+  return lost.exact && lost.steps.last == last_step_;
+}
+
 void LossWatch::non_finite_among(StepRange steps) {
-  lost_.push_back({steps, false, false, false});
+  lost_.push_back({steps, LostBy::loss, false, false});
 }
 
 void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
+  last_step_ = step;
+  recent_.push_back({step, loss});
+  if (recent_.size() > kRecent) recent_.pop_front();
   const auto value = static_cast<double>(loss);
   if (seen_ == 0) start_ = value;
   const double mean = weight_ > 0 ? mean_ / weight_ : value, deviation = weight_ > 0 ? deviation_ / weight_ : 0;
@@ -77,48 +126,83 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   ++seen_;
 }
 
-double LossWatch::mean(double Means::*member, std::size_t begin, std::size_t end) const {
+double LossWatch::mean(std::size_t begin, std::size_t end) const {
   double sum = 0;
   int count = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    if (!std::isfinite(blocks_[i].*member)) continue;
-    sum += blocks_[i].*member;
+    if (!std::isfinite(blocks_[i])) continue;
+    sum += blocks_[i];
     ++count;
   }
   return count ? sum / count : std::nan("");
 }
 
-void LossWatch::judge_blocks(const LossValues& values) {
-  blocks_.push_back({mean_of_finite(values.ce), mean_of_finite(values.aux), mean_of_finite(values.z)});
-  if (blocks_.size() > kFallBlocks) blocks_.pop_front();
-  const std::int64_t end = last_step_;
-  const auto follow = [&](bool holds, std::int64_t steps, std::int64_t& since) {
-    if (!holds)
-      since = -1;
-    else if (since < 0)
-      since = std::max(first_step_, end - steps + 1);
-  };
-  if (blocks_.size() < kMeanOf) return;
-  const std::size_t begin = blocks_.size() - kMeanOf;
-  const double ce = mean(&Means::ce, begin, blocks_.size());
-  follow(mean(&Means::aux, begin, blocks_.size()) >= kAuxNoted * ce, kMeanOf * FindingsScan::kBlock, aux_since_);
-  follow(mean(&Means::z, begin, blocks_.size()) >= kAuxNoted * ce, kMeanOf * FindingsScan::kBlock, z_since_);
-  if (lowest_ == 0 || ce < lowest_) lowest_ = ce, lowest_step_ = end;
-  follow(ce >= kRose * lowest_, kMeanOf * FindingsScan::kBlock, high_since_);
-  judge_fall(ce);
+// True if the log has no gradient norm at all, but NaN in its place, while the loss falls.
+bool LossWatch::has_no_gradients(const Lost& lost) const {
+  return lost.by == LostBy::gradient && !gradient_was_finite_ && now_ < kFallen * start_;
 }
 
-void LossWatch::judge_fall(double now) {
-  if (high_since_ >= 0) {  // reported by add_risen()
+void LossWatch::judge_rise() {
+  if (std::ssize(recent_) < kMedianOf) return;
+  std::vector<float> newest;
+  for (auto recent = recent_.end() - kMedianOf; recent != recent_.end(); ++recent) newest.push_back(recent->loss);
+  std::ranges::nth_element(newest, newest.begin() + kMedianOf / 2);
+  now_ = static_cast<double>(newest[static_cast<std::size_t>(kMedianOf / 2)]);
+  if (!(now_ >= lowest_)) {
+    lowest_ = now_;
+    lowest_step_ = last_step_;
+    lowest_deviation_ = deviation_ / weight_;
+  }
+  for (std::size_t i = 0; i < rises_.size(); ++i) {
+    if (!has_risen_by(kLossRises[i], kCooled)) rises_[i] = {};
+    if (!rises_[i].goes_on() && has_risen_by(kLossRises[i], 1)) rises_[i] = {rise_step(), seen_ - kMedianOf / 2};
+  }
+}
+
+// `share`: of what is required.
+bool LossWatch::has_risen_by(const LossRise& level, double share) const {
+  if (start_ < kLeastFirstLoss || !(lowest_ > 0)) return false;
+  const double least =
+      std::max({kRose * lowest_, kRoseDeviations * lowest_deviation_, level.given_back * (start_ - lowest_)});
+  return now_ - lowest_ >= share * least;
+}
+
+// Returns the step from which on the recent losses are higher: it maximises the sum of their distances from a value
+// half way up the least rise.
+std::int64_t LossWatch::rise_step() const {
+  const double middle = lowest_ * (1 + kRose / 2);
+  double sum = 0, highest = 0;
+  std::int64_t step = recent_.back().step;
+  for (auto recent = recent_.rbegin(); recent != recent_.rend(); ++recent) {
+    sum += static_cast<double>(recent->loss) - middle;
+    if (sum <= highest) continue;
+    highest = sum;
+    step = recent->step;
+  }
+  return step;
+}
+
+const LossRise* LossWatch::lasting_rise() const {
+  // A loss that has never fallen may rise while the learning rate warms up.
+  const std::size_t first = lowest_ < kFallen * start_ ? 0 : 1;
+  for (std::size_t i = first; i < rises_.size(); ++i)
+    if (rises_[i].goes_on() && seen_ - rises_[i].losses >= kLossRises[i].losses) return &kLossRises[i];
+  return nullptr;
+}
+
+void LossWatch::judge_fall() {
+  if (rises_.back().goes_on()) {  // reported by add_risen()
     flat_since_ = -1;
     return;
   }
+  if (blocks_.size() < kMeanOf) return;
+  const double now = mean(blocks_.size() - kMeanOf, blocks_.size());
   if (flat_since_ >= 0) {
     if (now < kFallsAgain * plateau_) flat_since_ = -1;
     return;
   }
   if (blocks_.size() < kFallBlocks || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
-  const double before = mean(&Means::ce, 0, kMeanOf);
+  const double before = mean(0, kMeanOf);
   if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
   if (now >= kRising * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
@@ -137,45 +221,50 @@ Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
   return finding;
 }
 
-void LossWatch::findings(std::vector<Finding>& out, std::optional<double> even_aux) const {
-  add_lost(out);
+void LossWatch::findings(std::vector<Finding>& out) const {
+  for (const Lost& lost : lost_)
+    if (!has_no_gradients(lost)) out.push_back(describe(lost));
   add_spikes(out);
   add_stuck(out);
   add_risen(out);
-  add_auxiliary(out, even_aux);
+  add_unlogged(out);
 }
 
-void LossWatch::add_lost(std::vector<Finding>& out) const {
-  for (const Lost& lost : lost_) {
-    const bool ongoing = lost.exact && lost.steps.last == last_step_;
-    Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
-    finding.severity = Severity::severe;
-    const std::string what = lost.gradient ? "gradient" : "loss";
-    const std::string when = axis_->words(lost.steps);
-    finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
-    finding.observation =
-        ongoing && lost.steps.size() > 1 ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
-        : lost.exact                     ? "It was NaN or infinite at " + when
-                     : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
-    if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
-    const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
-                                            [&](const Spike& each) { return each.steps.first < lost.steps.first; });
-    if (spike != spikes_.rend()) finding.observation += "; it had spiked at step " + axis_->name(spike->steps.first);
-    finding.observation += ".";
-    if (lost.weights) {
-      finding.observation += " The gradient was NaN or infinite, too, and the weights were updated with it.";
-      finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
-    } else if (ongoing) {
-      finding.why =
-          "This history does not show the weights. If a step was taken with the gradient of such a loss, they contain "
-          "NaN, and further training is useless.";
-    } else {
-      finding.why =
-          "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
-          "back.";
-    }
-    out.push_back(std::move(finding));
+Finding LossWatch::describe(const Lost& lost) const {
+  const bool ongoing = lost.exact && goes_on(lost);
+  Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
+  finding.severity = Severity::severe;
+  const std::string what = lost.by == LostBy::gradient ? "gradient" : "loss", when = axis_->words(lost.steps);
+  const std::string since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
+  finding.brief = "The " + what + since;
+  finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
+  finding.observation = ongoing && lost.steps.size() > 1 ? "It" + since
+                        : lost.exact
+                            ? "It was NaN or infinite at " + when
+                            : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
+  if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
+  const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
+                                          [&](const Spike& each) { return each.steps.first < lost.steps.first; });
+  if (spike != spikes_.rend()) finding.observation += "; it had spiked at step " + axis_->name(spike->steps.first);
+  finding.observation += ".";
+  if (lost.by == LostBy::zero)
+    finding.observation +=
+        " It is logged as 0 beside a gradient that is NaN or infinite: transformers' Trainer writes 0 for such a loss "
+        "(logging_nan_inf_filter).";
+  if (lost.weights) {
+    finding.observation += " The gradient was NaN or infinite, too, and the weights were updated with it.";
+    finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
+  } else if (ongoing) {
+    finding.why =
+        "This history does not show the weights. If a step was taken with such a gradient, or with the gradient of "
+        "such "
+        "a loss, they contain NaN, and further training is useless; if every such step is skipped, nothing is learnt.";
+  } else {
+    finding.why =
+        "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
+        "back.";
   }
+  return finding;
 }
 
 void LossWatch::add_spikes(std::vector<Finding>& out) const {
@@ -198,12 +287,12 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
 }
 
 void LossWatch::add_stuck(std::vector<Finding>& out) const {
-  if (flat_since_ < 0 || (!lost_.empty() && lost_.back().steps.last == last_step_)) return;
+  if (flat_since_ < 0 || is_lost_now()) return;
   Finding finding = make(FindingKind::loss_stuck, {flat_since_, last_step_}, true);
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
-  finding.title = "The loss does not fall";
+  finding.title = finding.brief = "The loss does not fall";
   finding.observation = "Its mean of the last 100 steps is " +
-                        decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
+                        decimal(mean(blocks_.size() - kMeanOf, blocks_.size()), 3) +
                         " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
                         decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
@@ -213,52 +302,113 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
 }
 
 void LossWatch::add_risen(std::vector<Finding>& out) const {
-  if (high_since_ < 0 ||
-      last_step_ - high_since_ + 1 < kRoseSteps + static_cast<std::int64_t>(kMeanOf) * FindingsScan::kBlock)
-    return;
-  if (!lost_.empty() && lost_.back().steps.last == last_step_) return;
-  Finding finding = make(FindingKind::loss_stuck, {high_since_, last_step_}, true);
-  finding.title = "The loss rose and stays up";
-  finding.observation = "Its mean of the last 100 steps is " +
-                        decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
-                        " nats/token; over the 100 steps up to step " + axis_->name(lowest_step_) + " it was " +
-                        decimal(lowest_, 3) + ".";
+  const LossRise* rise = lasting_rise();
+  if (!rise || is_lost_now()) return;
+  const std::int64_t since = rises_.back().step;
+  Finding finding = make(FindingKind::loss_stuck, {since, last_step_}, true);
+  const bool diverged = rise == &kLossRises.front();
+  if (diverged) finding.severity = Severity::severe;
+  const std::string at = " at step " + axis_->name(since);
+  finding.title = diverged ? "The loss diverged" + at : "The loss rose" + at + " and stays up";
+  finding.brief = finding.title;
+  finding.observation = "The median of its newest " + grouped(kMedianOf) + " values is " + decimal(now_, 3) +
+                        " nats/token; the lowest such median, up to step " + axis_->name(lowest_step_) + ", was " +
+                        decimal(lowest_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
       "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
       "learnt: a learning rate that is too high causes this without a NaN.";
   out.push_back(std::move(finding));
 }
 
-void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> even_aux) const {
-  const std::size_t begin = blocks_.size() - std::min(blocks_.size(), kMeanOf);
-  const double ce = mean(&Means::ce, begin, blocks_.size());
-  const auto add = [&](std::int64_t since, double value, const char* name, Metric metric) -> Finding* {
-    if (since < 0) return nullptr;
-    Finding finding = make(FindingKind::auxiliary_dominates, {since, last_step_}, true);
-    if (value < kAuxRules * ce) finding.severity = Severity::note;
-    finding.metric = metric;
-    finding.title = std::string("The ") + name + " outweighs the cross-entropy";
-    finding.observation =
-        "It is " + decimal(value, 3) + " against " + decimal(ce, 3) + " nats/token (means of 100 steps).";
-    out.push_back(std::move(finding));
-    return &out.back();
-  };
-  if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", Metric::aux_loss)) {
-    aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
-    if (even_aux)
-      aux->observation +=
-          " At an even load it would be " + decimal(*even_aux, 3) + " (the coefficient times the number of layers).";
-    aux->why =
-        "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
-        "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
+void LossWatch::add_unlogged(std::vector<Finding>& out) const {
+  if (seen_ < kUnloggedSteps || unlogged_ < kUnloggedSteps || unlogged_ < kUnloggedTimes * most_unlogged_) return;
+  Finding finding = make(FindingKind::loss_unlogged, {last_step_, last_logged_}, true);
+  finding.brief = "The loss has not been logged since step " + axis_->name(last_step_);
+  finding.title = "The loss is no longer logged";
+  finding.observation = "Step " + axis_->name(last_step_) + " has the newest loss. " +
+                        counted(unlogged_, "later step has", "later steps have") +
+                        " other values, but no loss; between two losses there were at most " +
+                        counted(most_unlogged_, "such step", "such steps") + " before.";
+  finding.why =
+      "Some programs write no value for a loss that is NaN. Then the training is lost; the newest checkpoint shows "
+      "whether its weights contain NaN.";
+  out.push_back(std::move(finding));
+}
+
+void GradientWatch::block(std::int64_t first, std::span<const float> norms) {
+  for (std::size_t i = 0; i < norms.size(); ++i)
+    if (std::isfinite(norms[i])) add({first + static_cast<std::int64_t>(i), norms[i]});
+}
+
+void GradientWatch::add(Norm newest) {
+  if (recent_.size() == kNormsOfMedian && newest.norm > kGradientSpike * now_) spikes_.push_back({newest.step, read_});
+  ++read_;
+  last_step_ = newest.step;
+  while (!spikes_.empty() && read_ - spikes_.front().number > kSpikesAmong) spikes_.pop_front();
+  recent_.push_back(newest);
+  if (recent_.size() > kNormsOfMedian) recent_.pop_front();
+  if (recent_.size() < kNormsOfMedian) return;
+  std::vector<float> norms;
+  for (const Norm& each : recent_) norms.push_back(each.norm);
+  std::ranges::nth_element(norms, norms.begin() + kNormsOfMedian / 2);
+  now_ = static_cast<double>(norms[kNormsOfMedian / 2]);
+  // Norms of 0 are steps without a gradient, as those of a policy gradient if all rewards are equal.
+  if (now_ > 0 && (lowest_ == 0 || now_ < lowest_)) {
+    lowest_ = now_;
+    lowest_step_ = newest.step;
   }
-  if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", Metric::z_loss)) {
-    z->knobs = {&RouterConfig::z_coeff};
-    z->why =
-        "The z-loss pulls the logits of the router towards 0, where all experts have equal scores: a router that "
-        "mainly minimises it does not distinguish experts. Its purpose is to keep large logits from growing; for that "
-        "it should be small beside the cross-entropy.";
-  }
+  if (grown() <= kLow) low_until_ = newest.step;
+  if (grown() < kGrownGradient)
+    grows_since_ = -1;
+  else if (grows_since_ < 0)
+    grows_since_ = newest.step;
+}
+
+void GradientWatch::findings(std::vector<Finding>& out) const {
+  add_grown(out);
+  add_spikes(out);
+}
+
+void GradientWatch::add_grown(std::vector<Finding>& out) const {
+  if (grows_since_ < 0) return;
+  Finding finding;
+  finding.kind = FindingKind::gradient_norm;
+  finding.severity = grown() >= kLostGradient ? Severity::severe : Severity::warning;
+  finding.run = run_;
+  finding.steps = {low_until_, last_step_};
+  finding.metric = Metric::grad_norm;
+  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
+  finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
+  finding.brief = finding.title + " since step " + axis_->name(low_until_);
+  finding.observation = "The median of its newest " + std::to_string(kNormsOfMedian) + " values is " +
+                        decimal(now_, 3) + "; over as many values up to step " + axis_->name(lowest_step_) +
+                        " it was " + decimal(lowest_, 3) + ", the lowest of the run. It has been more than " +
+                        grouped(static_cast<std::int64_t>(kGrownGradient)) + " times this value since step " +
+                        axis_->name(grows_since_) + ".";
+  finding.why =
+      "Weights or activations grow without limit: a learning rate that is too high, layers without normalization or "
+      "number formats that clip can cause it. Clipping keeps the update small, but its direction is then decided by "
+      "few tokens, and a NaN often follows.";
+  out.push_back(std::move(finding));
+}
+
+void GradientWatch::add_spikes(std::vector<Finding>& out) const {
+  if (std::ssize(spikes_) < kGradientSpikes || grows_since_ >= 0) return;
+  Finding finding;
+  finding.kind = FindingKind::gradient_norm;
+  finding.run = run_;
+  finding.steps = {spikes_.front().step, last_step_};
+  finding.metric = Metric::grad_norm;
+  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
+  finding.title = "The gradient norm has spikes";
+  finding.observation =
+      counted(std::ssize(spikes_), "value", "values") + " of the newest " + grouped(std::min(read_, kSpikesAmong)) +
+      " " + (spikes_.size() == 1 ? "is" : "are") + " above " + decimal(kGradientSpike) + " times the median of the " +
+      std::to_string(kNormsOfMedian) + " values before, the last at step " + axis_->name(spikes_.back().step) + ".";
+  finding.why =
+      "Clipping limits the effect of a spike, but the moments of the optimizer keep it for many steps. Repeated spikes "
+      "often come before a spike of the loss.";
+  out.push_back(std::move(finding));
 }
 
 void add_origin(const History& history, Finding& finding) {

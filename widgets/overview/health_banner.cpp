@@ -152,6 +152,7 @@ QString HealthBanner::text() const {
 Sign HealthBanner::sign() const {
   switch (judged_ ? health_.verdict : HealthVerdict::unknown) {
     case HealthVerdict::unhealthy:
+    case HealthVerdict::lost:
       return Sign::bad;
     case HealthVerdict::attention:
       return Sign::attention;
@@ -317,7 +318,10 @@ QString HealthBanner::explanation() const {
              "layer is uneven, or an expert gets no token, a router is not called healthy, although that is a finding "
              "only once it has lasted. The worst layer is the one with the highest MaxVio over its newest 50 steps "
              "together, among those that the most severe findings name; all figures beside the verdict are of these "
-             "steps. Muted findings count as well.</p><p>A click on the sentence, or Return, selects that layer, its "
+             "steps. Muted findings count as well.</p><p><i>Training lost</i> is no verdict on the router: the loss or "
+             "the "
+             "gradient stays NaN or infinite, the loss has diverged, or the gradient norm has grown without "
+             "limit.</p><p>A click on the sentence, or Return, selects that layer, its "
              "worst expert and the first step of the finding, and opens the finding.</p>")
              .arg(kSettlingSteps) +
          textsExplained() + allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) +

@@ -104,11 +104,16 @@ bool isLoss(Metric metric) {
 }
 
 // Returns the forms of the answer, from long to short.
-QStringList answersOf(const LossTrend& trend, const QString& now) {
-  const QString change = formatValue(trend.change, 2), steps = formatCount(trend.span);
+QStringList answersOf(const LossTrend& trend) {
+  const QString now = formatValue(trend.now, 3), change = formatValue(trend.change, 2), steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
       return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};
+    case LossTrend::unlogged:
+      return {QString("Cannot tell: no loss since step %1").arg(formatCount(trend.newest_step)),
+              "Cannot tell: no loss"};
+    case LossTrend::zero:
+      return {"Cannot tell: the loss is exactly 0", "Cannot tell: it is 0"};
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
@@ -136,7 +141,7 @@ Panel::Answer LossPanel::answer() const {
   if (!isLoss(shownMetric()) || run_origin(history->info()) == RunOrigin::checkpoint)
     return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
   const LossTrend trend = loss_trend(*history, selection_->step());
-  return {"Is it learning?", answersOf(trend, now), trend.direction == LossTrend::lost};
+  return {"Is it learning?", answersOf(trend), trend.direction == LossTrend::lost};
 }
 
 void LossPanel::refill() {

@@ -216,7 +216,7 @@ TEST(Found, ALossThatRoseAndStaysUp) {
   for (int i = 0; i < 400; ++i) run.next().ce_loss = 3.1f, run.push();
   const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
-  EXPECT_TRUE(tells(stuck[0], "rose and stays up"));
+  EXPECT_TRUE(tells(stuck[0], "The loss rose at step 400 and stays up"));
   EXPECT_TRUE(tells(stuck[0], "Changed by hand before the finding: optimizer.lr 0.002 -> 0.2 at step 400"))
       << stuck[0].observation;
 }

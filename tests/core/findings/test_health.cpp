@@ -192,8 +192,23 @@ TEST(LossTrend, AFallIsToldFromNoise) {
   EXPECT_EQ(trend(500, 0.002f).direction, LossTrend::rising);
   const LossTrend flat = trend(500, 0);
   EXPECT_EQ(flat.direction, LossTrend::flat);
-  EXPECT_NEAR(flat.change, 2 * std::hypot(0.32, 0.32) / std::sqrt(50), 0.03);  // two standard errors
+  // Two standard errors of the difference; that of a median is sqrt(3) times that of a mean for uniform noise.
+  EXPECT_NEAR(flat.change, 2 * std::sqrt(3) * std::hypot(0.32, 0.32) / std::sqrt(50), 0.03);
   EXPECT_EQ(trend(100, -0.01f).span, 50);
+  const auto one_noisy = history_of_losses(500, [](int step) { return step == 499 || step == 270 ? 90.0f : 3.0f; });
+  EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).direction, LossTrend::flat);
+  EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).now, 3);
+  const auto skipped = history_of_losses(
+      500, [](int step) { return step == 400 ? std::nanf("") : 5 - 0.005f * static_cast<float>(step); });
+  EXPECT_EQ(loss_trend(*skipped, INT64_MAX).direction, LossTrend::falling);
+  const auto zero = history_of_losses(500, [](int step) { return step < 300 ? 2.0f : 0.0f; });
+  EXPECT_EQ(loss_trend(*zero, INT64_MAX).direction, LossTrend::zero);
+  const auto on_few = history_of_losses(
+      2000, [](int step) { return step % 20 == 0 ? 5 - 0.001f * static_cast<float>(step) : kNoValue; });
+  EXPECT_EQ(loss_trend(*on_few, INT64_MAX).direction, LossTrend::falling) << "100 losses";
+  const auto unlogged = history_of_losses(500, [](int step) { return step < 300 ? 2.0f : kNoValue; });
+  EXPECT_EQ(loss_trend(*unlogged, INT64_MAX).direction, LossTrend::unlogged);
+  EXPECT_EQ(loss_trend(*unlogged, INT64_MAX).newest_step, 299);
   const auto lost = history_of_losses(100, [](int step) { return step < 99 ? 2.0f : std::nanf(""); });
   EXPECT_EQ(loss_trend(*lost, INT64_MAX).direction, LossTrend::lost);
   EXPECT_NE(loss_trend(*lost, 98).direction, LossTrend::lost);
@@ -333,7 +348,8 @@ TEST(Health, ALostLossGoesFirst) {
   run.steps(300, dead, MadeUp::even());
   for (int i = 0; i < 20; ++i) run.next().ce_loss = std::nanf(""), run.push();
   const Health health = judge(run.history());
-  EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(health.verdict, HealthVerdict::lost);
+  EXPECT_EQ(health.router, HealthVerdict::unhealthy);
   EXPECT_EQ(health.since, 300);
   EXPECT_TRUE(says(health.help, "Settings that affect it: optimizer.lr, optimizer.clip, precision.experts."))
       << health.help;

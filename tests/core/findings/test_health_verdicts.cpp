@@ -332,10 +332,13 @@ void add_unhealthy(std::vector<KnownLog>& logs) {
     dead(0, {9})(log);
     log.number = [](std::int64_t step) { return (step + 1) * 4'000'000; };
   });
-  add("a loss that is lost", {.steps = 600}, [](SyntheticLog& log) {
+  const auto add_lost = [&](std::string name, LogShape shape, Make make) {
+    logs.push_back({std::move(name), lost, shape, std::move(make)});
+  };
+  add_lost("a loss that is lost", {.steps = 600}, [](SyntheticLog& log) {
     log.loss = [](std::int64_t step) { return step < 500 ? 2.0f : std::numeric_limits<float>::quiet_NaN(); };
   });
-  add("a loss that is infinite", {.steps = 600}, [](SyntheticLog& log) {
+  add_lost("a loss that is infinite", {.steps = 600}, [](SyntheticLog& log) {
     log.loss = [](std::int64_t step) { return step < 580 ? 2.0f : std::numeric_limits<float>::infinity(); };
   });
 }
@@ -363,7 +366,7 @@ TEST(HealthVerdicts, AreThoseOfLogsWhoseTruthIsKnown) {
   add_attention(logs);
   add_unhealthy(logs);
   EXPECT_GE(logs.size(), 90u);
-  std::array<std::array<int, 5>, 5> table{};  // [truth][verdict]
+  std::array<std::array<int, 6>, 6> table{};  // [truth][verdict]
   for (const KnownLog& known : logs)
     for (unsigned seed = 1; seed <= tried_logs(); ++seed) {
       const Health health = judged(known, seed);

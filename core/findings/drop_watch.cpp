@@ -1,0 +1,54 @@
+#include "core/findings/drop_watch.h"
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMeanOfShares = 50;
+
+}  // namespace
+
+double DropWatch::mean() const {
+  return std::accumulate(recent_.begin(), recent_.end(), 0.0) / static_cast<double>(recent_.size());
+}
+
+void DropWatch::block(std::int64_t first, std::span<const float> shares) {
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (!std::isfinite(shares[i])) continue;
+    last_step_ = first + static_cast<std::int64_t>(i);
+    recent_.push_back(shares[i]);
+    if (recent_.size() > kMeanOfShares) recent_.pop_front();
+    if (mean() < kManyDropped) {
+      since_ = -1;
+      loads_ = 0;
+    } else if (loads_++ == 0) {
+      since_ = last_step_;
+    }
+  }
+}
+
+void DropWatch::findings(std::vector<Finding>& out) const {
+  if (loads_ < kDroppedLoads) return;
+  Finding finding = layer_finding(FindingKind::dropped_tokens, Severity::warning, run_, layer_, {since_, last_step_});
+  finding.metric = Metric::dropped_fraction;
+  finding.knobs = {&RouterConfig::capacity_factor, &RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
+  finding.brief = percent(mean()) + " of the copies of tokens are dropped";
+  finding.title += " drops " + percent(mean()) + " of the copies of tokens";
+  finding.observation = "The mean of the newest " + std::to_string(recent_.size()) + " logged shares is " +
+                        percent(mean()) + "; it has been " + percent(kManyDropped) + " or more in " + grouped(loads_) +
+                        " of them in a row.";
+  finding.why =
+      "A dropped copy is not computed: its token passes the layer with fewer experts, or only by the residual stream. "
+      "A "
+      "more even load or a larger capacity factor drops less.";
+  out.push_back(std::move(finding));
+}
+
+}  // namespace moescope
