@@ -1,18 +1,17 @@
 #include "core/history/frame_pack.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "core/frame/describe.h"
+#include "core/frame/narrow_counts.h"
 
 namespace moescope {
-
-static_assert(std::endian::native == std::endian::little, "wide counts are copied in the byte order of memory");
 
 namespace {
 
@@ -20,8 +19,43 @@ namespace {
 template <class Row>
 constexpr bool kHasSize = std::is_same_v<Row, RouterFrame> || std::is_same_v<Row, SpecialisationFrame>;
 
-// Packer and Unpacker have the same functions, so that transfer() and describe() both write and read a row.
-class Packer {
+// Visitor of describe(). `Archive` is Packer or Unpacker, which have the same functions, so that one list of calls both
+// writes and reads a row.
+template <class Archive>
+class PackedRow {
+ public:
+  void layer(auto& layer, LayerColumn) { archive().value(layer); }
+  void figures(auto& row, const auto& table) {
+    for (const auto& figure : table) archive().value(row.*figure.member);
+  }
+  void size(auto& size, Size, Column) { archive().value(size); }
+  void array(auto& values, Column, Extent extent) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(values[0])>, std::uint32_t>)
+      extent.is_symmetric ? archive().symmetric(values) : archive().counts(values);
+    else
+      archive().values(values);
+  }
+  void count_bytes(Column, const auto&...) {}
+  void bins(auto& bins, Column) { archive().counts(bins); }
+  void name(auto& name, Column, const auto&) { archive().value(name); }
+  void text(auto& text, Column) { archive().values(text); }
+  void bytes(auto& text, Column) { archive().values(text); }
+  void position(auto& position, Column) { archive().value(position); }
+  void flag(auto& flag, Column) { archive().value(flag); }
+  void gemm(auto& gemm) { archive().value(gemm); }
+  void experts(RowOf<SpecialisationFrame> auto& special) { archive().value(special.experts); }
+  void nested(auto& rows, const char*) {
+    if constexpr (requires { rows.size(); })
+      archive().rows(rows);
+    else
+      describe(rows, archive());
+  }
+
+ private:
+  Archive& archive() { return static_cast<Archive&>(*this); }
+};
+
+class Packer : public PackedRow<Packer> {
  public:
   Packer() { bytes_.reserve(std::size_t{64} << 10); }
   template <class T>
@@ -29,32 +63,25 @@ class Packer {
     static_assert(std::is_trivially_copyable_v<T>);
     std::memcpy(grow(sizeof value), &value, sizeof value);
   }
-  template <class Array>
-  void array(const Array& values) {
+  void values(const auto& values) {
     value(static_cast<std::uint32_t>(values.size()));
     const std::size_t size = values.size() * sizeof(values[0]);
     if (size) std::memcpy(grow(size), values.data(), size);
   }
   void counts(std::span<const std::uint32_t> counts) {
-    std::uint32_t bits = 0;
-    for (const std::uint32_t n : counts) bits |= n;
-    const std::uint8_t width = bits < 1u << 8 ? 1 : bits < 1u << 16 ? 2 : 4;
+    const std::size_t width = count_width(counts);
     value(static_cast<std::uint32_t>(counts.size()));
-    value(width);
-    std::uint8_t* const out = grow(counts.size() * width);
-    if (width == 1)
-      std::ranges::transform(counts, out, [](std::uint32_t n) { return static_cast<std::uint8_t>(n); });
-    else if (width == 2)
-      for (std::size_t i = 0; i < counts.size(); ++i) std::memcpy(out + 2 * i, &counts[i], 2);
-    else
-      std::memcpy(out, counts.data(), counts.size_bytes());
+    value(static_cast<std::uint8_t>(width));
+    narrow_counts(counts, width, grow(counts.size() * width));
   }
-  // Stores the upper triangle of `matrix` [n, n], or nothing if it is empty.
-  void symmetric(const std::vector<std::uint32_t>& matrix, std::size_t n) {
+  // Stores the upper triangle of `matrix` [n, n].
+  void symmetric(const std::vector<std::uint32_t>& matrix) {
+    const auto n = static_cast<std::size_t>(std::lround(std::sqrt(matrix.size())));
     std::vector<std::uint32_t> upper;
-    for (std::size_t i = 0; i < n && !matrix.empty(); ++i)
+    for (std::size_t i = 0; i < n; ++i)
       upper.insert(upper.end(), matrix.begin() + static_cast<std::ptrdiff_t>(i * n + i),
                    matrix.begin() + static_cast<std::ptrdiff_t>((i + 1) * n));
+    value(static_cast<std::uint32_t>(n));
     counts(upper);
   }
   template <class Row>
@@ -63,26 +90,11 @@ class Packer {
     for (const Row& row : rows) {
       const std::size_t begin = bytes_.size();
       if (kHasSize<Row>) value(std::uint32_t{0});
-      transfer(*this, row);
+      describe(row, *this);
       const auto size = static_cast<std::uint32_t>(bytes_.size() - begin);
       if (kHasSize<Row>) std::memcpy(bytes_.data() + begin, &size, sizeof size);
     }
   }
-  // Called by describe().
-  void layer(int layer, LayerColumn) { value(layer); }
-  template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    for (const auto& figure : table) value(frame.*figure.member);
-  }
-  void by_expert(const std::vector<float>& values, Column) { array(values); }
-  void by_expert(const std::vector<std::uint32_t>& by_expert, Column) { counts(by_expert); }
-  void bins(std::span<const std::uint32_t> bins, Column) { counts(bins); }
-  template <class Enum>
-  void name(Enum name, Column, Names<Enum>) {
-    value(name);
-  }
-  void text(const std::string& text, Column) { array(text); }
-  void gemm(Gemm gemm) { value(gemm); }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     value(static_cast<std::uint8_t>(range.first));
@@ -99,7 +111,7 @@ class Packer {
   std::vector<std::uint8_t> bytes_;
 };
 
-class Unpacker {
+class Unpacker : public PackedRow<Unpacker> {
  public:
   explicit Unpacker(const PackedFrame& packed) : at_(packed.data()), end_(at_ + packed.size()) {}
   template <class T>
@@ -112,22 +124,23 @@ class Unpacker {
     value(read);
     return read;
   }
-  template <class Array>
-  void array(Array& values) {
+  void values(auto& values) {
     values.resize(get<std::uint32_t>());
     const std::size_t size = values.size() * sizeof(values[0]);
     if (size) std::memcpy(values.data(), take(size), size);
   }
   void counts(std::vector<std::uint32_t>& counts) {
     counts.resize(get<std::uint32_t>());
-    counts_into(counts.data(), counts.size());
+    counts_into(counts);
   }
-  void symmetric(std::vector<std::uint32_t>& matrix, std::size_t n) {
+  void counts(HalfOctaves& counts) { counts_into(std::span(counts).first(get<std::uint32_t>())); }
+  void symmetric(std::vector<std::uint32_t>& matrix) {
+    const std::size_t n = get<std::uint32_t>();
     std::vector<std::uint32_t> upper;
     counts(upper);
-    if (!upper.empty()) matrix.resize(n * n);
+    matrix.resize(n * n);
     const std::uint32_t* next = upper.data();
-    for (std::size_t i = 0; i < n && !upper.empty(); ++i)
+    for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = i; j < n; ++j) matrix[i * n + j] = matrix[j * n + i] = *next++;
   }
   template <class Row>
@@ -135,7 +148,7 @@ class Unpacker {
     rows.resize(get<std::uint32_t>());
     for (Row& row : rows) {
       if (kHasSize<Row>) get<std::uint32_t>();
-      transfer(*this, row);
+      describe(row, *this);
     }
   }
   // Returns the first row of `layer` in a list of rows for which `is_it` holds. Rows begin with their layer.
@@ -151,42 +164,20 @@ class Unpacker {
         }
       }
       Row row;
-      transfer(*this, row);
+      describe(row, *this);
       if (row.layer == layer && is_it(row)) return row;
     }
     return std::nullopt;
   }
-  // Called by describe().
-  void layer(int& layer, LayerColumn) { value(layer); }
-  template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    for (const auto& figure : table) value(frame.*figure.member);
-  }
-  void by_expert(std::vector<float>& values, Column) { array(values); }
-  void by_expert(std::vector<std::uint32_t>& by_expert, Column) { counts(by_expert); }
-  void bins(std::vector<std::uint32_t>& bins, Column) { counts(bins); }
-  void bins(HalfOctaves& bins, Column) { counts_into(bins.data(), get<std::uint32_t>()); }
-  template <class Enum>
-  void name(Enum& name, Column, Names<Enum>) {
-    value(name);
-  }
-  void text(std::string& text, Column) { array(text); }
-  void gemm(Gemm& gemm) { value(gemm); }
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const std::uint8_t first = get<std::uint8_t>();
-    counts_into(e8m0_blocks.data() + first, get<std::uint32_t>());
+    counts_into(std::span(e8m0_blocks).subspan(first, get<std::uint32_t>()));
   }
 
  private:
-  void counts_into(std::uint32_t* counts, std::size_t size) {
+  void counts_into(std::span<std::uint32_t> counts) {
     const std::size_t width = get<std::uint8_t>();
-    const std::uint8_t* const bytes = take(size * width);
-    if (width == 1)
-      std::copy_n(bytes, size, counts);
-    else if (width == 2)
-      for (std::size_t i = 0; i < size; ++i) counts[i] = bytes[2 * i] | std::uint32_t{bytes[2 * i + 1]} << 8;
-    else if (size)
-      std::memcpy(counts, bytes, size * sizeof(std::uint32_t));
+    widen_counts(take(counts.size() * width), width, counts);
   }
   const std::uint8_t* take(std::size_t bytes) {
     assert(static_cast<std::size_t>(end_ - at_) >= bytes);
@@ -195,61 +186,6 @@ class Unpacker {
   const std::uint8_t* at_;
   const std::uint8_t* end_;
 };
-
-void transfer(auto& archive, RowOf<RouterFrame> auto& router) {
-  describe(router, archive);
-  archive.value(router.volume.ranks);
-  archive.value(router.volume.ranks_per_node);
-  archive.counts(router.volume.copies_RR);
-  archive.counts(router.volume.distinct_RR);
-  archive.counts(router.volume.nodes_RN);
-}
-
-void transfer(auto& archive, RowOf<QuantFrame> auto& quant) {
-  describe(quant, archive);
-}
-
-void transfer(auto& archive, RowOf<FlipFrame> auto& flip) {
-  describe(flip, archive);
-}
-
-void transfer(auto& archive, RowOf<GradientFrame> auto& gradient) {
-  describe(gradient, archive);
-}
-
-void transfer(auto& archive, RowOf<RouterRoundingFrame> auto& rounding) {
-  describe(rounding, archive);
-}
-
-void transfer(auto& archive, RowOf<SpecialisationFrame> auto& special) {
-  archive.value(special.layer);
-  archive.value(special.experts);
-  archive.counts(special.domain_DE);
-  archive.counts(special.byte_256E);
-  archive.symmetric(special.together_EE, special.n_experts());
-  archive.array(special.weight_norm_E);
-  archive.array(special.weight_sqnr_E);
-  archive.array(special.gradient_norm_E);
-  archive.array(special.update_norm_E);
-  archive.array(special.bias_for_share_EQ);
-}
-
-void transfer(auto& archive, RowOf<TokenLayer> auto& layer) {
-  archive.value(layer.layer);
-  archive.value(layer.top_k);
-  archive.array(layer.experts_TK);
-  archive.array(layer.scores_TK);
-  archive.array(layer.margin_T);
-}
-
-void transfer(auto& archive, RowOf<TokenFrame> auto& text) {
-  archive.value(text.kind);
-  archive.array(text.text);
-  archive.value(text.prompt);
-  archive.array(text.domain);
-  archive.array(text.loss_T);
-  archive.rows(text.layers);
-}
 
 TextKind kind_of(FramePart text) {
   return static_cast<TextKind>(static_cast<int>(text) - static_cast<int>(FramePart::probe));
@@ -278,10 +214,7 @@ void transfer_part(auto& archive, RowOf<TelemetryFrame> auto& frame, FramePart p
   switch (part) {
     case FramePart::routers:
       archive.rows(frame.routers);
-      archive.value(frame.wire.ranks);
-      archive.value(frame.wire.over_nodes);
-      archive.array(frame.wire.sent_RR);
-      archive.array(frame.wire.all_to_all_ms_R);
+      describe(frame.wire, archive);
       break;
     case FramePart::quants:
       archive.rows(frame.quants);
@@ -300,7 +233,7 @@ void transfer_part(auto& archive, RowOf<TelemetryFrame> auto& frame, FramePart p
     case FramePart::probe:
     case FramePart::sample:
     case FramePart::batch:
-      transfer(archive, text_of(frame, kind_of(part)));
+      describe(text_of(frame, kind_of(part)), archive);
       break;
   }
 }

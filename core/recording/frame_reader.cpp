@@ -5,10 +5,11 @@
 #include <limits>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "core/frame/describe.h"
-#include "core/frame/specialisation.h"
+#include "core/frame/narrow_counts.h"
 #include "core/recording/limits.h"
 #include "core/recording/schema.h"
 
@@ -16,38 +17,32 @@ namespace moescope {
 
 namespace {
 
+void check_bytes(std::span<const std::uint8_t> blob, std::size_t bytes, const char* what) {
+  if (blob.size() != bytes)
+    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
+                             std::to_string(bytes));
+}
+
 template <class T>
 std::vector<T> array_of(std::span<const std::uint8_t> blob, std::size_t size, const char* what) {
-  if (blob.size() != size * sizeof(T)) {
-    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
-                             std::to_string(size * sizeof(T)));
-  }
+  check_bytes(blob, size * sizeof(T), what);
   std::vector<T> values(size);
   if (size) std::memcpy(values.data(), blob.data(), blob.size());
   return values;
 }
 
-// Reads integers of `width` bytes each.
-std::vector<std::uint32_t> counts_of(std::span<const std::uint8_t> blob, std::size_t size, int width,
+// Reads counts of `width` bytes each.
+std::vector<std::uint32_t> counts_of(std::span<const std::uint8_t> blob, std::size_t size, std::size_t width,
                                      const char* what) {
-  if (width == 4) return array_of<std::uint32_t>(blob, size, what);
-  const auto widened = [](const auto& narrow) { return std::vector<std::uint32_t>(narrow.begin(), narrow.end()); };
-  return width == 2 ? widened(array_of<std::uint16_t>(blob, size, what))
-                    : widened(array_of<std::uint8_t>(blob, size, what));
+  check_bytes(blob, size * width, what);
+  std::vector<std::uint32_t> counts(size);
+  widen_counts(blob.data(), width, counts);
+  return counts;
 }
 
 float get_float(Statement& row) {
   double value;
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
-}
-
-// Reads the figures of the table, and the nan_mask after them.
-template <class Frame, std::size_t N>
-void get_figures(Statement& row, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-  for (const auto& figure : table) frame.*figure.member = get_float(row);
-  const std::int64_t nan_mask = row.get_integer();
-  for (std::size_t i = 0; i < N; ++i)
-    if (nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
 }
 
 template <class Enum>
@@ -64,21 +59,42 @@ bool is_sought_by_id(Connection& connection, const char* table) {
 // Visitor of describe() that reads a row of a table.
 class RowReader {
  public:
-  RowReader(Statement& row, const RunInfo& info) : row_(row), info_(info) {}
+  RowReader(Statement& row, const Sizes& sizes) : row_(row), sizes_(sizes) {}
 
   void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
-  template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    get_figures(row_, frame, table);
+  void size(int& value, Size size, Column column) {
+    const std::size_t highest = size == Size::top_k ? std::max<std::size_t>(1, sizes_[Size::experts]) : kMaxRanks;
+    value = narrow(row_.get_integer(), 1, static_cast<std::int64_t>(highest), column.name);
+    sizes_.set(size, value);
   }
-  void by_expert(std::vector<float>& values, Column column) {
-    const auto blob = row_.get_blob();
-    values = array_of<float>(blob, experts_in(blob), column.name);
+  void position(int& position, Column column) {
+    position = narrow(row_.get_integer(), 0, static_cast<std::int64_t>(sizes_[Size::tokens]), column.name);
   }
-  void by_expert(std::vector<std::uint32_t>& counts, Column column) {
+  void flag(bool& flag, Column) { flag = row_.get_integer() != 0; }
+  // Reads the figures of the table, and the nan_mask after them.
+  void figures(auto& row, const auto& table) {
+    for (const auto& figure : table) row.*figure.member = get_float(row_);
+    const std::int64_t nan_mask = row_.get_integer();
+    for (std::size_t i = 0; i < table.size(); ++i)
+      if (nan_mask >> i & 1) row.*table[i].member = std::numeric_limits<float>::quiet_NaN();
+  }
+  void count_bytes(Column column, const auto&...) {
+    const std::int64_t width = row_.get_integer();
+    if (width != 1 && width != 2 && width != 4)
+      throw std::runtime_error(std::string(column.name) + " is " + std::to_string(width) + ", expected 1, 2 or 4");
+    row_width_ = static_cast<std::size_t>(width);
+  }
+  template <class T>
+  void array(std::vector<T>& values, Column column, Extent extent) {
     const auto blob = row_.get_blob();
-    const bool narrow = blob.size() == experts_in(blob) * sizeof(std::uint16_t);
-    counts = counts_of(blob, experts_in(blob), narrow ? 2 : 4, column.name);
+    values = array_of<T>(blob, size_of(blob, sizeof(T), extent), column.name);
+    if constexpr (std::is_same_v<T, std::uint16_t>)
+      for (const int expert : values) narrow(expert, 0, static_cast<std::int64_t>(sizes_[Size::experts]) - 1, "expert");
+  }
+  void array(std::vector<std::uint32_t>& counts, Column column, Extent extent) {
+    const auto blob = row_.get_blob();
+    const std::size_t size = size_of(blob, sizeof(std::uint32_t), extent);
+    counts = counts_of(blob, size, width_of(blob, size, extent.count_width), column.name);
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
     const auto blob = row_.get_blob();
@@ -94,6 +110,13 @@ class RowReader {
     value = enumerator(row_.get_text(), names, column.name);
   }
   void text(std::string& text, Column) { text = row_.get_text(); }
+  void bytes(std::string& text, Column) {
+    const auto blob = row_.get_blob();
+    text.assign(blob.begin(), blob.end());
+    sizes_.set(Size::tokens, static_cast<int>(text.size()));
+  }
+  void experts(SpecialisationFrame& special) { special.experts = static_cast<int>(sizes_[Size::experts]); }
+  void nested(const auto&, const char*) {}
   void gemm(Gemm& gemm) {
     const GemmClass of = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
     const std::string name = row_.get_text();
@@ -110,41 +133,38 @@ class RowReader {
   }
 
  private:
-  std::size_t experts_in(std::span<const std::uint8_t> blob) const {
-    return blob.empty() ? 0 : static_cast<std::size_t>(info_.n_experts);
+  // The number of domains is that of the blob: a run that was imported may not name them.
+  std::size_t size_of(std::span<const std::uint8_t> blob, std::size_t value_bytes, Extent extent) const {
+    if (extent.presence == Presence::optional && blob.empty()) return 0;
+    const std::size_t columns = sizes_[extent.columns];
+    if (extent.rows != Size::domains) return sizes_[extent.rows] * columns;
+    return columns == 0 ? 0 : blob.size() / (columns * value_bytes) * columns;
+  }
+  std::size_t width_of(std::span<const std::uint8_t> blob, std::size_t size, CountWidth width) const {
+    if (width == CountWidth::of_row) return row_width_;
+    return width == CountWidth::narrow && blob.size() == size * sizeof(std::uint16_t) ? 2 : 4;
   }
 
   Statement& row_;
-  const RunInfo& info_;
+  Sizes sizes_;
+  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::of_row
 };
+
+template <class Row>
+void read_row(Statement& statement, const Sizes& sizes, Row& row) {
+  RowReader reader(statement, sizes);
+  describe(row, reader);
+}
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {
   if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
     throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
 }
 
-void read_volume(Statement& row, VolumeFrame& volume) {
-  row.skip();  // layer
-  volume.ranks = narrow(row.get_integer(), 1, kMaxRanks, "ranks");
-  volume.ranks_per_node = narrow(row.get_integer(), 1, kMaxRanks, "ranks_per_node");
-  const int width = narrow(row.get_integer(), 1, 4, "count_bytes");
-  const std::size_t ranks = volume.ranks;
-  const std::size_t nodes = (ranks + volume.ranks_per_node - 1) / volume.ranks_per_node;
-  volume.copies_RR = counts_of(row.get_blob(), ranks * ranks, width, "copies");
-  volume.distinct_RR = counts_of(row.get_blob(), ranks * ranks, width, "distinct_ranks");
-  volume.nodes_RN = counts_of(row.get_blob(), ranks * nodes, width, "distinct_nodes");
-}
-
-void read_wire(Statement& row, WireFrame& wire) {
-  wire.ranks = narrow(row.get_integer(), 1, kMaxRanks, "ranks");
-  wire.over_nodes = row.get_integer() != 0;
-  const auto ranks = static_cast<std::size_t>(wire.ranks);
-  wire.sent_RR = array_of<std::uint64_t>(row.get_blob(), ranks * ranks, "sent_bytes");
-  wire.all_to_all_ms_R = array_of<float>(row.get_blob(), ranks, "all_to_all_ms");
-}
-
-// Reads the reference of `flip` and adds `flip` to the frame's list for this reference.
-void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
+// Reads a flip and adds it to the frame's list for its reference.
+void read_flip(Statement& row, const Sizes& sizes, TelemetryFrame& frame) {
+  FlipFrame flip;
+  read_row(row, sizes, flip);
   const std::string reference = row.get_text();
   if (reference != kRun0Reference && reference != kFp32Reference)
     throw std::runtime_error("reference is '" + reference + "', known are '" + kRun0Reference + "' and '" +
@@ -152,50 +172,17 @@ void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
   (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
 }
 
-void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
-  special.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
-  const auto experts = static_cast<std::size_t>(info.n_experts);
-  const auto domains = row.get_blob();
-  const std::size_t row_bytes = experts * sizeof(std::uint32_t);
-  const std::size_t rows = row_bytes == 0 ? 0 : domains.size() / row_bytes;
-  special.domain_DE = array_of<std::uint32_t>(domains, rows * experts, "domain_experts");
-  const auto together = row.get_blob();
-  if (!together.empty()) special.together_EE = array_of<std::uint32_t>(together, experts * experts, "together");
-  const auto bytes = row.get_blob();
-  if (!bytes.empty()) special.byte_256E = array_of<std::uint32_t>(bytes, 256 * experts, "byte_experts");
-  special.experts = info.n_experts;
-  const auto by_expert = [&](std::vector<float>& values, const char* column) {
-    const auto blob = row.get_blob();
-    if (!blob.empty()) values = array_of<float>(blob, experts, column);
-  };
-  by_expert(special.weight_norm_E, "weight_norm");
-  by_expert(special.weight_sqnr_E, "weight_sqnr");
-  const auto biases = row.get_blob();
-  if (!biases.empty()) special.bias_for_share_EQ = array_of<float>(biases, experts * kBiasShares, "bias_for_share");
-  by_expert(special.gradient_norm_E, "gradient_norm");
-  by_expert(special.update_norm_E, "update_norm");
-}
-
-void read_text(Statement& row, TokenFrame& text) {
-  text.kind = enumerator(row.get_text(), Names{text_kind_name, kNumTextKinds}, "kind");
-  const auto bytes = row.get_blob();
-  text.text.assign(bytes.begin(), bytes.end());
-  text.prompt = narrow(row.get_integer(), 0, static_cast<std::int64_t>(text.text.size()), "prompt");
-  text.domain = row.get_text();
-  text.loss_T = array_of<float>(row.get_blob(), text.text.size(), "loss");
-}
-
-void read_text_layer(Statement& row, const RunInfo& info, std::vector<TokenFrame>& texts) {
+void read_text_layer(Statement& row, Sizes sizes, std::vector<TokenFrame>& texts) {
   const int position = narrow(row.get_integer(), 0, static_cast<std::int64_t>(texts.size()) - 1, "position");
   TokenFrame& text = texts[static_cast<std::size_t>(position)];
-  TokenLayer& layer = text.layers.emplace_back();
-  layer.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
-  layer.top_k = narrow(row.get_integer(), 1, std::max(1, info.n_experts), "top_k");
-  const std::size_t slots = text.text.size() * static_cast<std::size_t>(layer.top_k);
-  layer.experts_TK = array_of<std::uint16_t>(row.get_blob(), slots, "experts");
-  for (const std::uint16_t expert : layer.experts_TK) narrow(expert, 0, info.n_experts - 1, "expert");
-  layer.scores_TK = array_of<float>(row.get_blob(), slots, "scores");
-  layer.margin_T = array_of<float>(row.get_blob(), text.text.size(), "margin");
+  sizes.set(Size::tokens, static_cast<int>(text.text.size()));
+  read_row(row, sizes, text.layers.emplace_back());
+}
+
+template <std::size_t... kIndex>
+std::array<FrameRows, sizeof...(kIndex)> rows_of_tables(Connection& connection, int run,
+                                                        std::index_sequence<kIndex...>) {
+  return {FrameRows(connection, kFrameTables[kIndex], run)...};
 }
 
 }  // namespace
@@ -224,37 +211,18 @@ FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64
     : info_(info),
       every_(every),
       frames_(connection, "SELECT * FROM frame WHERE run = ? AND id >= ? AND id <= ? ORDER BY id"),
-      routers_(connection, "router", info.run),
-      volumes_(connection, "volume", info.run),
-      quants_(connection, "quant", info.run),
-      flips_(connection, "flip", info.run),
-      gradients_(connection, "gradient", info.run),
-      router_roundings_(connection, "router_rounding", info.run),
-      specialisation_(connection, "specialisation", info.run),
-      texts_(connection, "text", info.run),
-      text_layers_(connection, "text_layer", info.run),
-      wires_(connection, "wire", info.run) {}
-
-template <class Do>
-void FrameReader::each_table(Do what) {
-  for (FrameRows* table : {&routers_, &volumes_, &quants_, &flips_, &gradients_, &router_roundings_, &specialisation_,
-                           &texts_, &text_layers_, &wires_})
-    what(*table);
-}
+      tables_(rows_of_tables(connection, info.run, std::make_index_sequence<kNumFrameTables>())) {}
 
 bool FrameReader::seeks() {
-  bool all = true;
-  each_table([&](const FrameRows& table) { all = all && table.seeks(); });
-  return all;
+  return std::ranges::all_of(tables_, &FrameRows::seeks);
 }
 
 void FrameReader::seek(std::int64_t first, std::int64_t last) {
   frames_.reset();
   frames_.bind_all(info_.run, first, last);
   n_ = 0;
-  each_table([&](FrameRows& table) {
+  for (FrameRows& table : tables_)
     if (every_ == 1 || !table.seeks()) table.seek(first, last);
-  });
 }
 
 std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
@@ -265,43 +233,41 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
   frame->step = frames_.get_integer();
   if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
   frame->tokens = frames_.get_integer();
-  get_figures(frames_, *frame, kFrameFigures);
+  RowReader(frames_, {}).figures(*frame, kFrameFigures);
   for (float& ms : frame->phase_ms) ms = get_float(frames_);
   if (n_++ % every_ != 0) return frame;
-  each_table([&](FrameRows& table) {
+  for (FrameRows& table : tables_)
     if (every_ > 1 && table.seeks()) table.seek(id, id);
-  });
   read_rows(id, *frame);
   return frame;
 }
 
-template <class Row>
-Row FrameReader::get(Statement& statement) const {
-  Row row;
-  RowReader reader(statement, info_);
-  describe(row, reader);
-  return row;
-}
-
 void FrameReader::read_rows(std::int64_t id, TelemetryFrame& frame) {
+  const Sizes sizes(info_);
+  const auto append_rows = [&]<class Row>(std::vector<Row>& rows) {
+    tables_[kTableIndex<Row>].of_frame(
+        id, [&](Statement& row, std::int64_t) { read_row(row, sizes, rows.emplace_back()); });
+  };
   frame.routers.reserve(info_.moe_layers.size());
-  routers_.of_frame(
-      id, [&](Statement& row, std::int64_t) { check_layer(frame.routers.emplace_back(get<RouterFrame>(row)), info_); });
-  volumes_.of_frame(id, [&](Statement& row, std::int64_t row_id) {
+  tables_[kTableIndex<RouterFrame>].of_frame(id, [&](Statement& row, std::int64_t) {
+    read_row(row, sizes, frame.routers.emplace_back());
+    check_layer(frame.routers.back(), info_);
+  });
+  tables_[kTableIndex<VolumeFrame>].of_frame(id, [&](Statement& row, std::int64_t row_id) {
     const std::size_t position = row_id & 0xffff;
     if (position >= frame.routers.size()) throw std::runtime_error("there is no such router row");
-    read_volume(row, frame.routers[position].volume);
+    row.skip();  // layer
+    read_row(row, sizes, frame.routers[position].volume);
   });
-  quants_.of_frame(id, [&](Statement& row, std::int64_t) { frame.quants.push_back(get<QuantFrame>(row)); });
-  flips_.of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, get<FlipFrame>(row), frame); });
-  gradients_.of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
-  router_roundings_.of_frame(
-      id, [&](Statement& row, std::int64_t) { frame.router_roundings.push_back(get<RouterRoundingFrame>(row)); });
-  specialisation_.of_frame(
-      id, [&](Statement& row, std::int64_t) { read_specialisation(row, info_, frame.specialisation.emplace_back()); });
-  texts_.of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
-  text_layers_.of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
-  wires_.of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame.wire); });
+  append_rows(frame.quants);
+  tables_[kTableIndex<FlipFrame>].of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, sizes, frame); });
+  append_rows(frame.gradients);
+  append_rows(frame.router_roundings);
+  append_rows(frame.specialisation);
+  append_rows(frame.texts);
+  tables_[kTableIndex<TokenLayer>].of_frame(
+      id, [&](Statement& row, std::int64_t) { read_text_layer(row, sizes, frame.texts); });
+  tables_[kTableIndex<WireFrame>].of_frame(id, [&](Statement& row, std::int64_t) { read_row(row, sizes, frame.wire); });
 }
 
 }  // namespace moescope

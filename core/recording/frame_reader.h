@@ -1,10 +1,11 @@
 // Reads the frames of a run from the tables of an untrusted recording.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
-#include "core/frame/frame.h"
+#include "core/frame/describe.h"
 #include "core/io/sqlite.h"
 
 namespace moescope {
@@ -58,17 +59,12 @@ class FrameReader {
   std::shared_ptr<const TelemetryFrame> next(std::int64_t& id);
 
  private:
-  template <class Row>
-  Row get(Statement& statement) const;
   void read_rows(std::int64_t id, TelemetryFrame& frame);
-  template <class Do>
-  void each_table(Do what);
 
   const RunInfo& info_;
   std::int64_t every_, n_ = 0;
   Statement frames_;
-  FrameRows routers_, volumes_, quants_, flips_, gradients_, router_roundings_, specialisation_, texts_, text_layers_,
-      wires_;
+  std::array<FrameRows, kNumFrameTables> tables_;
 };
 
 }  // namespace moescope

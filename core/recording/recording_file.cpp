@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/frame/describe.h"
 #include "core/io/input_file.h"
 #include "core/recording/schema.h"
 

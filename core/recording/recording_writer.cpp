@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "core/frame/describe.h"
+#include "core/frame/narrow_counts.h"
 #include "core/io/input_file.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
@@ -30,8 +30,6 @@
 
 namespace moescope {
 
-static_assert(std::endian::native == std::endian::little, "blobs are written in the byte order of memory");
-
 namespace {
 
 // Returns an INSERT for all columns of a table.
@@ -42,44 +40,64 @@ std::string insert_sql(Connection& connection, const std::string& table) {
   return sql + ")";
 }
 
+// Counts of the arrays of a row in narrower types. The memory is used again for the next row.
+class NarrowArrays {
+ public:
+  void clear() { n_used_ = 0; }
+  // Returns the bytes of `counts`, which stay until clear().
+  std::span<const std::uint8_t> add(std::span<const std::uint32_t> counts, std::size_t width) {
+    if (n_used_ == arrays_.size()) arrays_.emplace_back();
+    std::vector<std::uint8_t>& bytes = arrays_[n_used_++];
+    bytes.resize(counts.size() * width);
+    narrow_counts(counts, width, bytes.data());
+    return bytes;
+  }
+
+ private:
+  std::vector<std::vector<std::uint8_t>> arrays_;
+  std::size_t n_used_ = 0;
+};
+
 // Visitor of describe() that binds the columns of a row. The row must live until the statement has run.
 class RowBinder {
  public:
-  // Narrow counts are stored in `narrow`, which must live until the statement has run.
-  RowBinder(Statement& statement, std::vector<std::uint16_t>& narrow) : statement_(statement), narrow_(narrow) {}
+  // Counts are stored in `narrow`, which must stay unchanged until the statement has run.
+  RowBinder(Statement& statement, NarrowArrays& narrow) : statement_(statement), narrow_(narrow) { narrow_.clear(); }
 
   void layer(int layer, LayerColumn) { statement_.bind(layer); }
+  void size(int size, Size, Column) { statement_.bind(size); }
+  void position(int position, Column) { statement_.bind(position); }
+  void flag(bool flag, Column) { statement_.bind(flag); }
   // Binds the figures and the nan_mask after them.
-  template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
+  void figures(const auto& row, const auto& table) {
     std::int64_t nan_mask = 0;
-    for (std::size_t i = 0; i < N; ++i) {
-      const float value = frame.*table[i].member;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const float value = row.*table[i].member;
       if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
       statement_.bind(static_cast<double>(value));
     }
     statement_.bind(nan_mask);
   }
-  void by_expert(const std::vector<float>& values, Column) { statement_.bind(values); }
-  void by_expert(const std::vector<std::uint32_t>& counts, Column) {
-    std::uint32_t bits = 0;
-    for (const std::uint32_t n : counts) bits |= n;
-    if (bits > std::numeric_limits<std::uint16_t>::max()) {
+  void count_bytes(Column, const auto&... arrays) {
+    row_width_ = std::max({count_width(arrays)...});
+    statement_.bind(row_width_);
+  }
+  void array(const auto& values, Column, Extent) { statement_.bind(values); }
+  void array(const std::vector<std::uint32_t>& counts, Column, Extent extent) {
+    const std::size_t width = width_of(counts, extent.count_width);
+    if (width == sizeof(std::uint32_t)) {
       statement_.bind(counts);
       return;
     }
-    narrow_.assign(counts.begin(), counts.end());
-    statement_.bind(narrow_);
+    const auto bytes = narrow_.add(counts, width);
+    statement_.bind_blob(bytes.data(), bytes.size());
   }
-  template <class Bins>
-  void bins(const Bins& bins, Column) {
-    statement_.bind_blob(bins.data(), bins.size() * sizeof(std::uint32_t));
-  }
-  template <class Enum>
-  void name(Enum value, Column, Names<Enum> names) {
-    statement_.bind(names.name_of(value));
-  }
+  void bins(const auto& bins, Column) { statement_.bind_blob(bins.data(), bins.size() * sizeof(std::uint32_t)); }
+  void name(auto value, Column, auto names) { statement_.bind(names.name_of(value)); }
   void text(const std::string& text, Column) { statement_.bind(text); }
+  void bytes(const std::string& bytes, Column) { statement_.bind_blob(bytes.data(), bytes.size()); }
+  void experts(const SpecialisationFrame&) {}
+  void nested(const auto&, const char*) {}
   void gemm(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))).bind(gemm_name(gemm)); }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
@@ -89,9 +107,20 @@ class RowBinder {
   }
 
  private:
+  std::size_t width_of(const std::vector<std::uint32_t>& counts, CountWidth width) const {
+    if (width == CountWidth::of_row) return row_width_;
+    return width == CountWidth::narrow ? std::max<std::size_t>(2, count_width(counts)) : sizeof(std::uint32_t);
+  }
+
   Statement& statement_;
-  std::vector<std::uint16_t>& narrow_;
+  NarrowArrays& narrow_;
+  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::of_row
 };
+
+template <std::size_t... kIndex>
+std::array<Statement, sizeof...(kIndex)> insertions_into(Connection& connection, std::index_sequence<kIndex...>) {
+  return {Statement(connection, insert_sql(connection, kFrameTables[kIndex]))...};
+}
 
 std::string utc_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -190,32 +219,6 @@ std::unique_ptr<Connection> create_recording(const std::string& path, Durable du
   }
 }
 
-// Stores counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
-class NarrowCounts {
- public:
-  explicit NarrowCounts(const VolumeFrame& volume) {
-    std::uint32_t largest = 0;
-    for (const auto* counts : {&volume.copies_RR, &volume.distinct_RR, &volume.nodes_RN}) {
-      for (const std::uint32_t n : *counts) largest = std::max(largest, n);
-    }
-    width_ = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
-    bytes_.reserve((volume.copies_RR.size() * 2 + volume.nodes_RN.size()) * width_);
-  }
-  int width() const { return width_; }
-  // Binds a view of a copy that lives as long as this object.
-  void bind(Statement& statement, const std::vector<std::uint32_t>& counts) {
-    const std::size_t begin = bytes_.size();
-    for (const std::uint32_t n : counts) {
-      for (int b = 0; b < width_; ++b) bytes_.push_back(static_cast<std::uint8_t>(n >> 8 * b));
-    }
-    statement.bind_blob(bytes_.data() + begin, bytes_.size() - begin);
-  }
-
- private:
-  int width_;
-  std::vector<std::uint8_t> bytes_;  // capacity is reserved in advance, so the data never moves
-};
-
 }  // namespace
 
 constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
@@ -225,33 +228,23 @@ struct RecordingWriter::Database {
       : file(create_recording(path, durable)), connection(*file), has_log(durable == Durable::always) {}
 
   void insert(const TelemetryFrame& frame);
-  void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
-  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
-  // Binds the columns that all rows of a frame begin with, then those of describe().
+  // Inserts a row. `before` and `after` are the values of the columns of that name of its Table, if it has them.
   template <class Row>
-  void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
+  void insert(const TelemetryFrame& frame, const Row& row, std::int64_t row_id, std::int64_t before = 0,
+              const char* after = "") {
+    Statement& statement = insertions[kTableIndex<Row>];
     statement.bind_all(row_id, frame.run, frame.step);
-    RowBinder binder(statement, narrow_counts);
+    if (kTable<Row>.before.name) statement.bind(before);
+    RowBinder binder(statement, narrow_arrays);
     describe(row, binder);
+    if (kTable<Row>.after.name) statement.bind(after);
+    statement.run();
   }
-  void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
-  void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
-  void insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id);
-  void insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id);
   template <class Row>
-  void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
-    std::int64_t row_id = frame_id << 16;
+  void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t row_id) {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
-  template <class Row>
-  void insert_all(Statement& statement, const TelemetryFrame& frame, const std::vector<Row>& rows,
-                  std::int64_t frame_id) {
-    std::int64_t row_id = frame_id << 16;
-    for (const Row& row : rows) {
-      bind_row(statement, frame, row, row_id++);
-      statement.run();
-    }
-  }
+  void insert_rows(const TelemetryFrame& frame, std::int64_t first_row_id);
   void forget_from(int run, std::int64_t step);
   bool has_note(const Marker& note);
   void checkpoint_log();
@@ -264,20 +257,12 @@ struct RecordingWriter::Database {
   bool has_log, finished = false, has_run = false;
   Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
   Statement insert_frame{connection, insert_sql(connection, "frame")};
-  Statement insert_router{connection, insert_sql(connection, "router")};
-  Statement insert_volume{connection, insert_sql(connection, "volume")};
-  Statement insert_quant{connection, insert_sql(connection, "quant")};
-  Statement insert_flip{connection, insert_sql(connection, "flip")};
-  Statement insert_gradient{connection, insert_sql(connection, "gradient")};
-  Statement insert_router_rounding{connection, insert_sql(connection, "router_rounding")};
-  Statement insert_specialisation{connection, insert_sql(connection, "specialisation")};
-  Statement insert_text{connection, insert_sql(connection, "text")};
-  Statement insert_text_layer{connection, insert_sql(connection, "text_layer")};
-  Statement insert_wire{connection, insert_sql(connection, "wire")};
+  std::array<Statement, kNumFrameTables> insertions =
+      insertions_into(connection, std::make_index_sequence<kNumFrameTables>());
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection,
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
-  std::vector<std::uint16_t> narrow_counts;  // values of the next insertion
+  NarrowArrays narrow_arrays;  // of the next insertion
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
   // Run and step of each note; filled when the first note is written.
@@ -292,73 +277,30 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
 
   const std::int64_t id = next_id++;
   insert_frame.bind_all(id, frame.run, frame.step, frame.wall_s, frame.tokens);
-  RowBinder(insert_frame, narrow_counts).figures(frame, kFrameFigures);
+  RowBinder(insert_frame, narrow_arrays).figures(frame, kFrameFigures);
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
-  insert_all(frame, frame.routers, id);
-  insert_all(insert_quant, frame, frame.quants, id);
-  insert_flips(frame, id);
-  insert_all(insert_gradient, frame, frame.gradients, id);
-  insert_all(insert_router_rounding, frame, frame.router_roundings, id);
-  insert_all(frame, frame.specialisation, id);
-  insert_all(frame, frame.texts, id);
-  insert_text_layers(frame, id);
-  if (frame.wire.ranks > 0) insert(frame, frame.wire, id << 16);
+  insert_rows(frame, id << 16);
 }
 
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
-  bind_row(insert_router, frame, router, row_id);
-  insert_router.run();
-  const VolumeFrame& volume = router.volume;
-  if (volume.ranks == 0) return;
-  NarrowCounts counts(volume);
-  insert_volume.bind_all(row_id, frame.run, frame.step, router.layer, volume.ranks, volume.ranks_per_node,
-                         counts.width());
-  counts.bind(insert_volume, volume.copies_RR);
-  counts.bind(insert_volume, volume.distinct_RR);
-  counts.bind(insert_volume, volume.nodes_RN);
-  insert_volume.run();
-}
-
-void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::int64_t frame_id) {
-  std::int64_t row_id = frame_id << 16;
-  for (const bool fp32 : {false, true}) {
-    for (const FlipFrame& flip : fp32 ? frame.rounding_flips : frame.flips) {
-      bind_row(insert_flip, frame, flip, row_id++);
-      insert_flip.bind(fp32 ? kFp32Reference : kRun0Reference);
-      insert_flip.run();
-    }
+void RecordingWriter::Database::insert_rows(const TelemetryFrame& frame, std::int64_t first_row_id) {
+  std::int64_t router_id = first_row_id, flip_id = first_row_id, text_layer_id = first_row_id;
+  for (const RouterFrame& router : frame.routers) {
+    insert(frame, router, router_id);
+    if (router.volume.ranks > 0) insert(frame, router.volume, router_id, router.layer);
+    ++router_id;
   }
-}
-
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
-                                       std::int64_t row_id) {
-  insert_specialisation
-      .bind_all(row_id, frame.run, frame.step, special.layer, special.domain_DE, special.together_EE, special.byte_256E,
-                special.weight_norm_E, special.weight_sqnr_E, special.bias_for_share_EQ, special.gradient_norm_E,
-                special.update_norm_E)
-      .run();
-}
-
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id) {
-  insert_text.bind_all(row_id, frame.run, frame.step, text_kind_name(text.kind));
-  insert_text.bind_blob(text.text.data(), text.text.size()).bind_all(text.prompt, text.domain, text.loss_T).run();
-}
-
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id) {
-  insert_wire.bind_all(row_id, frame.run, frame.step, wire.ranks, wire.over_nodes, wire.sent_RR, wire.all_to_all_ms_R)
-      .run();
-}
-
-void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
-  std::int64_t row_id = frame_id << 16;
-  for (std::size_t position = 0; position < frame.texts.size(); ++position) {
+  insert_all(frame, frame.quants, first_row_id);
+  for (const FlipFrame& flip : frame.flips) insert(frame, flip, flip_id++, 0, kRun0Reference);
+  for (const FlipFrame& flip : frame.rounding_flips) insert(frame, flip, flip_id++, 0, kFp32Reference);
+  insert_all(frame, frame.gradients, first_row_id);
+  insert_all(frame, frame.router_roundings, first_row_id);
+  insert_all(frame, frame.specialisation, first_row_id);
+  insert_all(frame, frame.texts, first_row_id);
+  for (std::size_t position = 0; position < frame.texts.size(); ++position)
     for (const TokenLayer& layer : frame.texts[position].layers)
-      insert_text_layer
-          .bind_all(row_id++, frame.run, frame.step, position, layer.layer, layer.top_k, layer.experts_TK,
-                    layer.scores_TK, layer.margin_T)
-          .run();
-  }
+      insert(frame, layer, text_layer_id++, static_cast<std::int64_t>(position));
+  if (frame.wire.ranks > 0) insert(frame, frame.wire, first_row_id);
 }
 
 // Deletes the run's steps from `step` on, which are trained again after a rewind, and its markers after `step`. The

@@ -17,31 +17,28 @@ void fill_up(std::string& line, std::size_t length, std::size_t at_least) {
 // Visitor of describe() that collects a line of the schema for each column of a table.
 class ColumnLines {
  public:
-  void add(const char* name, const char* type, std::string note = {}) {
-    lines_.push_back({name, type, std::move(note)});
+  void add(std::string name, const char* type, std::string note = {}) {
+    lines_.push_back({std::move(name), type, std::move(note)});
   }
   // Called by describe().
   void layer(int, LayerColumn column) { add("layer", "INTEGER", column.note); }
-  template <class Frame, std::size_t N>
-  void figures(const Frame&, const std::array<FrameFigure<Frame>, N>& table) {
-    for (std::size_t i = 0; i < N; ++i) {
+  void size(int, Size, Column column) { integer(column); }
+  void position(int, Column column) { integer(column); }
+  void flag(bool, Column column) { integer(column); }
+  void count_bytes(Column column, const auto&...) { integer(column); }
+  void array(const auto&, Column column, Extent) { blob(column); }
+  void bins(const auto&, Column column) { blob(column); }
+  void bytes(const std::string&, Column column) { blob(column); }
+  void experts(const SpecialisationFrame&) {}
+  void nested(const auto&, const char*) {}
+  void figures(const auto&, const auto& table) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
       const std::string bit = "[" + std::to_string(i) + "]";
       add(table[i].column, "REAL", *table[i].note ? bit + ' ' + table[i].note : bit);
     }
     add("nan_mask", "INTEGER");
   }
-  template <class T>
-  void by_expert(const std::vector<T>&, Column column) {
-    add(column.name, "BLOB", column.note);
-  }
-  template <class Bins>
-  void bins(const Bins&, Column column) {
-    add(column.name, "BLOB", column.note);
-  }
-  template <class Enum>
-  void name(Enum, Column column, Names<Enum>) {
-    add(column.name, "TEXT", column.note);
-  }
+  void name(auto, Column column, auto) { add(column.name, "TEXT", column.note); }
   void text(const std::string&, Column column) { add(column.name, "TEXT", column.note); }
   void gemm(Gemm) {
     add("gemm_class", "TEXT", "'experts' (routed), 'attention', ... as the keys in [precision]");
@@ -61,7 +58,11 @@ class ColumnLines {
       if (i + 1 < lines_.size()) line += ',';
       if (!lines_[i].note.empty()) {
         fill_up(line, kNoteAt, 2);
-        line += "-- " + lines_[i].note;
+        line += "-- ";
+      }
+      for (const char c : lines_[i].note) {
+        line += c;
+        if (c == '\n') line += std::string(kNoteAt, ' ') + "-- ";
       }
       text += line + '\n';
     }
@@ -69,6 +70,8 @@ class ColumnLines {
   }
 
  private:
+  void integer(Column column) { add(column.name, "INTEGER", column.note); }
+  void blob(Column column) { add(column.name, "BLOB", column.note); }
   struct Line {
     std::string name, type, note;
   };
@@ -102,72 +105,7 @@ CREATE TABLE run (
 
 )sql";
 
-constexpr const char* kVolume = R"sql(
-CREATE TABLE volume (            -- token copies between ranks in one layer's dispatch; combine is the transpose
-  id              INTEGER PRIMARY KEY,  -- id of the router row
-  run             INTEGER,
-  step            INTEGER,
-  layer           INTEGER,
-  ranks           INTEGER,       -- R
-  ranks_per_node  INTEGER,
-  count_bytes     INTEGER,       -- 1, 2 or 4: the blobs are uint8, uint16 or uint32
-  copies          BLOB,          -- [R, R] source, destination: standard all-to-all, a copy per chosen expert
-  distinct_ranks  BLOB,          -- [R, R] a copy per destination rank
-  distinct_nodes  BLOB           -- [R, N] a copy per destination node, own node counted
-);
-
-)sql";
-
-constexpr const char* kOthers = R"sql(
-CREATE TABLE specialisation (    -- tokens of one MoE layer by expert, since the row before
-  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
-  run             INTEGER,
-  step            INTEGER,
-  layer           INTEGER,
-  domain_experts  BLOB,          -- uint32 [D, E] slots by domain (run.domains) and expert
-  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal: tokens of the expert; or empty
-  byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert; or empty
-  weight_norm     BLOB,          -- float32 [E] norm of the expert's weights; empty: not known
-  weight_sqnr     BLOB,          -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
-  bias_for_share  BLOB,          -- float32 [E, 33] quantiles over the step's tokens of cutoff - score, at the
-                                 -- shares of core/frame/specialisation.h; or empty
-  gradient_norm   BLOB,          -- float32 [E] norm of the gradient of the expert's weights in the step; or empty
-  update_norm     BLOB           -- float32 [E] norm of the change of the expert's weights; or empty
-);
-
-CREATE TABLE text (              -- a text of T bytes and how it was routed; the bytes of a token have its routing
-  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
-  run             INTEGER,
-  step            INTEGER,
-  kind            TEXT,          -- 'probe', 'sample', 'batch'
-  text            BLOB,          -- [T]
-  prompt          INTEGER,       -- length of a sample's prompt, bytes
-  domain          TEXT,          -- domain of a passage of the data
-  loss            BLOB           -- float32 [T], nats; NaN: no prediction
-);
-
-CREATE TABLE text_layer (        -- one MoE layer's routing of a text
-  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position among the layers of all texts of the frame
-  run             INTEGER,
-  step            INTEGER,
-  position        INTEGER,       -- position of the text in its frame
-  layer           INTEGER,
-  top_k           INTEGER,       -- K
-  experts         BLOB,          -- uint16 [T, K], best biased score first
-  scores          BLOB,          -- float32 [T, K], before bias
-  margin          BLOB           -- float32 [T]
-);
-
-CREATE TABLE wire (              -- bytes that the all-to-alls of a step moved between processes
-  id              INTEGER PRIMARY KEY,  -- frame id << 16
-  run             INTEGER,
-  step            INTEGER,
-  ranks           INTEGER,       -- R processes
-  over_nodes      INTEGER,       -- 1: hierarchical, by way of nodes; 0: flat
-  sent_bytes      BLOB,          -- uint64 [R, R] source, destination, all layers, forward and backward
-  all_to_all_ms   BLOB           -- float32 [R], waiting included
-);
-
+constexpr const char* kMarker = R"sql(
 CREATE TABLE marker (            -- a live change, a note or an event, before the step it names
   id              INTEGER PRIMARY KEY,
   run             INTEGER,
@@ -193,46 +131,35 @@ ColumnLines frame_columns() {
   columns.add("wall_s", "REAL", "seconds since the run's first step");
   columns.add("tokens", "INTEGER", "since the first step, including this step");
   columns.figures(TelemetryFrame(), kFrameFigures);
-  columns.add("data_ms", "REAL", "time of the phases of the step");
-  for (const char* phase : {"attention_ms", "router_ms", "dispatch_ms", "experts_ms", "combine_ms", "dense_ffn_ms",
-                            "head_ms", "optimizer_ms", "telemetry_ms", "other_ms"})
-    columns.add(phase, "REAL");
+  for (int p = 0; p < kNumPhases; ++p)
+    columns.add(phase_key(static_cast<Phase>(p)) + "_ms", "REAL", p == 0 ? "time of the phases of the step" : "");
   return columns;
 }
 
 template <class Row>
-ColumnLines row_columns() {
+std::string create_table() {
+  const Table& table = kTable<Row>;
   ColumnLines columns;
-  columns.add("id", "INTEGER PRIMARY KEY", "(frame id << 16) + position in the frame");
+  columns.add("id", "INTEGER PRIMARY KEY", table.id_note);
   columns.add("run", "INTEGER");
   columns.add("step", "INTEGER");
+  if (table.before.name) columns.add(table.before.name, "INTEGER", table.before.note);
   const Row row;
   describe(row, columns);
-  return columns;
+  if (table.after.name) columns.add(table.after.name, "TEXT", table.after.note);
+  return create_table(table.name, table.note, columns);
 }
 
-ColumnLines flip_columns() {
-  ColumnLines columns = row_columns<FlipFrame>();
-  columns.add("reference", "TEXT", "'run 0', or 'fp32': a pass in FP32 with the run's own weights");
-  return columns;
+template <class... Rows>
+std::string create_tables(std::tuple<Rows...>*) {
+  return (create_table<Rows>() + ...);
 }
 
 }  // namespace
 
 std::string schema() {
   return kFileAndRun + create_table("frame", "a training step", frame_columns()) +
-         create_table("router", "router of one MoE layer at a step; formulas: core/frame/router_stats.h",
-                      row_columns<RouterFrame>()) +
-         kVolume +
-         create_table("quant", "one quantized operand of one GEMM, all routed experts of the layer together",
-                      row_columns<QuantFrame>()) +
-         create_table("flip", "one MoE layer's tokens that chose another set of experts than in `reference`",
-                      flip_columns()) +
-         create_table("gradient", "a group of gradients against those of an FP32 pass on the same weights and batch",
-                      row_columns<GradientFrame>()) +
-         create_table("router_rounding", "one rounding to BF16 alone in the router of one MoE layer",
-                      row_columns<RouterRoundingFrame>()) +
-         kOthers;
+         create_tables(static_cast<FrameRowTypes*>(nullptr)) + kMarker;
 }
 
 }  // namespace moescope

@@ -3,7 +3,7 @@
 // The file's application_id is kApplicationId and its user_version kFormatVersion. Files of another version are
 // refused. A change of a table raises the version if MoEScope has been released with the present one.
 //
-// core/frame/describe.h lists the columns of the figures; sqlite3 FILE .schema prints the schema with a note beside
+// core/frame/describe.h lists the tables and columns; sqlite3 FILE .schema prints the schema with a note beside
 // each column.
 //
 // Blobs are little-endian arrays without a header. The note of the column gives type and shape; sizes are in `run`.
@@ -28,10 +28,6 @@ inline constexpr int kFormatVersion = 1;
 inline bool has_application_id(std::string_view file) {
   return file.substr(0, kApplicationIdEnds).ends_with("MoES") && file.size() >= kApplicationIdEnds;
 }
-
-// The tables whose rows belong to rows of `frame`.
-inline constexpr const char* kFrameTables[] = {"router",          "volume",         "quant", "flip",       "gradient",
-                                               "router_rounding", "specialisation", "text",  "text_layer", "wire"};
 
 // Values of flip.reference.
 inline constexpr const char* kRun0Reference = "run 0";

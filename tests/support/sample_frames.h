@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <random>
+#include <string>
+#include <vector>
 
-#include "core/frame/figures.h"
+#include "core/frame/describe.h"
 #include "core/frame/frame.h"
-#include "core/frame/specialisation.h"
 
 namespace moescope {
 
@@ -51,6 +53,50 @@ inline std::vector<float> sample_floats(std::size_t size, std::mt19937& rng) {
   return values;
 }
 
+// Visitor of describe() that fills the arrays of a row at random.
+class RandomArrays {
+ public:
+  RandomArrays(const SampleShape& shape, std::mt19937& rng) : rng_(rng) {
+    sizes_.set(Size::experts, shape.n_experts);
+    sizes_.set(Size::domains, 3);
+  }
+  void size(int size, Size name, Column) { sizes_.set(name, size); }
+  void bytes(const std::string& text, Column) { sizes_.set(Size::tokens, static_cast<int>(text.size())); }
+  void array(std::vector<float>& values, Column, Extent extent) { values = sample_floats(size_of(extent), rng_); }
+  void array(std::vector<std::uint32_t>& counts, Column, Extent extent) {
+    const bool is_wide = extent.presence == Presence::required;  // so that counts of each width occur
+    counts = sample_counts(size_of(extent), is_wide ? 100'000 : 300, rng_);
+    const std::size_t n = sizes_[extent.rows];
+    for (std::size_t i = 0; i < n && extent.is_symmetric; ++i)
+      for (std::size_t j = 0; j < i; ++j) counts[i * n + j] = counts[j * n + i];
+  }
+  void array(std::vector<std::uint16_t>& experts, Column, Extent extent) {
+    for (std::size_t i = 0; i < size_of(extent); ++i)
+      experts.push_back(static_cast<std::uint16_t>(rng_() % sizes_[Size::experts]));
+  }
+  void bins(std::vector<std::uint32_t>& counts, Column) { counts = sample_counts(kHalfOctaves, 300, rng_); }
+  void figures(auto& row, const auto& table) {
+    for (const auto& figure : table) row.*figure.member = std::uniform_real_distribution<float>(0, 1)(rng_);
+  }
+  template <class Row>
+  void nested(std::vector<Row>& rows, const char*) {
+    for (Row& row : rows) describe(row, *this);
+  }
+  void nested(VolumeFrame& volume, const char*) { describe(volume, *this); }
+  // The caller sets the other columns.
+  void layer(const auto&...) {}
+  void name(const auto&...) {}
+  void text(const auto&...) {}
+  void position(const auto&...) {}
+  void count_bytes(const auto&...) {}
+  void experts(const auto&...) {}
+
+ private:
+  std::size_t size_of(Extent extent) const { return sizes_[extent.rows] * sizes_[extent.columns]; }
+  Sizes sizes_;
+  std::mt19937& rng_;
+};
+
 inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt19937& rng) {
   std::uniform_real_distribution<float> value(0, 1);
   TelemetryFrame frame;
@@ -62,21 +108,10 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
   for (int layer = 1; layer <= shape.moe_layers; ++layer) {
     RouterFrame& router = frame.routers.emplace_back();
     router.layer = layer;
-    for (const auto& field : kRouterFigures) router.*field.member = value(rng);
-    router.tokens_per_expert = sample_counts(shape.n_experts, 300, rng);
-    router.expert_bias = sample_floats(shape.n_experts, rng);
-    router.score_mass = sample_floats(shape.n_experts, rng);
-    router.gate_mass = sample_floats(shape.n_experts, rng);
-    router.score_chosen = sample_counts(kHalfOctaves, 300, rng);
-    router.score_rejected = sample_counts(kHalfOctaves, 300, rng);
-    router.margin_tokens = sample_counts(kHalfOctaves, 300, rng);
     router.volume.ranks = shape.ranks;
     router.volume.ranks_per_node = shape.ranks_per_node;
-    const std::size_t matrix = static_cast<std::size_t>(shape.ranks) * shape.ranks;
-    router.volume.copies_RR = sample_counts(matrix, 100'000, rng);
-    router.volume.distinct_RR = sample_counts(matrix, 200, rng);
-    const int nodes = (shape.ranks + shape.ranks_per_node - 1) / shape.ranks_per_node;
-    router.volume.nodes_RN = sample_counts(static_cast<std::size_t>(shape.ranks) * nodes, 200, rng);
+    RandomArrays arrays(shape, rng);
+    describe(router, arrays);
     for (int i = 0; i < shape.operands; ++i) {
       QuantFrame& quant = frame.quants.emplace_back();
       quant.layer = layer;
@@ -115,19 +150,10 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
 }
 
 inline SpecialisationFrame sample_specialisation(int layer, SampleShape shape, std::mt19937& rng) {
-  const auto experts = static_cast<std::size_t>(shape.n_experts);
   SpecialisationFrame special;
   special.layer = layer;
-  special.domain_DE = sample_counts(3 * experts, 100'000, rng);
-  special.together_EE = sample_counts(experts * experts, 1000, rng);
-  for (std::size_t i = 0; i < experts; ++i)
-    for (std::size_t j = 0; j < i; ++j) special.together_EE[i * experts + j] = special.together_EE[j * experts + i];
-  special.byte_256E = sample_counts(256 * experts, 200, rng);
-  special.weight_norm_E = sample_floats(shape.n_experts, rng);
-  special.weight_sqnr_E = sample_floats(shape.n_experts, rng);
-  special.gradient_norm_E = sample_floats(shape.n_experts, rng);
-  special.update_norm_E = sample_floats(shape.n_experts, rng);
-  special.bias_for_share_EQ = sample_floats(shape.n_experts * kBiasShares, rng);
+  RandomArrays arrays(shape, rng);
+  describe(special, arrays);
   return special;
 }
 
@@ -138,17 +164,14 @@ inline TokenFrame sample_text(TextKind kind, SampleShape shape, std::mt19937& rn
   for (std::size_t t = 20 + rng() % 9; t > 0; --t) text.text += static_cast<char>(rng());
   text.prompt = kind == TextKind::sample ? 7 : 0;
   text.domain = kind == TextKind::batch ? "code \"c\"" : "";
-  text.loss_T = sample_floats(text.text.size(), rng);
-  text.loss_T[0] = kNoValue;
   for (int layer = 1; layer <= shape.moe_layers; ++layer) {
     TokenLayer& routed = text.layers.emplace_back();
     routed.layer = layer;
     routed.top_k = 2;
-    for (std::size_t i = 0; i < 2 * text.text.size(); ++i)
-      routed.experts_TK.push_back(static_cast<std::uint16_t>(rng() % static_cast<unsigned>(shape.n_experts)));
-    routed.scores_TK = sample_floats(2 * text.text.size(), rng);
-    routed.margin_T = sample_floats(text.text.size(), rng);
   }
+  RandomArrays arrays(shape, rng);
+  describe(text, arrays);
+  text.loss_T[0] = kNoValue;
   return text;
 }
 
@@ -159,88 +182,60 @@ inline void add_specialisation_and_texts(TelemetryFrame& frame, SampleShape shap
   if (frame.step % 2 == 0) frame.texts.push_back(sample_text(TextKind::sample, shape, rng));
 }
 
-// Compare bits, so that a NaN equals itself and kNoValue differs from other NaNs.
+// Compares bits, so that a NaN equals itself and kNoValue differs from other NaNs.
 inline bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
-inline bool same(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) { return same(x, y); });
-}
 
-inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  for (const auto& field : kRouterFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-  EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert);
-  EXPECT_TRUE(same(a.expert_bias, b.expert_bias));
-  EXPECT_TRUE(same(a.score_mass, b.score_mass));
-  EXPECT_TRUE(same(a.gate_mass, b.gate_mass));
-  EXPECT_EQ(a.score_chosen, b.score_chosen);
-  EXPECT_EQ(a.score_rejected, b.score_rejected);
-  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
-  EXPECT_EQ(a.volume.ranks, b.volume.ranks);
-  EXPECT_EQ(a.volume.ranks_per_node, b.volume.ranks_per_node);
-  EXPECT_EQ(a.volume.copies_RR, b.volume.copies_RR);
-  EXPECT_EQ(a.volume.distinct_RR, b.volume.distinct_RR);
-  EXPECT_EQ(a.volume.nodes_RN, b.volume.nodes_RN);
-}
+// Visitor of describe() that writes the columns of a row and of the rows in it as text, floats as their bits.
+class RowText {
+ public:
+  const std::string& str() const { return text_; }
 
-inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.gemm, b.gemm);
-  EXPECT_EQ(a.operand, b.operand);
-  EXPECT_EQ(a.direction, b.direction);
-  EXPECT_EQ(a.format, b.format);
-  EXPECT_EQ(a.e8m0_blocks, b.e8m0_blocks);
-  for (const auto& field : kQuantFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-}
-
-inline void expect_equal(const FlipFrame& a, const FlipFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  for (const auto& field : kFlipFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
-  EXPECT_EQ(a.margin_flipped, b.margin_flipped);
-}
-
-inline void expect_equal(const GradientFrame& a, const GradientFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.group, b.group);
-  for (const auto& field : kGradientFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-}
-
-inline void expect_equal(const RouterRoundingFrame& a, const RouterRoundingFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.rounding, b.rounding);
-  for (const auto& field : kRouterRoundingFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
-  EXPECT_EQ(a.margin_flipped, b.margin_flipped);
-}
-
-inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame& b) {
-  EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.domain_DE, b.domain_DE);
-  EXPECT_EQ(a.together_EE, b.together_EE);
-  EXPECT_EQ(a.byte_256E, b.byte_256E);
-  EXPECT_TRUE(same(a.weight_norm_E, b.weight_norm_E));
-  EXPECT_TRUE(same(a.weight_sqnr_E, b.weight_sqnr_E));
-  EXPECT_TRUE(same(a.gradient_norm_E, b.gradient_norm_E));
-  EXPECT_TRUE(same(a.update_norm_E, b.update_norm_E));
-  EXPECT_TRUE(same(a.bias_for_share_EQ, b.bias_for_share_EQ));
-}
-
-inline void expect_equal(const TokenFrame& a, const TokenFrame& b) {
-  EXPECT_EQ(a.kind, b.kind);
-  EXPECT_EQ(a.text, b.text);
-  EXPECT_EQ(a.prompt, b.prompt);
-  EXPECT_EQ(a.domain, b.domain);
-  EXPECT_TRUE(same(a.loss_T, b.loss_T));
-  ASSERT_EQ(a.layers.size(), b.layers.size());
-  for (std::size_t i = 0; i < a.layers.size(); ++i) {
-    EXPECT_EQ(a.layers[i].layer, b.layers[i].layer);
-    EXPECT_EQ(a.layers[i].top_k, b.layers[i].top_k);
-    EXPECT_EQ(a.layers[i].experts_TK, b.layers[i].experts_TK);
-    EXPECT_TRUE(same(a.layers[i].scores_TK, b.layers[i].scores_TK));
-    EXPECT_TRUE(same(a.layers[i].margin_T, b.layers[i].margin_T));
+  void layer(int layer, LayerColumn) { put("layer", layer); }
+  void figures(const auto& row, const auto& table) {
+    for (const auto& figure : table) put(figure.column, row.*figure.member);
   }
+  void size(int size, Size, Column column) { put(column.name, size); }
+  void position(int position, Column column) { put(column.name, position); }
+  void flag(bool flag, Column column) { put(column.name, flag); }
+  void name(auto value, Column column, auto) { put(column.name, static_cast<int>(value)); }
+  void gemm(Gemm gemm) { put("gemm", static_cast<int>(gemm)); }
+  void array(const auto& values, Column column, Extent) { list(column.name, values); }
+  void bins(const auto& counts, Column column) { list(column.name, counts); }
+  void scales(const auto& e8m0_blocks) { list("e8m0_blocks", e8m0_blocks); }
+  void bytes(const std::string& bytes, Column column) { list(column.name, bytes); }
+  void text(const std::string& text, Column column) { list(column.name, text); }
+  void count_bytes(Column, const auto&...) {}
+  void experts(const SpecialisationFrame&) {}  // belongs to the run
+  template <class Row>
+  void nested(const std::vector<Row>& rows, const char* key) {
+    put(key, rows.size());
+    for (const Row& row : rows) describe(row, *this);
+  }
+  void nested(const VolumeFrame& volume, const char*) { describe(volume, *this); }
+
+ private:
+  void put(const char* name, auto value) { list(name, std::array{value}); }
+  void list(const char* name, const auto& values) {
+    text_ += name;
+    for (const auto value : values) {
+      if constexpr (std::is_same_v<decltype(value), const float>)
+        text_ += ' ' + std::to_string(std::bit_cast<std::uint32_t>(value));
+      else
+        text_ += ' ' + std::to_string(value);
+    }
+    text_ += '\n';
+  }
+  std::string text_;
+};
+
+template <class Row>
+void expect_equal(const Row& a, const Row& b) {
+  RowText text_of_a, text_of_b;
+  describe(a, text_of_a);
+  describe(b, text_of_b);
+  EXPECT_EQ(text_of_a.str(), text_of_b.str());
 }
 
 inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
@@ -250,19 +245,16 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   EXPECT_EQ(a.tokens, b.tokens);
   for (const auto& field : kFrameFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
   for (int i = 0; i < kNumPhases; ++i) EXPECT_TRUE(same(a.phase_ms[i], b.phase_ms[i])) << i;
-  ASSERT_EQ(a.routers.size(), b.routers.size());
-  for (std::size_t i = 0; i < a.routers.size(); ++i) expect_equal(a.routers[i], b.routers[i]);
-  ASSERT_EQ(a.quants.size(), b.quants.size());
-  for (std::size_t i = 0; i < a.quants.size(); ++i) expect_equal(a.quants[i], b.quants[i]);
-  ASSERT_EQ(a.flips.size(), b.flips.size());
-  for (std::size_t i = 0; i < a.flips.size(); ++i) expect_equal(a.flips[i], b.flips[i]);
-  ASSERT_EQ(a.rounding_flips.size(), b.rounding_flips.size());
-  for (std::size_t i = 0; i < a.rounding_flips.size(); ++i) expect_equal(a.rounding_flips[i], b.rounding_flips[i]);
-  ASSERT_EQ(a.gradients.size(), b.gradients.size());
-  for (std::size_t i = 0; i < a.gradients.size(); ++i) expect_equal(a.gradients[i], b.gradients[i]);
-  ASSERT_EQ(a.router_roundings.size(), b.router_roundings.size());
-  for (std::size_t i = 0; i < a.router_roundings.size(); ++i)
-    expect_equal(a.router_roundings[i], b.router_roundings[i]);
+  const auto expect_rows = [](const auto& rows_of_a, const auto& rows_of_b) {
+    ASSERT_EQ(rows_of_a.size(), rows_of_b.size());
+    for (std::size_t i = 0; i < rows_of_a.size(); ++i) expect_equal(rows_of_a[i], rows_of_b[i]);
+  };
+  expect_rows(a.routers, b.routers);
+  expect_rows(a.quants, b.quants);
+  expect_rows(a.flips, b.flips);
+  expect_rows(a.rounding_flips, b.rounding_flips);
+  expect_rows(a.gradients, b.gradients);
+  expect_rows(a.router_roundings, b.router_roundings);
 }
 
 }  // namespace moescope

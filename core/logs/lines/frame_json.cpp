@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/frame/describe.h"
-#include "core/frame/specialisation.h"
 #include "core/io/text_escape.h"
 #include "core/logs/import.h"
 
@@ -21,13 +20,6 @@ constexpr double kMaxRanks = 4096;
 constexpr std::size_t kMostStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
 constexpr std::size_t kMaxRows = 65535;  // rows of one kind in a frame; the recording's id has 16 bits for their index
 
-template <class Frame, std::size_t N>
-void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-  for (const auto& figure : table) {
-    if (const JsonValue* found = json.find(figure.column)) frame.*figure.member = to_float(*found, figure.column);
-  }
-}
-
 // Reads the figures of the step. In a line of one layer, "aux_loss" and "z_loss" are figures of the layer.
 void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   const bool of_layer = json.find("layer") != nullptr;
@@ -39,7 +31,7 @@ void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   }
 }
 
-// Reads a list of objects, if the line has one: each object by read(fields).
+// Reads a list of objects, if the line has one: each object by read(fields, row).
 template <class Row, class Read>
 void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, LineBudget& budget, Read read) {
   const JsonValue* found = member(json, {key});
@@ -50,13 +42,13 @@ void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, L
     if (!row.is_object()) throw Unreadable(std::string(key) + ": not a list of objects");
   budget.take(list.size() * sizeof(Row));
   rows.reserve(list.size());
-  for (const JsonValue row : list) rows.push_back(read(fields_of(row, key)));
+  for (const JsonValue row : list) read(fields_of(row, key), rows.emplace_back());
 }
 
 int layer_of(const JsonFields& json, int lowest) {
   const JsonValue* found = json.find("layer");
   if (!found) throw Unreadable("no layer");
-  return found->is_null() ? -1 : to_index(*found, "layer", lowest, kLastImportedLayer);
+  return found->is_null() && lowest < 0 ? -1 : to_index(*found, "layer", lowest, kLastImportedLayer);
 }
 
 std::string text_of(const JsonFields& json, const char* key) {
@@ -79,14 +71,19 @@ std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   return byte;
 }
 
+// What an extent counts, as in errors.
+const char* size_name(Size size) {
+  constexpr const char* kNames[kNumSizes] = {"values", "experts",        "domains", "bytes",  "shares",
+                                             "ranks",  "ranks per node", "nodes",   "tokens", "experts"};
+  return kNames[static_cast<std::size_t>(size)];
+}
+
 // Reads [rows][columns] into one array; n_rows == 0: any number of rows.
 template <class Count>
-std::vector<Count> matrix(const JsonFields& json, const char* key, std::size_t n_rows, std::size_t columns) {
+std::vector<Count> matrix(JsonValue list, const char* key, std::size_t n_rows, std::size_t columns) {
   constexpr double limit = sizeof(Count) == 8 ? 9e15 : sizeof(Count) == 4 ? 4294967295.0 : 65535.0;
-  const JsonValue* list = member(json, {key});
-  if (!list) return {};
   std::vector<Count> out;
-  for (const JsonValue row : list_of(*list, key, n_rows, "rows")) {
+  for (const JsonValue row : list_of(list, key, n_rows, "rows")) {
     for (const JsonValue value : list_of(row, key, columns, "columns")) {
       out.push_back(static_cast<Count>(to_count(value, key, limit)));
     }
@@ -94,69 +91,79 @@ std::vector<Count> matrix(const JsonFields& json, const char* key, std::size_t n
   return out;
 }
 
-VolumeFrame volume_from_json(const JsonFields& json, LineBudget& budget) {
-  VolumeFrame volume;
-  const JsonValue* ranks = member(json, {"ranks"});
-  const JsonValue* per_node = member(json, {"ranks_per_node"});
-  if (!ranks) throw Unreadable("volume: no ranks");
-  volume.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMaxRanks));
-  volume.ranks_per_node =
-      per_node ? to_index(*per_node, "ranks_per_node", 1, static_cast<int>(kMaxRanks)) : volume.ranks;
-  const auto n = static_cast<std::size_t>(volume.ranks);
-  const std::size_t nodes =
-      (n + static_cast<std::size_t>(volume.ranks_per_node) - 1) / static_cast<std::size_t>(volume.ranks_per_node);
-  volume.copies_RR = matrix<std::uint32_t>(json, "copies", n, n);
-  volume.distinct_RR = matrix<std::uint32_t>(json, "distinct", n, n);
-  volume.nodes_RN = matrix<std::uint32_t>(json, "nodes", n, nodes);
-  if (volume.copies_RR.empty()) throw Unreadable("volume: no copies");
-  budget.take(sizeof(std::uint32_t) * n * (n + nodes));
-  // The counts of the standard all-to-all suffice for its panel; the recording needs all three arrays or none.
-  if (volume.distinct_RR.empty()) volume.distinct_RR.resize(n * n);
-  if (volume.nodes_RN.empty()) volume.nodes_RN.resize(n * nodes);
-  return volume;
+// Returns the number of experts of the first token; 0 if it has no experts.
+std::size_t top_k_of(JsonList tokens) {
+  const JsonValue first = *tokens.begin();
+  if (first.is_null()) return 0;
+  if (simdjson::dom::object object; first.get(object) == simdjson::SUCCESS && object.size() == 0) return 0;
+  return list_of(first, "experts", 0, "").size();
 }
 
 // Reads one row of a frame as a visitor of describe().
 class RowFromJson {
  public:
-  // `experts`: E; 0: not known, so that the first array by expert gives it.
-  RowFromJson(const JsonFields& json, int experts) : json_(json), experts_(static_cast<std::size_t>(experts)) {}
+  // `what` is the row in errors. If the number of experts is not in `sizes`, the first array by expert gives it.
+  RowFromJson(const JsonFields& json, const char* what, const Sizes& sizes, LineBudget& budget)
+      : json_(json), what_(what), sizes_(sizes), budget_(budget) {}
 
   void layer(int& layer, LayerColumn column) { layer = layer_of(json_, column.lowest); }
-  template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    get_figures(json_, frame, table);
+  void size(int& value, Size size, Column column) {
+    if (size == Size::top_k)
+      value = top_k();
+    else if (const JsonValue* found = member(json_, {column.key}))
+      value = to_index(*found, column.key, 1, static_cast<int>(kMaxRanks));
+    else if (size == Size::ranks_per_node)
+      value = static_cast<int>(sizes_[Size::ranks]);
+    else
+      throw Unreadable(std::string(what_) + ": no " + column.key);
+    sizes_.set(size, value);
   }
-  void by_expert(std::vector<std::uint32_t>& counts, Column column) {
-    const JsonValue* list = member(json_, {column.name});
-    if (!list || list_of(*list, column.name, 0, "").size() == 0) return;  // a dense layer
-    counts = to_counts(*list, column.name, experts_);
-    experts_ = counts.size();
+  void position(int& position, Column column) {
+    if (const JsonValue* found = member(json_, {column.key}))
+      position = to_index(*found, column.key, 0, static_cast<int>(sizes_[Size::tokens]));
   }
-  void by_expert(std::vector<float>& values, Column column) {
-    const JsonValue* list = member(json_, {column.name});
-    if (!list) return;
-    if (experts_ == 0) throw Unreadable(std::string(column.name) + ": the number of experts is not known");
-    values = to_floats(*list, column.name, experts_);
+  void flag(bool& flag, Column column) {
+    if (const JsonValue* found = member(json_, {column.key}); found && found->is_bool())
+      flag = found->get_bool().value_unsafe();
+  }
+  void figures(auto& row, const auto& table) {
+    for (const auto& figure : table)
+      if (const JsonValue* found = json_.find(figure.column)) row.*figure.member = to_float(*found, figure.column);
+  }
+  void count_bytes(Column, const auto&...) {}
+  template <class T>
+  void array(std::vector<T>& values, Column column, Extent extent) {
+    if (const JsonValue* found = member(json_, {column.key}))
+      read(*found, values, column.key, extent);
+    else if (extent.presence == Presence::required)
+      throw Unreadable(std::string(what_) + ": no " + column.key);
+    else if (extent.presence == Presence::filled)
+      fill(values, sizes_[extent.rows] * sizes_[extent.columns]);
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
-    const JsonValue* list = member(json_, {column.name});
+    const JsonValue* list = member(json_, {column.key});
     if (!list) return;
     JsonList array;
     const bool wide = list->get(array) == simdjson::SUCCESS && array.size() == kWideHalfOctaves;
-    counts = to_counts(*list, column.name, wide ? kWideHalfOctaves : kHalfOctaves, "bins");
+    counts = to_counts(*list, column.key, wide ? kWideHalfOctaves : kHalfOctaves, "bins");
   }
   void bins(HalfOctaves& bins, Column column) {
     std::vector<std::uint32_t> counts;
-    if (const JsonValue* list = member(json_, {column.name}))
-      counts = to_counts(*list, column.name, kHalfOctaves, "bins");
+    if (const JsonValue* list = member(json_, {column.key}))
+      counts = to_counts(*list, column.key, kHalfOctaves, "bins");
     std::copy(counts.begin(), counts.end(), bins.begin());
   }
   template <class Enum>
   void name(Enum& value, Column column, Names<Enum> names) {
-    value = named(text_of(json_, column.name), names, column.name);
+    value = named(text_of(json_, column.key), names, column.key);
   }
-  void text(std::string& text, Column column) { text = text_of(json_, column.name); }
+  void text(std::string& text, Column column) { text = text_of(json_, column.key); }
+  void bytes(std::string& text, Column column) {
+    const auto bytes = unescape_bytes(text_of(json_, column.key));
+    if (!bytes) throw Unreadable(std::string(column.key) + ": a backslash that starts no escape");
+    text = *bytes;
+    sizes_.set(Size::tokens, static_cast<int>(text.size()));
+  }
   void gemm(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
     if (const std::string name = text_of(json_, "gemm_class"); !name.empty())
@@ -174,112 +181,85 @@ class RowFromJson {
           static_cast<std::uint32_t>(to_count(count, "e8m0_blocks", 4294967295.0));
     }
   }
+  void experts(SpecialisationFrame& special) {
+    if (sizes_[Size::experts] == 0) throw Unreadable(std::string(what_) + ": the number of experts is not known");
+    special.experts = static_cast<int>(sizes_[Size::experts]);
+  }
+  void nested(VolumeFrame& volume, const char* key) {
+    if (const JsonValue* found = member(json_, {key})) read_row(fields_of(*found, key), key, sizes_, budget_, volume);
+  }
+  template <class Row>
+  void nested(std::vector<Row>& rows, const char* key) {
+    get_rows(json_, key, rows, budget_,
+             [&](const JsonFields& fields, Row& row) { read_row(fields, key, sizes_, budget_, row); });
+  }
+
+  template <class Row>
+  static void read_row(const JsonFields& json, const char* what, const Sizes& sizes, LineBudget& budget, Row& row) {
+    RowFromJson visitor(json, what, sizes, budget);
+    describe(row, visitor);
+  }
 
  private:
-  const JsonFields& json_;
-  std::size_t experts_;
-};
-
-template <class Row>
-Row row_from_json(const JsonFields& json, const RunInfo& info) {
-  Row row;
-  RowFromJson visitor(json, info.n_experts);
-  describe(row, visitor);
-  return row;
-}
-
-SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
-  SpecialisationFrame special;
-  special.layer = layer_of(json, 0);
-  special.experts = info.n_experts;
-  const auto experts = static_cast<std::size_t>(info.n_experts);
-  if (experts == 0) throw Unreadable("specialisation: the number of experts is not known");
-  special.domain_DE = matrix<std::uint32_t>(json, "domain", info.domains.size(), experts);
-  special.together_EE = matrix<std::uint32_t>(json, "together", experts, experts);
-  if (const JsonValue* bytes = member(json, {"byte"})) {
-    const JsonFields by_name = fields_of(*bytes, "byte");
-    if (256 * experts > kMaxImportedLoads) throw Unreadable("byte: too many experts");
-    const std::size_t counts_of_bytes = by_name.begin() == by_name.end() ? 0 : 256 * experts;
-    budget.take(sizeof(std::uint32_t) * counts_of_bytes);
-    special.byte_256E.resize(counts_of_bytes);
-    for (const auto& [name, list] : by_name) {
-      const std::size_t byte = byte_of(name, "byte", "is not a byte");
-      const auto counts = to_counts(list, "byte", experts);
-      std::copy(counts.begin(), counts.end(), special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts));
+  void read(JsonValue list, std::vector<float>& values, const char* key, Extent extent) {
+    if (sizes_[Size::experts] == 0 && extent.rows == Size::experts)
+      throw Unreadable(std::string(key) + ": the number of experts is not known");
+    const std::size_t size = sizes_[extent.rows] * sizes_[extent.columns];
+    const char* const of_what = size_name(extent.columns == Size::one ? extent.rows : Size::one);
+    values = to_floats(list, key, size, of_what);
+    if (values.size() != size)  // to_floats() takes a list of any size for size 0
+      throw Unreadable(std::string(key) + ": " + std::to_string(values.size()) + ' ' + of_what + ", not 0");
+  }
+  void read(JsonValue list, std::vector<std::uint32_t>& counts, const char* key, Extent extent) {
+    if (extent.rows == Size::byte_values)
+      read_by_byte(list, counts, key, sizes_[extent.columns]);
+    else if (extent.columns != Size::one)
+      counts = matrix<std::uint32_t>(list, key, sizes_[extent.rows], sizes_[extent.columns]);
+    else if (list_of(list, key, 0, "").size() > 0) {  // empty in a dense layer
+      counts = to_counts(list, key, sizes_[extent.rows], size_name(extent.rows));
+      sizes_.set(extent.rows, static_cast<int>(counts.size()));
     }
   }
-  const auto by_expert = [&](std::vector<float>& values, const char* key) {
-    if (const JsonValue* list = member(json, {key})) values = to_floats(*list, key, experts);
-  };
-  by_expert(special.weight_norm_E, "weight_norm");
-  by_expert(special.weight_sqnr_E, "weight_sqnr");
-  by_expert(special.gradient_norm_E, "gradient_norm");
-  by_expert(special.update_norm_E, "update_norm");
-  if (const JsonValue* list = member(json, {"bias_for_share"}))
-    special.bias_for_share_EQ = to_floats(*list, "bias_for_share", experts * kBiasShares);
-  return special;
-}
-
-// Returns the number of experts of the first token; 0 if it has no experts.
-std::size_t top_k_of(JsonList tokens) {
-  const JsonValue first = *tokens.begin();
-  if (first.is_null()) return 0;
-  if (simdjson::dom::object object; first.get(object) == simdjson::SUCCESS && object.size() == 0) return 0;
-  return list_of(first, "experts", 0, "").size();
-}
-
-TokenLayer token_layer_from_json(const JsonFields& json, std::size_t tokens, const RunInfo& info) {
-  TokenLayer layer;
-  layer.layer = layer_of(json, 0);
-  const JsonValue* list = member(json, {"experts"});
-  const std::size_t top_k = list && tokens > 0 ? top_k_of(list_of(*list, "experts", tokens, "tokens")) : 0;
-  if (top_k == 0) throw Unreadable("layers: no experts");
-  if (top_k > static_cast<std::size_t>(info.n_experts)) throw Unreadable("experts: more than there are");
-  layer.top_k = static_cast<int>(top_k);
-  layer.experts_TK = matrix<std::uint16_t>(json, "experts", tokens, top_k);
-  for (const std::uint16_t expert : layer.experts_TK) {
-    if (expert >= info.n_experts) throw Unreadable("experts: there is no expert " + std::to_string(expert));
+  template <class Count>
+  void read(JsonValue list, std::vector<Count>& counts, const char* key, Extent extent) {
+    counts = matrix<Count>(list, key, sizes_[extent.rows], sizes_[extent.columns]);
+    if constexpr (std::is_same_v<Count, std::uint16_t>)
+      for (const std::size_t expert : counts)
+        if (expert >= sizes_[Size::experts])
+          throw Unreadable(std::string(key) + ": there is no expert " + std::to_string(expert));
   }
-  layer.scores_TK.assign(tokens * top_k, kNoValue);
-  if (const JsonValue* scores = member(json, {"scores"}))
-    layer.scores_TK = to_floats(*scores, "scores", tokens * top_k);
-  layer.margin_T.assign(tokens, kNoValue);
-  if (const JsonValue* margin = member(json, {"margin"}))
-    layer.margin_T = to_floats(*margin, "margin", tokens, "tokens");
-  return layer;
-}
+  void read_by_byte(JsonValue bytes, std::vector<std::uint32_t>& counts, const char* key, std::size_t columns) {
+    const JsonFields by_name = fields_of(bytes, key);
+    if (256 * columns > kMaxImportedLoads) throw Unreadable(std::string(key) + ": too many experts");
+    if (by_name.begin() != by_name.end()) fill(counts, 256 * columns);
+    for (const auto& [name, list] : by_name) {
+      const auto row = to_counts(list, key, columns);
+      std::ranges::copy(row,
+                        counts.begin() + static_cast<std::ptrdiff_t>(byte_of(name, key, "is not a byte") * columns));
+    }
+  }
+  template <class T>
+  void fill(std::vector<T>& values, std::size_t size) {
+    budget_.take(sizeof(T) * size);
+    if constexpr (std::is_same_v<T, float>)
+      values.assign(size, kNoValue);
+    else
+      values.assign(size, 0);
+  }
+  int top_k() const {
+    const JsonValue* list = member(json_, {"experts"});
+    const std::size_t tokens = sizes_[Size::tokens];
+    const std::size_t top_k = list && tokens > 0 ? top_k_of(list_of(*list, "experts", tokens, "tokens")) : 0;
+    if (top_k == 0) throw Unreadable(std::string(what_) + ": no experts");
+    if (top_k > sizes_[Size::experts]) throw Unreadable("experts: more than there are");
+    return static_cast<int>(top_k);
+  }
 
-TokenFrame text_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
-  TokenFrame text;
-  text.kind = named(text_of(json, "kind"), Names{text_kind_name, kNumTextKinds}, "kind");
-  const auto bytes = unescape_bytes(text_of(json, "text"));
-  if (!bytes) throw Unreadable("text: a backslash that starts no escape");
-  text.text = *bytes;
-  if (const JsonValue* prompt = member(json, {"prompt"}))
-    text.prompt = to_index(*prompt, "prompt", 0, static_cast<int>(text.text.size()));
-  text.domain = text_of(json, "domain");
-  text.loss_T.assign(text.text.size(), kNoValue);
-  if (const JsonValue* loss = member(json, {"loss"}))
-    text.loss_T = to_floats(*loss, "loss", text.text.size(), "tokens");
-  get_rows(json, "layers", text.layers, budget,
-           [&](const JsonFields& layer) { return token_layer_from_json(layer, text.text.size(), info); });
-  return text;
-}
-
-WireFrame wire_from_json(const JsonFields& json) {
-  WireFrame wire;
-  const JsonValue* ranks = member(json, {"ranks"});
-  if (!ranks) throw Unreadable("wire: no ranks");
-  wire.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMaxRanks));
-  const auto n = static_cast<std::size_t>(wire.ranks);
-  if (const JsonValue* over_nodes = member(json, {"over_nodes"}); over_nodes && over_nodes->is_bool())
-    wire.over_nodes = over_nodes->get_bool().value_unsafe();
-  wire.sent_RR = matrix<std::uint64_t>(json, "sent_bytes", n, n);
-  if (wire.sent_RR.empty()) throw Unreadable("wire: no sent_bytes");
-  const JsonValue* ms = member(json, {"all_to_all_ms"});
-  wire.all_to_all_ms_R = ms ? to_floats(*ms, "all_to_all_ms", n, "ranks") : std::vector<float>(n, kNoValue);
-  return wire;
-}
+  const JsonFields& json_;
+  const char* what_;
+  Sizes sizes_;
+  LineBudget& budget_;
+};
 
 void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   const JsonValue* phases = member(json, {"phase_ms"});
@@ -307,10 +287,8 @@ void LineBudget::take(std::size_t bytes) {
 }
 
 RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
-  auto router = row_from_json<RouterFrame>(json, info);
-  if (router.layer < 0) throw Unreadable("layer: not a number");
-  if (const JsonValue* volume = member(json, {"volume"}))
-    router.volume = volume_from_json(fields_of(*volume, "volume"), budget);
+  RouterFrame router;
+  RowFromJson::read_row(json, "router", Sizes(info), budget, router);
   return router;
 }
 
@@ -328,21 +306,20 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
     frame.wall_s = wall->get_double().value_unsafe();
   if (const JsonValue* tokens = member(json, {"tokens"})) frame.tokens = to_count(*tokens, "tokens", 9e15);
   read_phases(json, frame);
-  const auto get_all = [&]<class Row>(const char* key, std::vector<Row>& out) {
-    get_rows(json, key, out, budget, [&](const JsonFields& row) { return row_from_json<Row>(row, info); });
-  };
-  get_rows(json, "routers", frame.routers, budget,
-           [&](const JsonFields& row) { return router_from_json(names ? names(row) : row, info, budget); });
-  get_all("quants", frame.quants);
-  get_all("flips", frame.flips);
-  get_all("rounding_flips", frame.rounding_flips);
-  get_all("router_roundings", frame.router_roundings);
-  get_all("gradients", frame.gradients);
-  get_rows(json, "specialisation", frame.specialisation, budget,
-           [&](const JsonFields& row) { return specialisation_from_json(row, info, budget); });
-  get_rows(json, "texts", frame.texts, budget,
-           [&](const JsonFields& row) { return text_from_json(row, info, budget); });
-  if (const JsonValue* wire = member(json, {"wire"})) frame.wire = wire_from_json(fields_of(*wire, "wire"));
+  const Sizes sizes(info);
+  for_each_rows(frame, [&]<class Rows>(const char* key, Rows& rows) {
+    if constexpr (std::is_same_v<Rows, WireFrame>) {
+      if (const JsonValue* wire = member(json, {key}))
+        RowFromJson::read_row(fields_of(*wire, key), key, sizes, budget, rows);
+    } else {
+      get_rows(json, key, rows, budget, [&]<class Row>(const JsonFields& fields, Row& row) {
+        if (std::is_same_v<Row, RouterFrame> && names)
+          RowFromJson::read_row(names(fields), key, sizes, budget, row);
+        else
+          RowFromJson::read_row(fields, key, sizes, budget, row);
+      });
+    }
+  });
   return frame;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/frame/describe.h"
 #include "core/io/text_escape.h"
@@ -26,19 +27,13 @@ Json number(float value) {
   return exact;
 }
 
-void put_array(Json& json, const char* key, const std::vector<float>& values) {
-  if (values.empty()) return;
-  Json& array = json[key] = Json::array();
-  for (const float value : values) array.push_back(number(value));
-}
-
 template <class Count>
 Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
   Json out = Json::array();
   const std::size_t columns = rows ? matrix.size() / rows : 0;
   for (std::size_t r = 0; r < rows; ++r) {
-    out.push_back(std::vector<Count>(matrix.begin() + static_cast<std::ptrdiff_t>(r * columns),
-                                     matrix.begin() + static_cast<std::ptrdiff_t>((r + 1) * columns)));
+    const auto row = std::span(matrix).subspan(r * columns, columns);
+    out.push_back(std::vector(row.begin(), row.end()));
   }
   return out;
 }
@@ -46,116 +41,105 @@ Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
 // Writes one row of a frame as a visitor of describe().
 class RowToJson {
  public:
-  Json json;
+  explicit RowToJson(const Sizes& sizes = {}) : sizes_(sizes) {}
+  Json json() {
+    json_.update(last_);
+    return std::move(json_);
+  }
 
-  void layer(int layer, LayerColumn) { json["layer"] = layer; }
-  template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    for (const auto& figure : table) json[figure.column] = number(frame.*figure.member);
+  void layer(int layer, LayerColumn column) {
+    json_["layer"] = layer < 0 && column.null_without ? Json(nullptr) : Json(layer);
   }
-  void by_expert(const std::vector<float>& values, Column column) { put_array(json, column.name, values); }
-  void by_expert(const std::vector<std::uint32_t>& counts, Column column) { bins(counts, column); }
-  void bins(const std::vector<std::uint32_t>& counts, Column column) {
-    if (!counts.empty()) json[column.name] = counts;
+  void size(int value, Size size, Column column) {
+    sizes_.set(size, value);
+    put(column, value);
   }
-  void bins(const HalfOctaves& counts, Column column) { json[column.name] = counts; }
-  template <class Enum>
-  void name(Enum value, Column column, Names<Enum> names) {
-    json[column.name] = names.name_of(value);
+  void position(int position, Column column) { put(column, position); }
+  void flag(bool flag, Column column) { put(column, flag); }
+  void figures(const auto& row, const auto& table) {
+    for (const auto& figure : table) json_[figure.column] = number(row.*figure.member);
   }
-  void text(const std::string& text, Column column) { json[column.name] = text; }
+  void count_bytes(Column, const auto&...) {}
+  // Floats of any shape are one list, counts a list of rows.
+  void array(const std::vector<float>& values, Column column, Extent) {
+    if (values.empty()) return;
+    Json list = Json::array();
+    for (const float value : values) list.push_back(number(value));
+    put(column, std::move(list));
+  }
+  template <class Count>
+  void array(const std::vector<Count>& counts, Column column, Extent extent) {
+    if (extent.rows == Size::byte_values)
+      put(column, counts_by_byte(counts, sizes_[extent.columns]));
+    else if (extent.columns != Size::one)
+      put(column, rows_of(counts, n_rows(counts.size(), extent)));
+    else
+      bins(counts, column);
+  }
+  void bins(const auto& counts, Column column) {
+    if (!counts.empty()) put(column, counts);
+  }
+  void name(auto value, Column column, auto names) { put(column, names.name_of(value)); }
+  void text(const std::string& text, Column column) { put(column, text); }
+  void bytes(const std::string& text, Column column) {
+    sizes_.set(Size::tokens, static_cast<int>(text.size()));
+    put(column, escape_bytes(text));
+  }
   void gemm(Gemm gemm) {
-    json["gemm_class"] = gemm_class_name(gemm_class_of(gemm));
-    json["weight"] = gemm_name(gemm);
+    json_["gemm_class"] = gemm_class_name(gemm_class_of(gemm));
+    json_["weight"] = gemm_name(gemm);
   }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
-    Json& blocks = json["e8m0_blocks"] = Json::object();
+    Json& blocks = json_["e8m0_blocks"] = Json::object();
     for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte) {
       if (e8m0_blocks[byte]) blocks[std::to_string(byte)] = e8m0_blocks[byte];
     }
   }
+  void experts(const SpecialisationFrame& special) { sizes_.set(Size::experts, static_cast<int>(special.n_experts())); }
+  void nested(const VolumeFrame& volume, const char* key) {
+    if (volume.ranks > 0) json_[key] = to_json(volume);
+  }
+  template <class Row>
+  void nested(const std::vector<Row>& rows, const char* key) {
+    json_[key] = to_json(rows, sizes_);
+  }
+
+  template <class Row>
+  static Json to_json(const Row& row, const Sizes& sizes = {}) {
+    RowToJson visitor(sizes);
+    describe(row, visitor);
+    return visitor.json();
+  }
+  template <class Row>
+  static Json to_json(const std::vector<Row>& rows, const Sizes& sizes = {}) {
+    Json list = Json::array();
+    for (const Row& row : rows) list.push_back(to_json(row, sizes));
+    return list;
+  }
+
+ private:
+  void put(Column column, Json value) {
+    if (!column.left_out) (column.last_key ? last_ : json_)[column.key] = std::move(value);
+  }
+  // Rows of bytes without a count are left out.
+  static Json counts_by_byte(const auto& counts, std::size_t columns) {
+    Json rows = Json::object();
+    for (std::size_t begin = 0; columns > 0 && begin < counts.size(); begin += columns) {
+      const auto row = std::span(counts).subspan(begin, columns);
+      if (std::ranges::any_of(row, [](auto n) { return n > 0; }))
+        rows[std::to_string(begin / columns)] = std::vector(row.begin(), row.end());
+    }
+    return rows;
+  }
+  std::size_t n_rows(std::size_t n_values, Extent extent) const {
+    if (extent.rows != Size::domains) return sizes_[extent.rows];
+    const std::size_t columns = sizes_[extent.columns];
+    return columns == 0 ? 0 : n_values / columns;
+  }
+
+  Sizes sizes_;
+  Json json_, last_ = Json::object();
 };
-
-template <class Row>
-Json to_json(const Row& row) {
-  RowToJson visitor;
-  describe(row, visitor);
-  return std::move(visitor.json);
-}
-
-Json to_json(const RouterFrame& router) {
-  Json json = to_json<RouterFrame>(router);
-  const VolumeFrame& volume = router.volume;
-  if (volume.ranks > 0) {
-    const auto ranks = static_cast<std::size_t>(volume.ranks);
-    json["volume"] = {{"ranks", volume.ranks},
-                      {"ranks_per_node", volume.ranks_per_node},
-                      {"copies", rows_of(volume.copies_RR, ranks)},
-                      {"distinct", rows_of(volume.distinct_RR, ranks)},
-                      {"nodes", rows_of(volume.nodes_RN, ranks)}};
-  }
-  return json;
-}
-
-Json to_json(const GradientFrame& gradient) {
-  Json json = to_json<GradientFrame>(gradient);
-  if (gradient.layer < 0) json["layer"] = nullptr;
-  return json;
-}
-
-Json to_json(const SpecialisationFrame& special) {
-  const std::size_t experts = special.n_experts();
-  Json json;
-  json["layer"] = special.layer;
-  json["domain"] = rows_of(special.domain_DE, experts ? special.domain_DE.size() / experts : 0);
-  if (!special.together_EE.empty()) json["together"] = rows_of(special.together_EE, experts);
-  Json& bytes = json["byte"] = Json::object();
-  for (std::size_t byte = 0; byte < 256 && !special.byte_256E.empty(); ++byte) {
-    const auto row = special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts);
-    const std::vector<std::uint32_t> counts(row, row + static_cast<std::ptrdiff_t>(experts));
-    if (std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; }))
-      bytes[std::to_string(byte)] = counts;
-  }
-  put_array(json, "weight_norm", special.weight_norm_E);
-  put_array(json, "weight_sqnr", special.weight_sqnr_E);
-  put_array(json, "gradient_norm", special.gradient_norm_E);
-  put_array(json, "update_norm", special.update_norm_E);
-  put_array(json, "bias_for_share", special.bias_for_share_EQ);
-  return json;
-}
-
-Json to_json(const TokenFrame& text) {
-  Json json;
-  json["kind"] = text_kind_name(text.kind);
-  json["text"] = escape_bytes(text.text);
-  if (text.kind == TextKind::sample) json["prompt"] = text.prompt;
-  if (!text.domain.empty()) json["domain"] = text.domain;
-  put_array(json, "loss", text.loss_T);
-  Json& layers = json["layers"] = Json::array();
-  for (const TokenLayer& layer : text.layers) {
-    Json& row = layers.emplace_back();
-    row["layer"] = layer.layer;
-    row["experts"] = rows_of(layer.experts_TK, text.text.size());
-    put_array(row, "scores", layer.scores_TK);
-    put_array(row, "margin", layer.margin_T);
-  }
-  return json;
-}
-
-Json to_json(const WireFrame& wire) {
-  Json json = {{"ranks", wire.ranks},
-               {"over_nodes", wire.over_nodes},
-               {"sent_bytes", rows_of(wire.sent_RR, static_cast<std::size_t>(wire.ranks))}};
-  put_array(json, "all_to_all_ms", wire.all_to_all_ms_R);
-  return json;
-}
-
-template <class Row>
-void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
-  if (rows.empty()) return;
-  Json& array = json[key] = Json::array();
-  for (const Row& row : rows) array.push_back(to_json(row));
-}
 
 }  // namespace
 
@@ -187,15 +171,13 @@ std::string to_json_line(const TelemetryFrame& frame) {
   for (const auto& figure : kFrameFigures) json[figure.column] = number(frame.*figure.member);
   Json& phases = json["phase_ms"] = Json::object();
   for (int p = 0; p < kNumPhases; ++p) phases[phase_key(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
-  put_rows(json, "routers", frame.routers);
-  put_rows(json, "quants", frame.quants);
-  put_rows(json, "flips", frame.flips);
-  put_rows(json, "gradients", frame.gradients);
-  put_rows(json, "specialisation", frame.specialisation);
-  put_rows(json, "texts", frame.texts);
-  if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
-  put_rows(json, "rounding_flips", frame.rounding_flips);
-  put_rows(json, "router_roundings", frame.router_roundings);
+  for_each_rows(frame, [&json]<class Rows>(const char* key, const Rows& rows) {
+    if constexpr (std::is_same_v<Rows, WireFrame>) {
+      if (rows.ranks > 0) json[key] = RowToJson::to_json(rows);
+    } else if (!rows.empty()) {
+      json[key] = RowToJson::to_json(rows);
+    }
+  });
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

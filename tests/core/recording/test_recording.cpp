@@ -421,7 +421,7 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"UPDATE router SET tokens_per_expert = x'010203' WHERE step = 3", "tokens_per_expert has 3 bytes"},
            Case{"UPDATE router SET layer = 77 WHERE step = 3", "layer 77 is not among"},
            Case{"UPDATE volume SET ranks = 2000000000 WHERE step = 3", "ranks is 2000000000"},
-           Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "bytes, expected"},
+           Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "count_bytes is 3"},
            Case{"UPDATE quant SET weight = 'w9' WHERE step = 3", "weight is 'w9'"},
            Case{"UPDATE flip SET reference = 'x' WHERE step = 3", "reference is 'x'"},
            Case{"UPDATE quant SET gemm_class = 'w1' WHERE step = 3", "gemm_class is 'w1'"},
