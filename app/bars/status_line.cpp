@@ -6,6 +6,7 @@
 #include <QPainter>
 #include <QTimer>
 #include <QToolButton>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -61,7 +62,6 @@ class StatusItem : public QToolButton {
     forms_ = forms;
     dot_ = dot;
     setAccessibleName(forms_.value(0));
-    setForm(0);
     update();
   }
   void setForm(int form) {  // 0: the longest; forms(): hidden
@@ -70,10 +70,12 @@ class StatusItem : public QToolButton {
     setVisible(!words.isEmpty());
   }
   int forms() const { return static_cast<int>(forms_.size()); }
-  QSize sizeHint() const override {
-    const QFontMetrics metrics(font());
-    return {metrics.horizontalAdvance(text()) + (dot_ ? kDot + kDotGap : 0) + 2 * kSpace4, metrics.height() + 2};
+  // Width of a form with the space to the next item; 0 if the form hides the item.
+  int room(int form) const {
+    const QString words = forms_.value(form);
+    return words.isEmpty() ? 0 : widthOf(words) + kBetweenItems;
   }
+  QSize sizeHint() const override { return {widthOf(text()), QFontMetrics(font()).height() + 2}; }
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
  protected:
@@ -95,12 +97,18 @@ class StatusItem : public QToolButton {
   }
 
  private:
+  int widthOf(const QString& words) const {
+    return QFontMetrics(font()).horizontalAdvance(words) + (dot_ ? kDot + kDotGap : 0) + 2 * kSpace4;
+  }
+
   QStringList forms_;
   std::optional<QRgb> dot_;
 };
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget(this)) {
   setSizeGripEnabled(false);
+  // Which items are shown must not affect the width of the line, since it follows from that width.
+  items_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   auto* row = plainRow(items_, kBetweenItems);
   row->setContentsMargins(kSpace8, 0, kSpace8, 0);
   for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_})
@@ -139,18 +147,17 @@ bool StatusLine::event(QEvent* event) {
   return done;
 }
 
-// Shortens the items until all fit: the recording first, the state of the run last.
+// Shortens the items until all fit: the recording first, the state of the run last. Chooses the forms before it shows
+// any of them, because showing an item may resize the line.
 void StatusLine::fit() {
-  const std::initializer_list<StatusItem*> order{recording_, steps_, tokens_, speed_, findings_, state_};
-  for (StatusItem* item : order) item->setForm(0);
-  const auto needed = [&] {
-    int width = 2 * kSpace8 - kBetweenItems;
-    for (const StatusItem* item : order)
-      if (!item->isHidden()) width += item->sizeHint().width() + kBetweenItems;
-    return width;
-  };
-  for (StatusItem* item : order)
-    for (int form = 1; form <= item->forms() && needed() > width(); ++form) item->setForm(form);
+  const std::array order{recording_, steps_, tokens_, speed_, findings_, state_};
+  std::array<int, order.size()> forms{};
+  int needed = 2 * kSpace8 - kBetweenItems;
+  for (const StatusItem* item : order) needed += item->room(0);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (; forms[i] < order[i]->forms() && needed > width(); ++forms[i])
+      needed += order[i]->room(forms[i] + 1) - order[i]->room(forms[i]);
+  for (std::size_t i = 0; i < order.size(); ++i) order[i]->setForm(forms[i]);
 }
 
 void StatusLine::showTraining(const LiveStatus& status, int runs) {

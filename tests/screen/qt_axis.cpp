@@ -197,6 +197,26 @@ class AxisTest : public QObject {
     QCOMPARE(labels(integerTicks(0, 250000, 3)), QStringList({"0", "100k", "200k"}));
   }
 
+  void ticksEndAlsoWhereStepsAreAsLargeAsNumbersCanBe() {
+    for (const double low : {1e15, 9.1e15, 1e16, 9e18})
+      for (const double size : {0.0, 2.0, 64.0, 1e6, 1e18})
+        for (const int most : {1, 2, 10}) {
+          QVERIFY(integerTicks(low, low + size, most).size() <= static_cast<std::size_t>(most) + 2);
+          QVERIFY(linearTicks(low, low + size, most).size() <= static_cast<std::size_t>(most) + 2);
+        }
+    QVERIFY(logTicks(1e300, 1.7e308, 5).size() <= 10);
+  }
+
+  void labelsOfItemsDoNotTouch() {
+    QCOMPARE(labelStride(10, 20, 64), 1);
+    QCOMPARE(labelStride(10, 3, 64), 4);
+    QCOMPARE(labelStride(10, 0.01, 64), 64);  // one label
+    QCOMPARE(labelStride(10, 0, 64), 64);
+    QCOMPARE(labelStride(10, -1, 64), 64);
+    QCOMPARE(labelStride(10, 0, 1), 1);
+    QCOMPARE(labelStride(10, 0, 0), 1);
+  }
+
   void logTicksAreDecadesWithTwoAndFiveWhereThereIsRoom() {
     QCOMPARE(labels(logTicks(1, 1000, 4)), QStringList({"1", "10", "100", "1000"}));
     QCOMPARE(labels(logTicks(1, 100, 8)), QStringList({"1", "2", "5", "10", "20", "50", "100"}));

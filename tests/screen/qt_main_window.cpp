@@ -409,7 +409,7 @@ class MainWindowTest : public QObject {
     line.showTraining(status, 2);
     line.showRecording("/tmp/20261126-151323-small.moescope", false, true, *run.history());
     line.showFindings(5, 9, true);
-    for (const int width : {1280, 500, 300, 120}) {
+    for (const int width : {1280, 500, 300, 120, 49, 20, 1}) {
       line.resize(width, 24);
       QTest::qWait(30);
       QStringList shown;

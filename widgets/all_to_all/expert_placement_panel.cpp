@@ -104,8 +104,9 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
                 "copies by rank; experts can be dragged to another rank");
   painter.setPen(palette().text().color());
-  const int every = std::max(1, static_cast<int>(std::ceil(fontMetrics().horizontalAdvance("000") / columnWidth())));
-  for (int rank = 0; rank < static_cast<int>(rank_load_.size()); rank += every)
+  const int ranks = static_cast<int>(rank_load_.size());
+  const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
+  for (int rank = 0; rank < ranks; rank += stride)
     painter.drawText(QRectF(columnCentre(rank).x() - 30, plot.bottom() + 3, 60, line), Qt::AlignCenter,
                      QString::number(rank));
 }

@@ -31,8 +31,10 @@ QString tickLabel(double value, double step) {
 std::vector<Tick> ticksEvery(double step, double low, double high, bool counts) {
   std::vector<Tick> ticks;
   const double slack = step * 1e-6;
-  for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
-    const double value = k == 0 ? 0 : k * step;
+  const double first = std::ceil((low - slack) / step), last = std::floor((high + slack) / step);
+  // Counts from 0, because adding 1 to a multiple above 2^53 would not change it.
+  for (int i = 0; first + i <= last; ++i) {
+    const double k = first + i, value = k == 0 ? 0 : k * step;
     ticks.push_back({value, counts ? formatCount(value) : tickLabel(value, step)});
   }
   return ticks;
@@ -78,7 +80,8 @@ std::vector<Tick> logTicks(double low, double high, int most) {
   const int per_decade = decades * 3 <= most ? 3 : 1;
   const int stride = per_decade == 3 ? 1 : std::max(1, static_cast<int>(std::ceil(decades / most)));
   std::vector<Tick> ticks;
-  for (int n = static_cast<int>(std::floor(std::log10(low))); std::pow(10.0, n) <= high * (1 + 1e-9); ++n) {
+  const int last = static_cast<int>(std::floor(std::log10(high) + 1e-9));
+  for (int n = static_cast<int>(std::floor(std::log10(low))); n <= last; ++n) {
     if (n % stride != 0) continue;
     for (int i = 0; i < per_decade; ++i) {
       const double value = kMantissas[i] * std::pow(10.0, n);
@@ -97,6 +100,12 @@ std::vector<Tick> powerOfTwoTicks(int low, int high, int most) {
   for (int k = low; k <= high; ++k)
     if (k % stride == 0) ticks.push_back({static_cast<double>(k), formatPowerOfTwo(k)});
   return ticks;
+}
+
+int labelStride(double label, double item, int count) {
+  int stride = 1;
+  while (stride < count && stride * item < label) stride *= 2;
+  return stride;
 }
 
 std::vector<Tick> ticksOf(const QStringList& labels) {

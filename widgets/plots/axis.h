@@ -37,6 +37,11 @@ std::vector<Tick> ticksOf(const std::vector<int>& numbers);
 // Ticks from 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
 std::vector<Tick> octaveTicks(int octaves);
 
+// Returns the smallest of 1, 2, 4, ... such that the labels of every n-th of `count` items do not touch: a label takes
+// `label` pixels, and an item has `item` pixels, of which there may be none. If there is room for one label only, the
+// result is `count` or more.
+int labelStride(double label, double item, int count);
+
 // Range of a y axis that contains [low, high] and ends on round numbers, so that it rarely changes.
 struct ValueRange {
   double low = 0, high = 1;

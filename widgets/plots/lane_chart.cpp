@@ -45,8 +45,8 @@ void LaneChart::paintStatic(QPainter& painter) {
   paintVerticalGrid(painter, axis(), ticks);
   paintBottomAxis(painter, axis(), ticks, captionForms(caption_));
   painter.setPen(palette().text().color());
-  const int every = std::max(1, static_cast<int>(std::ceil(metrics.height() / laneHeight())));
-  for (int lane = 0; lane < names_.size(); lane += every) {
+  const int stride = labelStride(metrics.height(), laneHeight(), static_cast<int>(names_.size()));
+  for (int lane = 0; lane < names_.size(); lane += stride) {
     const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
     painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
                      elidedWords(names_[lane], metrics, plot.left() - 8));

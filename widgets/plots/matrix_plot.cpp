@@ -23,14 +23,11 @@ bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
 }
 
 // Returns n such that neighbours do not touch if only every n-th label is painted.
-std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
+int strideOf(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   if (ticks.size() < 2) return 1;
   int widest = 0;
   for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  const double apart = (ticks[1].value - ticks[0].value) * cell;
-  for (const std::size_t stride : {1, 2, 4, 8, 16, 32, 64})
-    if (stride * apart >= widest + 1) return stride;
-  return ticks.size();
+  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, static_cast<int>(ticks.size()));
 }
 
 // Returns the edges of the pixels in cells: pixel i shows the cells from edges[i] up to edges[i + 1], exclusive.
@@ -99,9 +96,9 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   paintLeftCaption(painter, margins().left() - kSpace8, row_caption_);  // the margin contains the measured labels
   const QFont usual = painter.font();
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
-  const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
+  const int stride = strideOf(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
   std::vector<Tick> labels;
-  for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
+  for (std::size_t i = 0; i < column_ticks_.size(); i += static_cast<std::size_t>(stride))
     labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
   paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
                   cells.bottom() - plotRect().bottom() + extra_.bottom());

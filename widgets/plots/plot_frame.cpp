@@ -96,6 +96,12 @@ void PlotFrame::markDirty() {
   update();
 }
 
+QRect PlotFrame::plotRect() const {
+  QRect plot = rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0);
+  plot.setSize(plot.size().expandedTo({1, 1}));
+  return plot;
+}
+
 Axis PlotFrame::axisAcross(double low, double high, bool log) const {
   const QRect plot = plotRect();
   return {low, high, plot.left() + 0.0, plot.right() + 0.0, log};

@@ -77,7 +77,8 @@ class PlotFrame : public QWidget {
   virtual void paintPrintedOverlay(QPainter&) {}  // paints the part of the overlay that exported pictures show
   virtual void paintMarks(QPainter&) {}           // paints over the data, without the clip of paintData()
 
-  QRect plotRect() const { return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0); }
+  // The area of the data. It has at least one pixel, also where the margins leave no room.
+  QRect plotRect() const;
   // Axes from the left edge of the plot to its right edge, and from its lower edge to its upper edge.
   Axis axisAcross(double low, double high, bool log = false) const;
   Axis axisUp(double low, double high, bool log = false) const;

@@ -76,9 +76,7 @@ QMargins LayerStackMap::margins() const {
 // Returns the distance between labelled experts.
 int LayerStackMap::expertTickStep() const {
   const double row = layers_.empty() ? 1 : (bottomOf(0) - topOf(0)) / experts_;
-  int step = 1;
-  while (step * row < fontMetrics().height() * 1.4) step *= 2;
-  return step;
+  return labelStride(fontMetrics().height() * 1.4, row, experts_);
 }
 
 void LayerStackMap::paintStatic(QPainter& painter) {

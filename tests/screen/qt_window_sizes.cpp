@@ -1,0 +1,128 @@
+// Every workspace, panel, plot and saved layout at every size, also where nothing fits: it is painted, and ends.
+#include <QDockWidget>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/look/theme.h"
+#include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "tests/support/open_window.h"
+#include "tests/support/synthetic_run.h"
+#include "widgets/plots/plot_frame.h"
+
+using namespace moescope;
+
+namespace {
+
+// Sizes from a single pixel on, low and narrow ones, the least size of the window, and a large one.
+const QList<QSize> kSizes{{1, 1}, {40, 40}, {1200, 1}, {1, 900}, {49, 700}, {300, 60}, {736, 316}, {1920, 1080}};
+
+SyntheticRun madeUpRun() {
+  SyntheticRun run(SyntheticShape{.specialise_every = 1});
+  run.append(60);
+  return run;
+}
+
+// A window that may be smaller than its contents need.
+struct SmallWindow {
+  MainWindow window;
+  SyntheticRun run = madeUpRun();
+
+  explicit SmallWindow(bool remembers) : window(remembers) {
+    window.setMinimumSize(1, 1);
+    window.selection()->setHistories({run.history()});
+    window.selection()->setExpert(3);
+  }
+  void show() {
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+  }
+  void showEveryWorkspace() {
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      window.grab();
+    }
+  }
+};
+
+}  // namespace
+
+class WindowSizesTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() {
+    useFolderOfTest(home_);
+    applyTheme(Theme::light);
+  }
+  void init() { useSettingsOfTest(home_); }
+
+  void everyWorkspaceIsPaintedAtEverySize() {
+    SmallWindow small(false);
+    small.show();
+    for (const QSize size : kSizes) {
+      small.window.resize(size);
+      small.showEveryWorkspace();
+      QCOMPARE(small.window.size(), size);
+    }
+  }
+
+  void everyPanelAndPlotIsPaintedAtEverySize() {
+    SmallWindow small(false);
+    small.show();
+    int plots = 0;
+    for (Workspace* workspace : small.window.workspaces()->all()) {
+      small.window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      for (Panel* panel : workspace->panels())
+        for (const QSize size : kSizes) {
+          panel->resize(size);
+          panel->grab();
+          for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+            plot->resize(size);
+            plot->markDirty();
+            plot->grab();
+            plot->valueText();  // asks for the readouts of the whole plot
+            ++plots;
+          }
+        }
+    }
+    QVERIFY(plots > 40 * kSizes.size());
+  }
+
+  void everySavedLayoutOpensAtEverySize_data() {
+    QTest::addColumn<QSize>("saved_at");
+    for (const QSize size : kSizes)
+      QTest::newRow(qPrintable(QString("%1 x %2").arg(size.width()).arg(size.height()))) << size;
+  }
+  void everySavedLayoutOpensAtEverySize() {
+    QFETCH(QSize, saved_at);
+    {
+      SmallWindow small(true);
+      small.window.resize(saved_at);
+      small.show();
+      small.showEveryWorkspace();
+      for (Workspace* workspace : small.window.workspaces()->all()) {
+        const QList<QDockWidget*> docks = workspace->docks();
+        workspace->resizeDocks(docks, QList<int>(docks.size(), 1), Qt::Vertical);
+        workspace->resizeDocks(docks, QList<int>(docks.size(), 1), Qt::Horizontal);
+      }
+      QTest::qWait(20);
+      small.window.close();
+    }
+    SmallWindow again(true);
+    again.show();
+    again.showEveryWorkspace();
+    for (const QSize size : {QSize(1280, 800), saved_at, QSize(736, 316), QSize(40, 40)}) {
+      again.window.resize(size);
+      again.showEveryWorkspace();
+    }
+  }
+};
+
+QTEST_MAIN(WindowSizesTest)
+#include "qt_window_sizes.moc"
