@@ -490,10 +490,13 @@ void Panel::arrangeControls() {
 
 void Panel::addBody(QWidget* body, int stretch) {
   column_->addWidget(body, stretch);
-  for (PlotFrame* plot : body->findChildren<PlotFrame*>())
+  QList<PlotFrame*> plots = body->findChildren<PlotFrame*>();
+  if (auto* plot = qobject_cast<PlotFrame*>(body)) plots << plot;
+  for (PlotFrame* plot : plots) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
+    connect(plot, &PlotFrame::dirtied, this, &Panel::repaintHeader);  // status and answer are about the shown data
+  }
   if (auto* plot = qobject_cast<PlotFrame*>(body)) {
-    connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
     giveFocusTo(plot);
     plot->setAccessibleName(title_);
   }

@@ -94,6 +94,7 @@ void PlotFrame::followPicture() {
 void PlotFrame::markDirty() {
   dirty_ = true;
   update();
+  emit dirtied();
 }
 
 QRect PlotFrame::plotRect() const {

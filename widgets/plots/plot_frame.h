@@ -54,6 +54,7 @@ class PlotFrame : public QWidget {
   QSize sizeHint() const override { return {420, 240}; }
 
  signals:
+  void dirtied();                            // the data have changed and will be painted
   void readoutChanged(const QString& text);  // readout at the mouse or the keyboard cursor, in one line
 
  protected:
