@@ -146,6 +146,20 @@ class PanelsTest : public QObject {
              qPrintable(said.last().first().toString()));
   }
 
+  void theLabelOfASmoothedCurveIsItsValue() {
+    LossPanel panel(selection_.get());
+    panel.setSmoothing(0.9);
+    show(&panel);
+    const History& history = *run_->history();
+    const double raw = history.value_at(Metric::ce_loss, kWholeRun, history.steps().last);
+    const double smooth = history.smoothed(Metric::ce_loss, kWholeRun, history.steps(), 1, 0.9).front();
+    QVERIFY(formatValue(raw, 3) != formatValue(smooth, 3));
+    QStringList texts;
+    for (const DrawnText& drawn : textsDrawnBy(panel.findChild<LinePlot*>())) texts << drawn.text;
+    QVERIFY2(texts.contains(formatValue(smooth, 3)), qPrintable(texts.join(" | ")));
+    QVERIFY2(!texts.contains(formatValue(raw, 3)), qPrintable(texts.join(" | ")));
+  }
+
   void clickSelectsTheCellUnderIt() {
     ExpertLoadPanel panel(selection_.get());
     show(&panel);

@@ -99,10 +99,6 @@ QString LossPanel::status() const {
 
 namespace {
 
-bool isLoss(Metric metric) {
-  return metric == Metric::ce_loss || metric == Metric::val_loss;
-}
-
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
   const QString now = formatValue(trend.now, 3), change = formatValue(trend.change, 2), steps = formatCount(trend.span);
@@ -137,8 +133,8 @@ Panel::Answer LossPanel::answer() const {
   const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
   if (is_missing(value)) return {};
   const QString now = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
-  // A checkpoint does not learn: its steps are batches of texts.
-  if (!isLoss(shownMetric()) || run_origin(history->info()) == RunOrigin::checkpoint)
+  // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts.
+  if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint)
     return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {"Is it learning?", answersOf(trend), trend.direction == LossTrend::lost};

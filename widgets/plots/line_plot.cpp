@@ -46,6 +46,15 @@ float LineSeries::valueAt(std::int64_t step) const {
   return bin.finite > 0 ? bin.mean() : kNoValue;
 }
 
+float LineSeries::smoothedAt(std::int64_t step) const {
+  constexpr std::int64_t kNewest = 1000;  // steps among which the newest value is searched
+  const float value = valueAt(step);
+  if (smoothing <= 0 || !std::isfinite(value)) return value;
+  const StepRange newest = history->last_steps(kNewest, step);
+  const std::vector<float> average = history->smoothed(metric, layer, newest, 1, smoothing);
+  return is_missing(average.front()) ? value : average.front();
+}
+
 LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
   legend_rows_ = 1;
   marks_inside_ = true;
@@ -242,13 +251,14 @@ bool LinePlot::isActive(std::size_t series) const {
   return only ? series == 0 : of_active(series_[series]);
 }
 
-// Returns the names of the curves with their values at the crosshair, or at the cursor if there is no crosshair.
+// Returns the names of the curves with their values at the crosshair, or at the cursor if there is no crosshair. The
+// value of a smoothed curve is the smoothed one.
 std::vector<LinePlot::Named> LinePlot::named() const {
   std::vector<Named> curves;
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const LineSeries& each = series_[i];
-    const float value = each.history ? each.valueAt(step) : kNoValue;
+    const float value = each.history ? each.smoothedAt(step) : kNoValue;
     Named curve{.series = static_cast<int>(i),
                 .name = series_.size() > 1 ? each.label : QString(),
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
@@ -386,9 +396,7 @@ QStringList LinePlot::readoutAt(QPoint position) const {
   for (std::size_t i = 0; i < series_.size(); ++i) {
     if (!series_[i].history) continue;
     QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));
-    const auto after = std::ranges::lower_bound(columns_[i], static_cast<double>(step), {}, &Column::step);
-    if (series_[i].smoothing > 0 && after != columns_[i].end())
-      line += QString(", smoothed %1").arg(formatted(after->smooth));
+    if (series_[i].smoothing > 0) line += QString(", smoothed %1").arg(formatted(series_[i].smoothedAt(step)));
     lines << line;
   }
   if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;

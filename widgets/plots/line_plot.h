@@ -25,6 +25,7 @@ struct LineSeries {
   // Returns the values at these steps, one bin for each step.
   std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;
   float valueAt(std::int64_t step) const;
+  float smoothedAt(std::int64_t step) const;  // value of the smoothed curve; without smoothing valueAt()
 };
 
 struct ReferenceLine {
