@@ -132,7 +132,8 @@ class Judge {
         settings_(history_),
         findings_(scan.findings()),
         not_yet_(scan.not_yet()),
-        loads_(loads_of(scan)) {
+        loads_(loads_of(scan)),
+        last_(scan.seen().last) {
     for (const LayerLoad& load : loads_)
       if (load.evidence.span.loads > evidence_.span.loads) evidence_ = load.evidence;
   }
@@ -146,9 +147,10 @@ class Judge {
   std::vector<int> layers_with(FindingKind kind) const;
   std::string detail(const Finding& lead, Health& health) const;
   std::string fullest(const LayerLoad& load, Health& health) const;
+  std::string in_window(const LayerLoad& load) const;
   std::string beside(const Finding& lead) const;
   int least_even() const;
-  std::string most_uneven(const char* heading, Health& health) const;
+  std::vector<std::string> most_uneven(Health& health) const;
   const Finding* begun() const;
   void describe_begun(const Finding& begun, Health& health) const;
   bool has_ongoing(FindingKind kind) const;
@@ -168,6 +170,7 @@ class Judge {
   Interventions settings_;
   std::vector<Finding> findings_, not_yet_;
   std::vector<LayerLoad> loads_;
+  std::int64_t last_;      // newest step read
   LoadEvidence evidence_;  // of the layer with most loads
 };
 
@@ -267,11 +270,19 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
          " times its fair share";
 }
 
+// Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
+std::string Judge::in_window(const LayerLoad& load) const {
+  if (evidence_.one_total) return {};
+  if (!load.every_step) return " in its newest loads up to step " + grouped(last_);
+  const StepRange steps = history_.last_steps(kWindowSteps, last_);
+  return " in " + steps_in_words(steps.first, steps.last);
+}
+
 std::string Judge::detail(const Finding& lead, Health& health) const {
   const LayerLoad* load = load_of(lead.layers.front());
   health.experts = lead.experts;
-  if (load && is_of_fullest(lead.kind)) return fullest(*load, health) + beside(lead);
-  if (load && lead.kind == FindingKind::hot && lead.experts.size() == 1) return fullest(*load, health) + beside(lead);
+  const bool of_one = lead.kind == FindingKind::hot && lead.experts.size() == 1;
+  if (load && (is_of_fullest(lead.kind) || of_one)) return fullest(*load, health) + in_window(*load) + beside(lead);
   return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
 }
 
@@ -336,13 +347,17 @@ int Judge::least_even() const {
   return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
 }
 
-// Returns "Most uneven: layer 1, where expert 3 gets 1.56 times its fair share."
-std::string Judge::most_uneven(const char* heading, Health& health) const {
+// Returns "Most uneven in steps 951 to 1,000: layer 1, where expert 3 gets 1.56 times its fair share.", and without
+// what follows the layer. Other panels may show other steps, in which another layer is the most uneven one.
+std::vector<std::string> Judge::most_uneven(Health& health) const {
   health.layer = least_even();
-  if (health.layer < 0) return {};
-  const std::string text = std::string(heading) + "layer " + std::to_string(health.layer);
-  if (const LayerLoad* load = load_of(health.layer)) return text + ", where " + fullest(*load, health) + ".";
-  return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
+  if (health.layer < 0) return {"", ""};
+  const LayerLoad* load = load_of(health.layer);
+  const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
+  const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
+  const std::string why = load ? ", where " + fullest(*load, health)
+                               : ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer)));
+  return {text + why + ".", text + "."};
 }
 
 // Returns the worst condition that is not a finding yet: that of the layer with most experts without a token; without
@@ -375,7 +390,7 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   const auto finding_after = [this](std::int64_t steps) {
     return " It becomes a finding after " + needed_text(steps) + ".";
   };
-  std::string head, rule, figures = load ? fullest(*load, health) : std::string();
+  std::string head, rule, figures = load ? fullest(*load, health) + in_window(*load) : std::string();
   if (settles) {
     head = layer + " has been settling" + since;
   } else if (silent) {
@@ -463,18 +478,18 @@ Health Judge::health() {
   if (loads_.empty()) {
     health.sentence = "The run has no load of the experts (tokens_per_expert).";
     health.shorter = {"No load of the experts."};
-    if (const std::string uneven = most_uneven(" Most uneven: ", health); !uneven.empty()) {
+    if (const std::string uneven = most_uneven(health).front(); !uneven.empty()) {
       health.shorter.insert(health.shorter.begin(), health.sentence);
-      health.sentence += uneven;
+      health.sentence += " " + uneven;
     }
     return health;
   }
   if (!has_settled() || evidence_.expected < kLeastToJudge) {
     health.verdict = HealthVerdict::too_young;
-    const std::string lacks = lacking_text();
-    const std::string uneven = most_uneven("Most uneven so far: ", health) + without_tokens_text();
-    health.sentence = lacks + ". " + uneven;
-    health.shorter = {lacks + ". Most uneven so far: layer " + std::to_string(health.layer) + ".", lacks + "."};
+    const std::string lacks = lacking_text(), silent = without_tokens_text();
+    const std::vector<std::string> uneven = most_uneven(health);
+    health.sentence = lacks + ". " + uneven[0] + silent;
+    health.shorter = {lacks + ". " + uneven[1], lacks + "."};
     return health;
   }
   if (const Finding* finding = begun()) {
@@ -482,16 +497,16 @@ Health Judge::health() {
     return health;
   }
   health.verdict = HealthVerdict::healthy;
-  const std::string uneven = most_uneven("Most uneven: ", health), elsewhere = this->elsewhere();
-  const std::string layer = std::to_string(health.layer);
+  const std::vector<std::string> forms = most_uneven(health);
+  const std::string& uneven = forms[0];
+  const std::string elsewhere = this->elsewhere();
   const std::string nobody =
       (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
       (evidence_.one_total ? since_text(-1) : std::string()) + ".";
   health.sentence = nobody + " " + uneven + limits_text() + elsewhere + over();
   if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
   if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
-  for (const std::string& text : {nobody + " " + uneven, uneven, nobody, "Most uneven: layer " + layer + "."})
-    health.shorter.push_back(text);
+  for (const std::string& text : {nobody + " " + uneven, uneven, nobody, forms[1]}) health.shorter.push_back(text);
   return health;
 }
 

@@ -214,12 +214,37 @@ class QtHealth : public QObject {
     QVERIFY(tiles->tiles()[0]->content().context[0].contains("by chance 0.0"));
     QCOMPARE(tiles->tiles()[3]->content().value, QString("0"));
     QCOMPARE(tiles->tiles()[3]->content().unit, QString("of 32"));
+    for (const VerdictTile* tile : tiles->tiles()) QCOMPARE(tile->content().steps, QString("steps 277 to 326"));
+    QVERIFY2(banner.text().contains("in steps 277 to 326"), qPrintable(banner.text()));
     tiles->tiles()[0]->click();
     QVERIFY(!banner.findChildren<ExplainCard*>().isEmpty());
     // If the cursor is at an earlier step, the tiles show this step.
     selection.setStep(60);
     tiles->grab();
     QVERIFY(tiles->tiles()[0]->content().value.toDouble() < tile - 0.2);
+  }
+
+  // Experts without a token in the newest load are told, although all of them have tokens over the window.
+  void tilesTellExpertsThatGetNoTokenNow() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    VerdictTiles tiles(&selection, &watch, nullptr);
+    tiles.resize(1400, tiles.sizeHint().height());
+    MadeUp run;
+    MadeUp::Shares some = MadeUp::even();
+    for (const int expert : {2, 5, 9}) some[static_cast<std::size_t>(expert)] = 0;
+    run.steps(99, MadeUp::even(), MadeUp::even());
+    run.steps(1, some, MadeUp::even());
+    selection.setHistories({run.history()});
+    tiles.grab();
+    const TileContent& dead = tiles.tiles()[3]->content();
+    QCOMPARE(dead.value, QString("0"));
+    QCOMPARE(dead.steps, QString("steps 50 to 99"));
+    QCOMPARE(dead.context, QStringList({"3 get none at step 99", "3 get none"}));
+    selection.setStep(98);
+    tiles.grab();
+    QCOMPARE(tiles.tiles()[3]->content().context, QStringList({"none"}));  // the run does not count dead experts
   }
 
   void tilesDropWholeWhereTheyDoNotFit() {

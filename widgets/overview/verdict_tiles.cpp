@@ -47,7 +47,7 @@ QString chanceText(double chance) {
 }
 
 TileContent nothing(const QString& why) {
-  return {QStringLiteral("\u2013"), {}, {why}, {}};
+  return {.value = QStringLiteral("\u2013"), .context = {why}};
 }
 
 }  // namespace
@@ -61,8 +61,9 @@ VerdictTile::VerdictTile(const QString& name, QWidget* parent) : QAbstractButton
 
 void VerdictTile::setContent(TileContent content) {
   content_ = std::move(content);
-  const QString whole =
-      (content_.value + QLatin1Char(' ') + content_.unit).trimmed() + QStringLiteral(", ") + content_.context.value(0);
+  QString whole = (content_.value + QLatin1Char(' ') + content_.unit).trimmed();
+  if (!content_.steps.isEmpty()) whole += QStringLiteral(", ") + content_.steps;
+  whole += QStringLiteral(", ") + content_.context.value(0);
   setAccessibleDescription(whole);
   setToolTip(text() + QStringLiteral(": ") + whole);
   update();
@@ -120,8 +121,11 @@ void VerdictTile::paintTexts(QPainter& painter, int room) const {
   painter.setFont(body);
   painter.setPen(QColor(c.ink2));
   painter.drawText(QPoint(unit, y + large.ascent()), content_.unit);
-  y += large.ascent() + large.descent() / 2;
+  const int steps =
+      unit + (content_.unit.isEmpty() ? 0 : QFontMetrics(body).horizontalAdvance(content_.unit) + kSpace4);
   painter.setFont(caption);
+  painter.drawText(QPoint(steps, y + large.ascent()), fittingText({content_.steps}, small, kSpace12 + room - steps));
+  y += large.ascent() + large.descent() / 2;
   painter.drawText(QPoint(kSpace12, y + small.ascent()), fittingText(content_.context, small, room));
 }
 
@@ -205,6 +209,8 @@ void VerdictTiles::fill() {
     else
       contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
                   entropyContent(window, *history), deadContent(window, *history)};
+    if (!window.layers.empty())
+      for (TileContent& content : contents) content.steps = selection_->rangeText(window.steps);
   }
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
   place();
@@ -224,18 +230,39 @@ TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, c
   const LayerWindow& worst = *window.worst(figure);
   const QString layer = atLayer(worst.layer);
   const QString place = tile == overload ? QString("%1, expert %2").arg(layer).arg(worst.fullest) : layer;
-  return {formatValue(worst.*figure, 3),
-          {},
-          contexts(place, layer, chanceText(chance)),
-          curveOf(tile, history, worst.layer, figure),
-          chance};
+  return {.value = formatValue(worst.*figure, 3),
+          .context = contexts(place, layer, chanceText(chance)),
+          .curve = curveOf(tile, history, worst.layer, figure),
+          .chance = chance};
 }
 
 TileContent VerdictTiles::entropyContent(const RouterWindow& window, const History& history) {
   const auto& least = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
-  return {QString::number(100 * least.entropy, 'f', 1), "%",
-          contexts(atLayer(least.layer), atLayer(least.layer), "even: 100 %"),
-          curveOf(entropy, history, least.layer, &LayerWindow::entropy), 1};
+  return {.value = QString::number(100 * least.entropy, 'f', 1),
+          .unit = "%",
+          .context = contexts(atLayer(least.layer), atLayer(least.layer), "even: 100 %"),
+          .curve = curveOf(entropy, history, least.layer, &LayerWindow::entropy),
+          .chance = 1};
+}
+
+// Returns what else is known about experts without a token if none lacks tokens over the window: in the newest load
+// alone, and over the steps together for which the run counts dead experts.
+QStringList VerdictTiles::outsideWindow(const History& history, int experts) const {
+  const auto newest = history.frame_at(step());
+  std::int64_t silent = 0;
+  for (const RouterFrame& router : newest ? newest->routers : std::vector<RouterFrame>{})
+    silent += std::ranges::count(router.tokens_per_expert, 0u);
+  if (silent > 0) {
+    const QString none = QString(silent == 1 ? "%1 gets none" : "%1 get none").arg(formatCount(silent));
+    return {none + QString(" at %1").arg(selection_->rangeText({newest->step, newest->step})), none};
+  }
+  const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
+  if (is_missing(share)) return {"none"};
+  const QString together = QString("over %1").arg(selection_->stepCount(history.info().window));
+  if (share > 0) return {QString("%1 get none %2").arg(formatCount(std::round(share * experts)), together), "none"};
+  const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
+  if (last < 0) return {QString("none %1 so far").arg(together), "none"};
+  return {QString("none %1 since %2").arg(together, selection_->rangeText({last + 1, last + 1})), "none"};
 }
 
 TileContent VerdictTiles::deadContent(const RouterWindow& window, const History& history) const {
@@ -247,21 +274,13 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
     experts += static_cast<int>(each.utilisation.size());
     if (each.silent > most->silent) most = &each;
   }
-  TileContent content{formatCount(silent), QString("of %1").arg(formatCount(experts)), {}, {}};
-  const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
-  if (silent == 0 && last >= step()) {  // a log's window may be long: counts experts that get no token now
-    const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
-    if (!is_missing(share))
-      content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
-  } else if (silent == 0) {
-    content.context << (last < 0 ? QString("none in this run")
-                                 : QString("none since %1 %2").arg(selection_->stepWord(), formatCount(last + 1)));
-  }
-  if (silent > 0)
+  TileContent content{.value = formatCount(silent), .unit = QString("of %1").arg(formatCount(experts))};
+  if (silent == 0)
+    content.context = outsideWindow(history, experts);
+  else
     content.context << (layers == 1 ? QString("all in layer %1").arg(most->layer)
                                     : QString("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
                     << QString("most in layer %1").arg(most->layer) << atLayer(most->layer);
-  if (silent == 0) content.context << QString("none");
   constexpr int kBins = 96;
   const StepRange steps{history.steps().first, step()};
   const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
@@ -301,8 +320,9 @@ void VerdictTiles::openCard(Which tile) {
     const History* history = selection_->history();
     if (!history) return QString();
     const VerdictTile* shown = tiles_[tile];
-    return QString("<p>Over the last %1 together: <b>%2</b>, %3.</p>")
-               .arg(selection_->stepCount(kWindowSteps),
+    return QString("<p>Over %1 together: <b>%2</b>, %3.</p>")
+               .arg(shown->content().steps.isEmpty() ? QString("the last %1").arg(selection_->stepCount(kWindowSteps))
+                                                     : shown->content().steps,
                     (shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
                     shown->content().context.value(0)) +
            figureCard(explain_figure(*history, target(tile)));

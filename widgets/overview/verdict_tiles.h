@@ -16,10 +16,11 @@ namespace moescope {
 
 // The content of a tile.
 struct TileContent {
-  QString value, unit;
-  QStringList context;        // place and value of chance, from long to short
-  std::vector<double> curve;  // values of the curve; NaN: no value
-  double chance = kNoValue;   // value of chance, a dashed line; NaN: none
+  QString value = {}, unit = {};
+  QString steps = {};              // steps of the window
+  QStringList context = {};        // place and value of chance, from long to short
+  std::vector<double> curve = {};  // values of the curve; NaN: no value
+  double chance = kNoValue;        // value of chance, a dashed line; NaN: none
 };
 
 class VerdictTile : public QAbstractButton {
@@ -65,6 +66,7 @@ class VerdictTiles : public QWidget {
   void place();
   TileContent worstContent(Which tile, const RouterWindow& window, const History& history);  // overload or spread
   TileContent entropyContent(const RouterWindow& window, const History& history);
+  QStringList outsideWindow(const History& history, int experts) const;
   TileContent deadContent(const RouterWindow& window, const History& history) const;
   std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure);
   void openCard(Which tile);

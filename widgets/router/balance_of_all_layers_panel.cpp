@@ -102,8 +102,10 @@ Panel::Answer BalanceOfAllLayersPanel::answer() const {
   }
   if (worst < 0) return {};
   const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
+  const StepRange steps = history.last_steps(window() ? history.info().window : 1, selection_->step());
   const QString most = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
-  const QString first = QString("Most uneven: %1").arg(most);
+  const QString first = QString("Most uneven %1 %2: %3")
+                            .arg(window() ? QString("over") : QString("at"), selection_->rangeText(steps), most);
   return {"How even are the layers?",
           {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
 }

@@ -342,7 +342,9 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
                                 .arg(worst.layer)
                                 .arg(formatValue(worst.max_vio + 1, 3));
   return {"Who gets the tokens?",
-          {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
+          {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share +
+               QString(", over %1").arg(selection_->rangeText(window().steps)),
+           head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
            head + QStringLiteral("; ") + short_who, head}};
 }
 

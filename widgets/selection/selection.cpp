@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/frame/run_origin.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {
@@ -61,6 +62,11 @@ QString Selection::stepWord() const {
 
 QString Selection::stepCount(int steps) const {
   return QString("%1 %2").arg(steps).arg(stepWord() == "batch" ? QString("batches") : QString("steps"));
+}
+
+QString Selection::rangeText(StepRange steps) const {
+  QString text = QString::fromStdString(steps_in_words(steps.first, steps.last));
+  return stepWord() == "batch" ? text.replace("steps", "batches").replace("step", "batch") : text;
 }
 
 const History* Selection::history() const {

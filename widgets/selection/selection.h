@@ -39,6 +39,7 @@ class Selection : public QObject {
   void setFollowing(bool follow);
   QString stepWord() const;                  // "step"; "batch" for a checkpoint, whose steps are batches of text
   QString stepCount(int steps) const;        // "50 steps"; "50 batches" for a checkpoint
+  QString rangeText(StepRange steps) const;  // "steps 951 to 1,000", "step 7"; "batches 0 to 6" for a checkpoint
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing) {
     if (std::exchange(growing_, growing) != growing) emit timeChanged();

@@ -107,8 +107,8 @@ TEST(Health, TheMostUnevenLayerIsNamedWithItsFullestExpert) {
   run.steps(200, shares, MadeUp::even());
   const Health health = judge(run.history());
   EXPECT_TRUE(says(health.sentence,
-                   "No expert is dead, starved or far too full. Most uneven: layer 1, where expert 3 "
-                   "gets 1.5"))
+                   "No expert is dead, starved or far too full. Most uneven in steps 150 to 199: layer 1, "
+                   "where expert 3 gets 1.5"))
       << health.sentence;
   EXPECT_EQ(health.balance,
             (Texts{"Balance: bias update rate 0.001, auxiliary loss 0.01", "Balance: bias 0.001, auxiliary 0.01"}));
@@ -234,6 +234,9 @@ TEST(Health, FiguresAgreeWithEachOtherAndWithTheVerdict) {
     const RouterWindow window = router_window(*run.history(), INT64_MAX);
     EXPECT_NEAR(told - 1, window.worst(&LayerWindow::max_vio)->max_vio, 0.006) << health.sentence;
     EXPECT_EQ(told >= 2, share > 2) << health.sentence;
+    EXPECT_TRUE(says(health.sentence,
+                     "in steps " + std::to_string(window.steps.first) + " to " + std::to_string(window.steps.last)))
+        << health.sentence;
   }
 }
 
