@@ -26,7 +26,11 @@ std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history
   std::vector<Explanation::Knob> knobs;
   if (depends_on_model_sizes(figure)) knobs.push_back({"model sizes", ""});
   const auto settings = history.settings_at(step);
-  for (const Setting knob : knobs_of(figure)) knobs.push_back({knob.key(), settings->text(knob).value_or("")});
+  for (const Setting knob : knobs_of(figure)) {
+    const std::string key = knob.key();
+    const bool settable = settings->config() != nullptr && key.find('.') != std::string::npos;
+    knobs.push_back({key, settings->text(knob).value_or(""), settable});
+  }
   return knobs;
 }
 

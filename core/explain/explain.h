@@ -41,6 +41,7 @@ struct Explanation {
   std::string note;                             // meaning of the numbers
   struct Knob {
     std::string key, value;  // `value` is empty if not known
+    bool settable = false;   // this program has the setting of this run, which another program's log only states
   };
   std::vector<Knob> knobs;
 };

@@ -19,8 +19,10 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/controls.h"
+#include "tests/support/made_up_run.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"
+#include "widgets/panel/explain_card.h"
 
 namespace moescope {
 
@@ -28,6 +30,15 @@ namespace {
 
 std::shared_ptr<const History> sample(const char* name) {
   return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
+}
+
+// A made-up run of this program in which two experts of layer 1 get all tokens.
+MadeUp collapsedRun() {
+  MadeUp run("[router]\nbias_update_rate = 0.0\naux_coeff = 0.0\n");
+  MadeUp::Shares two{};
+  two[3] = two[7] = 1;
+  run.steps(400, two, MadeUp::even());
+  return run;
 }
 
 struct ShownPanel {
@@ -62,8 +73,8 @@ class QtFindings : public QObject {
   }
   static void click(QWidget* widget) { QTest::mouseClick(widget, Qt::LeftButton, {}, {20, 5}); }
   static bool isOpen(const FindingRow* row) {
-    const auto* knob = row->findChild<QPushButton*>();
-    return knob && knob->isVisibleTo(row);
+    const auto* words = row->findChild<QLabel*>("words");
+    return words && words->isVisibleTo(row);
   }
   static void showAll(FindingsPanel& panel) { emit panel.findChild<QLabel*>("more_findings")->linkActivated("all"); }
   static bool says(const FindingsPanel& panel, const QString& words) {
@@ -100,13 +111,6 @@ class QtFindings : public QObject {
     QCOMPARE(selection.layer(), 2);
     QVERIFY(isOpen(rows(panel)[1]));
 
-    QSignalSpy knob(&panel, &FindingsPanel::knobRequested);
-    auto* setting = rows(panel)[1]->findChild<QPushButton*>("router.bias_update_rate");
-    QVERIFY(setting);
-    QTest::mouseClick(setting, Qt::LeftButton);
-    QCOMPARE(knob.size(), 1);
-    QCOMPARE(knob[0][0].toString(), QString("router.bias_update_rate"));
-
     const auto before = rows(panel).size();
     QTest::keyClick(&panel, Qt::Key_Delete);  // mutes the finding
     QTRY_COMPARE(rows(panel).size(), before - 1);
@@ -115,6 +119,38 @@ class QtFindings : public QObject {
     QVERIFY(watch.text().contains("Layer 3 has collapsed"));
     QVERIFY(panel.csv().contains("Layer 3 has collapsed"));
     QVERIFY(panel.explain().contains("MaxVio"));
+  }
+
+  // A log of another program has no settings that could be opened here: the finding cites what the log says.
+  void theSettingsOfALogAreCited() {
+    ShownPanel shown;
+    shown.open();
+    const auto setting = [&](const char* name) { return rows(shown.panel).front()->findChild<QWidget*>(name); };
+    click(rows(shown.panel).front());
+    QVERIFY(!setting("router.bias_update_rate")->isVisible());
+    QVERIFY(setting("stated")->isVisible());
+    const QString stated = qobject_cast<QLabel*>(setting("stated"))->text();
+    QVERIFY2(stated.contains("(bias_update_rate = 0") && stated.contains("(aux_coeff = 0"), qPrintable(stated));
+
+    shown.open(collapsedRun().history());
+    click(rows(shown.panel).front());
+    QVERIFY(!setting("stated")->isVisible());
+    QSignalSpy knob(&shown.panel, &FindingsPanel::knobRequested);
+    QTest::mouseClick(setting("router.bias_update_rate"), Qt::LeftButton);
+    QCOMPARE(knob.size(), 1);
+    QCOMPARE(knob[0][0].toString(), QString("router.bias_update_rate"));
+  }
+
+  void theCardsOfALogLinkNoSettings() {
+    const auto log = sample("unbalanced_bf16");
+    const auto card = [](const History& history) {
+      FigureTarget target{.key = "max_vio"};
+      target.layer = 1;
+      target.step = history.steps().last;
+      return figureCard(explain_figure(history, target));
+    };
+    QVERIFY2(!card(*log).contains("knob:") && card(*log).contains("now 0"), qPrintable(card(*log)));
+    QVERIFY(card(*collapsedRun().history()).contains("knob:router.bias_update_rate"));
   }
 
   void theListOfTheChosenLayerFollowsIt() {
@@ -258,9 +294,12 @@ class QtFindings : public QObject {
     FindingsPanel* panel = window.workspaces()->router()->findChild<FindingsPanel*>();
     QTest::mouseClick(badge, Qt::LeftButton);
     QTRY_VERIFY(panel->isVisible());
-    click(rows(*panel).front());
+    window.selection()->setHistories(
+        {collapsedRun().history()});  // a run of this program, whose settings can be opened
+    QTRY_VERIFY(rows(*panel).front()->findChild<QPushButton*>("router.bias_update_rate"));
+    if (!isOpen(rows(*panel).front())) click(rows(*panel).front());
     auto* setting = rows(*panel).front()->findChild<QPushButton*>("router.bias_update_rate");
-    QVERIFY(setting);
+    QTRY_VERIFY(setting->isVisible());
     QTest::mouseClick(setting, Qt::LeftButton);
     FieldEditor* editor =
         window.findChild<SetupForm*>()->editor("router.bias_update_rate");  // nothing trains: no live settings

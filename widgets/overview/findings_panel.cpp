@@ -73,6 +73,7 @@ FindingRow::FindingRow(const Finding& finding, QWidget* parent) : QFrame(parent)
   followFont(this, [this] {
     const QFont small = typeFont(QApplication::font(), Type::secondary);
     words_->setFont(small);
+    stated_->setFont(small);
     steps_->setFont(small);
   });
 }
@@ -105,6 +106,12 @@ void FindingRow::addDetails() {
   words_->setObjectName("words");
   connect(words_, &QLabel::linkActivated, this, &FindingRow::follow);
   inner->addWidget(words_);
+  stated_ = new QLabel(details_);
+  stated_->setWordWrap(true);
+  stated_->setTextFormat(Qt::PlainText);
+  stated_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  stated_->setObjectName("stated");
+  inner->addWidget(stated_);
   auto* row = new QWidget(details_);
   auto* buttons = new FlowRow(row);
   for (const OperandElement& element : finding_.operands) {
@@ -121,6 +128,7 @@ void FindingRow::addDetails() {
     button->setToolTip(QString("Goes to the setting %1, which affects this finding").arg(key));
     connect(button, &QPushButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
+    knobs_ << button;
   }
   mute_ = new QPushButton("Mute", row);
   mute_->setCheckable(true);
@@ -147,6 +155,21 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   details_->setVisible(open);
   update();
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
+}
+
+void FindingRow::showSettings(const RunSettings& settings) {
+  const bool own = settings.config() != nullptr;
+  for (QPushButton* knob : knobs_) knob->setVisible(own);
+  QStringList parts;
+  for (const Setting knob : finding_.knobs) {
+    const QString label = QString::fromStdString(knob.field().label);
+    const auto stated = settings.stated(knob);
+    parts << (stated ? QString("%1 (%2 = %3)")
+                           .arg(label, QString::fromStdString(stated->name), QString::fromStdString(stated->value))
+                     : QString("%1 (not known)").arg(label));
+  }
+  stated_->setVisible(!own && !parts.isEmpty());
+  stated_->setText(QString("Settings that affect it: %1").arg(parts.join(", ")));
 }
 
 // Paints the open finding on the soft ground of its sign.
@@ -250,6 +273,7 @@ void FindingsPanel::fill() {
     const int place = watch_->placeOf(*shown[i]);
     const QString letter = several && place >= 0 ? runLetter(*selection_, place) : QString();
     rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), finding_id(*shown[i]) == chosen_);
+    if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
   showMore(hidden);
   showHealthy();

@@ -9,6 +9,7 @@
 #include <QScrollArea>
 #include <vector>
 
+#include "core/config/run_settings.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/sign.h"
 #include "widgets/overview/findings_watch.h"
@@ -70,6 +71,9 @@ class FindingRow : public QFrame {
   FindingRow(const Finding& finding, QWidget* parent);
   // `run`: letter of the run; empty if there is only one run.
   void show(const Finding& finding, const QString& run, bool muted, bool open);
+  // Shows where the settings that affect the finding can be changed, or, for a run of another program, what its log
+  // says about them.
+  void showSettings(const RunSettings& settings);
   const Finding& finding() const { return finding_; }
 
  signals:
@@ -92,9 +96,10 @@ class FindingRow : public QFrame {
   bool all_experts_ = false;  // all experts are named in the text
   Finding finding_;
   SignLabel* sign_;
-  QLabel *title_, *words_;
+  QLabel *title_, *words_, *stated_;
   FittedLabel* steps_;
   QWidget* details_;
+  QList<QPushButton*> knobs_;
   QPushButton* mute_;
 };
 
