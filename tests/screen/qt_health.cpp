@@ -135,6 +135,14 @@ class QtHealth : public QObject {
     QCOMPARE(static_cast<int>(html.count("<a ")), 7);
     QCOMPARE(QTextDocumentFragment::fromHtml(html).toPlainText().left(60),
              QString("3 of 8 MoE layers have collapsed (1, 2 and 13). Worst: layer").left(60));
+    // The number of experts that are not named is no expert.
+    for (const int more : {3, 34, 250, 1234}) {
+      const QString sentence = QString("experts 7, 12, 30, 41, 55, 63 and %1 more get no token.").arg(more);
+      const QString links = withLinks(sentence);
+      QCOMPARE(static_cast<int>(links.count("<a ")), 6);
+      QVERIFY2(links.contains(QString(" and %1 more get").arg(more)), qPrintable(links));
+      QCOMPARE(QTextDocumentFragment::fromHtml(links).toPlainText(), sentence);
+    }
 
     Selection selection;
     ComparedRuns runs;

@@ -15,7 +15,8 @@ QString linkTo(const QString& kind, const QString& number, const QString& shown)
 
 // Makes each number in a list such as "1, 2 and 3" a link.
 QString listOfLinks(const QString& kind, const QString& list) {
-  static const QRegularExpression number(QStringLiteral("\\d+(?! more)"));
+  // Possessive, so that the "34" of "34 more" is not taken as 3.
+  static const QRegularExpression number(QStringLiteral("\\d++(?! more)"));
   QString out;
   qsizetype done = 0;
   for (auto found = number.globalMatch(list); found.hasNext();) {
