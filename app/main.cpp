@@ -49,10 +49,13 @@ int print(const QString& text) {
   return 1;
 }
 
-// Drops warnings of Qt's offscreen platform that it cannot propagate size hints or raise windows: they are harmless.
+// Drops harmless warnings: those of Qt's offscreen platform that it cannot propagate size hints or raise windows, and
+// those about XDG_RUNTIME_DIR, which many containers do not set and where this program stores nothing.
 QtMessageHandler shown_by_qt = nullptr;
 void dropKnownWarnings(QtMsgType type, const QMessageLogContext& context, const QString& text) {
-  if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
+  for (const char* known : {"This plugin does not support ", "QStandardPaths: "})
+    if (text.startsWith(QLatin1String(known))) return;
+  shown_by_qt(type, context, text);
 }
 
 // True if there is a display or an explicit choice of platform. Qt aborts without a display, but help, errors and

@@ -140,9 +140,13 @@ class ProgramTest : public QObject {
 
   void withoutADisplayHelpAndPicturesWorkAndAWindowIsRefused() {
     const QStringList display = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"};
-    QCOMPARE(start({"--help"}, display).status, 0);
     const QString path = home_.filePath("no_display.png");
-    QCOMPARE(start({"--preset", "nano", "--screenshot", path, "--after-steps", "1"}, display).status, 0);
+    const QStringList taken{"--preset", "nano", "--screenshot", path, "--after-steps", "1"};
+    for (const QStringList& arguments : {QStringList{"--help"}, taken}) {
+      const Result result = start(arguments, display + QStringList{"XDG_RUNTIME_DIR"});
+      QCOMPARE(result.status, 0);
+      QCOMPARE(result.err, QString());
+    }
     QVERIFY(!QImage(path).isNull());
     const Result window = start({"--preset", "nano"}, display);
     QCOMPARE(window.status, 2);
