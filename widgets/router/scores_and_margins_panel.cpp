@@ -97,9 +97,11 @@ QString ScoresAndMarginsPanel::whyNothing() const {
 
 Panel::Answer ScoresAndMarginsPanel::answer() const {
   if (!whyNothing().isEmpty()) return {};
-  const QString median = half_octave_median(counts().margins);
-  return {"How sure is the router?",
-          {QString("Half of the tokens have a margin below %1").arg(median), QString("Median margin %1").arg(median)}};
+  const QString median = half_octave_median(counts().margins);  // the upper edge of a bin, or "\u2265 0.7"
+  if (median == QLatin1String("-")) return {};
+  const QString words = median[0].isDigit() ? QString("Half of the tokens have a margin below %1")
+                                            : QString("Half of the tokens have a margin %1");
+  return {"How sure is the router?", {words.arg(median), QString("Median margin %1").arg(median)}};
 }
 
 QString ScoresAndMarginsPanel::status() const {

@@ -230,6 +230,16 @@ std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& tab
   return order;
 }
 
+// Returns why experts cannot be compared by domain; empty if there are texts of two domains.
+QString SpecialisationPanel::whyNotCompared(const SpecialisationFrame& now) const {
+  QStringList domains;
+  for (std::size_t i = 0; i < share_.size(); i += now.n_experts())
+    if (!is_missing(share_[i])) domains << domainName(selection_->history()->info(), i / now.n_experts());
+  if (domains.size() > 1) return {};
+  const QString here = domains.isEmpty() ? QString("none") : domains.front();
+  return QString("Specialisation compares texts of two domains or more. In this run: %1").arg(here);
+}
+
 void SpecialisationPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
@@ -238,9 +248,10 @@ void SpecialisationPanel::refill() {
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
-  view_->setNotice({});
   lift_ = domain_lift(*now);
   share_ = domain_share(*now);
+  view_->setNotice(whyNotCompared(*now));
+  if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*now);
   columns_ = columnOrder(*now, lift_);
   const auto experts = static_cast<int>(now->n_experts());

@@ -46,6 +46,7 @@ class SpecialisationPanel : public Panel {
   const SpecialisationFrame* table() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
+  QString whyNotCompared(const SpecialisationFrame& now) const;
   Answer expertsOf(std::size_t domain) const;
 
   MatrixPlot* view_;

@@ -427,12 +427,16 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
   const double share = static_cast<double>(most->second) / static_cast<double>(tokens.size());
   const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
-  return {QString("Which expert gets which %1?").arg(what),
-          {QString("Expert %1 is the first choice of %2 of the %3, %4 experts share the rest")
-               .arg(most->first)
-               .arg(formatPercent(share), what)
-               .arg(firsts.size() - 1),
-           QString("Expert %1 first: %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
+  QString rest;
+  if (firsts.size() == 2)
+    rest =
+        QString(", expert %1 of the rest").arg(most == firsts.begin() ? firsts.rbegin()->first : firsts.begin()->first);
+  else if (firsts.size() > 2)
+    rest = QString(", %1 experts share the rest").arg(firsts.size() - 1);
+  return {
+      QString("Which expert gets which %1?").arg(what),
+      {QString("Expert %1 is the first choice of %2 of the %3").arg(most->first).arg(formatPercent(share), what) + rest,
+       QString("Expert %1 first: %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
 }
 
 QString TokensAndSamplePanel::status() const {
