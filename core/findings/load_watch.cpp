@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
 
+// Two digits, or a whole number: stored shares are not more exact for experts that get almost nothing.
+std::string experts_in_use(double number) {
+  return number < 9.95 ? decimal(number, 2) : grouped(std::llround(number));
+}
+
 }  // namespace
 
 LoadWatch::LoadWatch(int layer, const RunInfo& info, const StepAxis& axis)
@@ -105,14 +110,14 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.experts = {fullest};
   finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
-  finding.observation = "The load is as uneven as if " + decimal(effective_, 3) + " of " +
+  finding.observation = "The load is as uneven as if " + experts_in_use(effective_) + " of " +
                         std::to_string(load_.living()) + " experts did all the work (entropy of the load of " +
                         loads_text(load_.window_loads()) + ", together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
-    finding.observation += "; with so few tokens a perfectly balanced router would use " + decimal(by_chance, 3);
+    finding.observation += "; with so few tokens a perfectly balanced router would use " + experts_in_use(by_chance);
   if (!collapsed)
-    finding.observation += "; the number was " + decimal(effective_before_, 3) + " at step " +
+    finding.observation += "; the number was " + experts_in_use(effective_before_) + " at step " +
                            load_.axis().name(collapsing_since_) + " and still falls";
   finding.observation += ". MaxVio of the same loads together is " + decimal(load_.fullest_share() - 1) + ": expert " +
                          std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";

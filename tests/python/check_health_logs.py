@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Tests `moescope-cli check` on the logs of health_logs.py: at most 2 % of the verdicts may be wrong, and no number of a
 sentence may differ from the one that is counted in the log. Prints a table by kind of log, and each fault. Needs NumPy.
 Usage: check_health_logs.py MOESCOPE_CLI [--seed N] [--keep FOLDER] [--words]; --words lists the sentences with numbers that

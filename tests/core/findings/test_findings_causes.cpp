@@ -170,7 +170,7 @@ TEST(Chance, ACollapseOfSmallBatchesIsStillSeen) {
   }
   const auto found = of_kind(find_all(history), FindingKind::collapsed);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(history));
-  EXPECT_TRUE(tells(found[0], "8.92 of 64 experts")) << found[0].observation;
+  EXPECT_TRUE(tells(found[0], "8.9 of 64 experts")) << found[0].observation;
 }
 
 TEST(Chance, ExpertsThatTakeTurnsAreNoCollapse) {
