@@ -6,8 +6,7 @@
 
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
-#include "core/io/text_encoding.h"
-#include "core/io/toml_text.h"
+#include "core/io/toml_section.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -38,40 +37,41 @@ constexpr double kLeast = 1e-3, kMost = 1e9;
 constexpr Provenance kKinds[] = {Provenance::measured_elsewhere, Provenance::published, Provenance::modelled,
                                  Provenance::fitted, Provenance::assumed};
 
-[[noreturn]] void fail(const std::string& file, const std::string& what) {
-  throw std::runtime_error(file + ": " + what);
+std::string needed_text(TomlSection& section, std::string_view key) {
+  std::string text = section.required_text(key);
+  if (section.has(key) && text.empty()) section.problem(key, "must not be empty");
+  return text;
 }
 
-std::string words(const toml::table& table, const char* key, const std::string& file, const std::string& place) {
-  const auto value = table[key].value<std::string>();
-  if (!value || value->empty()) fail(file, place + key + ": a text is needed");
-  return *value;
-}
-
-std::string bracketed(std::string_view key) {
-  std::string text(1, '[');
-  return text.append(key).append("] ");
-}
-
-HardwareNumber read_number(const toml::table& table, const std::string& key, const std::string& file) {
-  const std::string place = bracketed(key);
-  HardwareNumber number;
-  const auto value = table["value"].value<double>();
-  if (!value || !(*value >= kLeast && *value <= kMost))
-    fail(file, place + "value: a number from 0.001 to 1e9 is needed");
-  number.value = *value;
-  number.unit = words(table, "unit", file, place);
-  number.source = words(table, "source", file, place);
-  const std::string kind = words(table, "kind", file, place);
-  if (kind == "measured") {  // a measurement in a file was made elsewhere
-    number.kind = Provenance::measured_elsewhere;
-    return number;
-  }
+Provenance read_kind(TomlSection& section) {
+  const std::string kind = section.required_text("kind");
+  if (kind == "measured") return Provenance::measured_elsewhere;  // a measurement in a file was made elsewhere
   const auto* known = std::ranges::find(kKinds, kind, provenance_name);
-  if (known == std::end(kKinds))
-    fail(file, place + "kind: is '" + kind + "'; allowed: " + joined(kKinds, ", ", provenance_name));
-  number.kind = *known;
+  if (known != std::end(kKinds)) return *known;
+  section.problem("kind", "is \"" + kind + "\"; allowed: measured, " + joined(kKinds, ", ", provenance_name));
+  return {};
+}
+
+HardwareNumber read_number(TomlSection& section) {
+  section.require("value");
+  HardwareNumber number;
+  number.value = section.number("value", 0, kLeast, kMost);
+  number.unit = needed_text(section, "unit");
+  number.source = needed_text(section, "source");
+  number.kind = read_kind(section);
   return number;
+}
+
+HardwareProfile read_profile(TomlSection& root) {
+  HardwareProfile profile;
+  profile.name = needed_text(root, "name");
+  profile.gpu = needed_text(root, "gpu");
+  for (const NamedHardwareNumber& number : kNumbers) {
+    if (number.required) root.require(number.key);
+    root.inside(number.key, [&](TomlSection& section) { profile.*number.number = read_number(section); });
+  }
+  if (profile.mxfp8_quantize_share.value >= 1) root.problem("mxfp8_quantize_share", "must be a share below 1");
+  return profile;
 }
 
 std::string lower(std::string text) {
@@ -86,27 +86,13 @@ std::span<const NamedHardwareNumber> hardware_numbers() {
 }
 
 HardwareProfile parse_hardware(std::string_view text, const std::string& file) {
-  toml::table root;
-  try {
-    root = parse_toml(text, file);
-  } catch (const toml::parse_error& error) {
-    if (const std::string encoding = text_problem(text); !encoding.empty()) fail(file, encoding);
-    fail(file, "line " + std::to_string(error.source().begin.line) + ": not TOML: " + std::string(error.description()));
-  }
+  TomlProblems problems{file};
   HardwareProfile profile;
-  profile.name = words(root, "name", file, "");
-  profile.gpu = words(root, "gpu", file, "");
-  for (const auto& [key, node] : root) {
-    const std::string_view name = key.str();
-    if (name == "name" || name == "gpu") continue;
-    const auto* known = std::ranges::find_if(kNumbers, [&](const auto& number) { return number.key == name; });
-    if (known == std::end(kNumbers)) fail(file, bracketed(name) + "no such number");
-    if (!node.is_table()) fail(file, std::string(name) + ": a table with value, unit, kind and source is needed");
-    profile.*known->number = read_number(*node.as_table(), std::string(name), file);
+  if (const auto table = parse_toml(text, problems)) {
+    TomlSection root(*table, "", problems);
+    profile = read_profile(root);
   }
-  for (const NamedHardwareNumber& number : kNumbers)
-    if (number.required && (profile.*number.number).value == 0) fail(file, bracketed(number.key) + "is missing");
-  if (profile.mxfp8_quantize_share.value >= 1) fail(file, "[mxfp8_quantize_share] value: a share below 1 is needed");
+  problems.throw_first();
   return profile;
 }
 

@@ -41,8 +41,8 @@ struct NamedHardwareNumber {
 };
 std::span<const NamedHardwareNumber> hardware_numbers();
 
-// Reads a profile from the text of a .toml file; `file` is for messages. Throws std::runtime_error with file, key and
-// reason.
+// Reads a profile from the text of a .toml file; `file` is for messages. Throws std::runtime_error with file, line,
+// key and what is allowed.
 HardwareProfile parse_hardware(std::string_view toml, const std::string& file);
 // `name_or_path` is "b200", "h200" or "h100", in any case, or a path to a .toml of this form. Throws
 // std::runtime_error.

@@ -524,12 +524,4 @@ void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, co
   }
 }
 
-std::string ConfigProblem::text() const {
-  std::string where = file;
-  if (line > 0) where += (where.empty() ? "line " : ":") + std::to_string(line);
-  if (!where.empty()) where += ": ";
-  if (!key.empty()) where += key + ": ";
-  return where + message;
-}
-
 }  // namespace moescope

@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/io/file_problem.h"
 
 namespace moescope {
 
-// A problem in a config: its place, and what is allowed.
-struct ConfigProblem {
-  std::string file;  // empty if the config did not come from a file
-  int line = 0;      // from 1; 0 if unknown
-  std::string key;
-  std::string message;       // "top_k is 20, but there are 16 experts: choose 1 to 16"
-  std::string text() const;  // "run.toml:12: router.top_k: ..."
-};
+using ConfigProblem = FileProblem;
 
 // Number of trained parameters of the model.
 double parameter_count(const RunConfig& config);

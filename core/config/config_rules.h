@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,8 +25,8 @@ void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, co
                        const std::string& file, std::vector<ConfigProblem>& problems);
 
 std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a decimal point
-// Returns the value of a node; nullopt if it is an array, a section, a date or a time. A whole number becomes a double
-// if the field needs one.
-std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field);
+// Reads the value of a setting. Returns why it is not allowed; empty if it was read. A whole number becomes a double if
+// the field needs one.
+std::string read_value(const toml::node& node, const ConfigField& field, ConfigValue& value);
 
 }  // namespace moescope

@@ -1,8 +1,6 @@
 #include "core/config/config_toml.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -12,8 +10,7 @@
 #include "core/config/model_presets.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
-#include "core/io/text_encoding.h"
-#include "core/io/toml_text.h"
+#include "core/io/toml_section.h"
 #include "core/io/trimmed.h"
 #include "core/io/words.h"
 
@@ -37,16 +34,11 @@ std::string section_list() {
 constexpr const char *kPresetKey = "preset", *kCompareKey = "compare";
 
 struct Reader {
-  ParsedConfig parsed;
-  std::string file;
-  std::set<Setting> bad;
-  std::map<Setting, int> lines;
+  RunConfig config;
+  TomlProblems problems;
+  std::vector<RunConfig> twins = {};
+  std::map<Setting, int> lines = {};
   bool in_twin = false;
-
-  void problem(int line, const std::string& key, std::string message) {
-    parsed.problems.push_back({file, line, key, std::move(message)});
-    if (const ConfigField* field = find_field(key)) bad.insert(*field);
-  }
 
   // Derived keys, which set other keys, are read first, so that the other keys in the file override them.
   void read(const toml::table& table, const std::string& prefix) {
@@ -65,9 +57,9 @@ struct Reader {
       else if (node.is_table() && prefix.empty() && is_section(path))
         read(*node.as_table(), path);
       else if (node.is_table() && prefix.empty())
-        problem(line, path, "no such section; allowed: " + section_list());
+        problems.add(line, path, "no such section; allowed: " + section_list());
       else
-        problem(line, path, "no such key, did you mean " + nearest_key(path) + "?");
+        problems.add(line, path, "no such key, did you mean " + nearest_key(path) + "?");
     }
   }
 
@@ -75,60 +67,53 @@ struct Reader {
     return std::ranges::find(config_fields(), name, &ConfigField::section) != config_fields().end();
   }
 
-  void read_preset(const toml::table& table) {
-    const toml::node* node = table.get(kPresetKey);
-    if (!node) return;
-    const int line = static_cast<int>(node->source().begin.line);
-    if (!node->is_string()) return problem(line, kPresetKey, "is not text; expected the name of a preset");
-    const ParsedConfig preset = load_preset(**node->as_string());
-    if (!preset.problems.empty()) return problem(line, kPresetKey, preset.problems.front().message);
-    parsed.config = preset.config;
-  }
-
-  void read_comparisons(const toml::table& table) {
-    const toml::node* node = table.get(kCompareKey);
-    if (!node) return;
-    const int line = static_cast<int>(node->source().begin.line);
-    if (!node->is_array_of_tables())
-      return problem(line, kCompareKey, "expected [[compare]] with the settings in which a twin differs");
-    const toml::array& twins = *node->as_array();
-    if (twins.size() > kMaxCandidates)
-      return problem(line, kCompareKey,
-                     "holds " + std::to_string(twins.size()) + " twins; allowed: " + std::to_string(kMaxCandidates));
-    for (const toml::node& twin : twins) read_twin(*twin.as_table());
-  }
-
-  void read_twin(const toml::table& table) {
-    const int line = static_cast<int>(table.source().begin.line);
-    Reader reader;
-    reader.file = file;
-    reader.in_twin = true;
-    reader.parsed.config = parsed.config;
-    reader.read(table, "");
-    for (const auto& [setting, at] : reader.lines)
-      if (setting.is_in<DataConfig>())
-        reader.problem(at, setting.key(), "runs that are compared read the same batches");
-    RunConfig& twin = reader.parsed.config;
-    if (!table.contains("name")) twin.name = twin_name(parsed.config, twin);
-    if (reader.parsed.problems.empty() && difference(parsed.config, twin).empty())
-      reader.problem(line, kCompareKey, "has the same settings as the run that it is compared with");
-    add_rule_problems(twin, reader.bad, reader.lines, file, reader.parsed.problems);
-    for (ConfigProblem& found : reader.parsed.problems) parsed.problems.push_back(std::move(found));
-    parsed.twins.push_back(std::move(twin));
-  }
-
   void read_field(const ConfigField& field, const toml::node& node, int line) {
     lines[field] = line;
-    const std::optional<ConfigValue> value = value_of(node, field);
-    if (!value)
-      problem(line, field.key,
-              node.is_array()   ? "is an array; allowed: one value"
-              : node.is_table() ? "is a section; allowed: one value"
-                                : "is a date or time; allowed: a number, text, true or false");
-    else if (std::string message = check_field(field, *value); !message.empty())
-      problem(line, field.key, message);
+    ConfigValue value;
+    if (const std::string message = read_value(node, field, value); !message.empty())
+      problems.add(line, field.key, message);
     else
-      field.set(parsed.config, *value);
+      field.set(config, value);
+  }
+
+  void check_rules() {
+    std::set<Setting> bad;
+    for (const FileProblem& problem : problems.found)
+      if (const ConfigField* field = find_field(problem.key)) bad.insert(*field);
+    add_rule_problems(config, bad, lines, problems.file, problems.found);
+  }
+
+  void read_preset(TomlSection& root) {
+    const std::optional<std::string> name = root.optional_text(kPresetKey);
+    if (!name) return;
+    const ParsedConfig preset = load_preset(*name);
+    if (!preset.problems.empty()) return root.problem(kPresetKey, preset.problems.front().message);
+    config = preset.config;
+  }
+
+  void read_comparisons(TomlSection& root) {
+    const toml::node* node = root.node(kCompareKey);
+    const std::size_t count = node && node->is_array() ? node->as_array()->size() : 0;
+    if (count > kMaxCandidates)
+      return root.problem(kCompareKey,
+                          "holds " + std::to_string(count) + " twins; allowed: " + std::to_string(kMaxCandidates));
+    root.each(kCompareKey, [this](TomlSection& twin) { read_twin(twin); });
+  }
+
+  void read_twin(TomlSection& section) {
+    Reader reader{config, {problems.file}};
+    reader.in_twin = true;
+    reader.read(section.rest(), "");
+    for (const auto& [setting, line] : reader.lines)
+      if (setting.is_in<DataConfig>())
+        reader.problems.add(line, setting.key(), "runs that are compared read the same batches");
+    RunConfig& twin = reader.config;
+    if (!section.has("name")) twin.name = twin_name(config, twin);
+    if (reader.problems.found.empty() && difference(config, twin).empty())
+      section.problem("has the same settings as the run that it is compared with");
+    reader.check_rules();
+    for (FileProblem& found : reader.problems.found) problems.found.push_back(std::move(found));
+    twins.push_back(std::move(twin));
   }
 };
 
@@ -172,14 +157,22 @@ std::string toml_value(const ConfigValue& value) {
   return written;
 }
 
-std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
-  if (const auto* flag = node.as_boolean()) return **flag;
-  if (const auto* text = node.as_string()) return **text;
-  if (const auto* real = node.as_floating_point()) return **real;
-  const auto* integer = node.as_integer();
-  if (!integer) return std::nullopt;
-  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
-  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
+std::string read_value(const toml::node& node, const ConfigField& field, ConfigValue& value) {
+  if (node.is_array()) return "is an array; allowed: one value";
+  if (node.is_table()) return "is a section; allowed: one value";
+  if (const auto* flag = node.as_boolean())
+    value = **flag;
+  else if (const auto* text = node.as_string())
+    value = **text;
+  else if (const auto* real = node.as_floating_point())
+    value = **real;
+  else if (const auto* integer = node.as_integer(); !integer)
+    return "is a date or time; allowed: a number, text, true or false";
+  else if (std::holds_alternative<double>(field.get(RunConfig{})))
+    value = static_cast<double>(**integer);
+  else
+    value = **integer;
+  return check_field(field, value);
 }
 
 std::string nearest_key(std::string_view given) {
@@ -201,12 +194,7 @@ std::string to_string(const ConfigValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  const double number = std::get<double>(value);
-  char buffer[32];
-  const bool whole = std::fabs(number) < 1e16 && number == std::floor(number);
-  const auto end = whole ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<std::int64_t>(number))
-                         : std::to_chars(buffer, buffer + sizeof buffer, number);
-  return {buffer, end.ptr};
+  return shortest(std::get<double>(value));
 }
 
 ConfigValue parse_value(const ConfigField& field, std::string_view text) {
@@ -228,24 +216,16 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
 }
 
 ParsedConfig parse_config(std::string_view text, std::string_view file_name, const RunConfig& base) {
-  Reader reader;
-  reader.file = file_name;
-  reader.parsed.config = base;
-  toml::table table;
-  try {
-    table = parse_toml(text, file_name);
-  } catch (const toml::parse_error& error) {
-    const std::string encoding = text_problem(text);
-    reader.problem(encoding.empty() ? static_cast<int>(error.source().begin.line) : 0, "",
-                   encoding.empty() ? "not TOML: " + std::string(error.description()) : encoding);
-    return std::move(reader.parsed);
+  Reader reader{base, {std::string(file_name)}};
+  if (const auto table = parse_toml(text, reader.problems)) {
+    TomlSection root(*table, "", reader.problems);
+    reader.read_preset(root);
+    reader.read(root.rest(), "");
+    reader.problems.sort();
+    reader.check_rules();
+    if (reader.problems.found.empty()) reader.read_comparisons(root);
   }
-  reader.read_preset(table);
-  reader.read(table, "");
-  std::ranges::stable_sort(reader.parsed.problems, {}, &ConfigProblem::line);
-  add_rule_problems(reader.parsed.config, reader.bad, reader.lines, reader.file, reader.parsed.problems);
-  if (reader.parsed.problems.empty()) reader.read_comparisons(table);
-  return std::move(reader.parsed);
+  return {std::move(reader.config), std::move(reader.twins), std::move(reader.problems.found)};
 }
 
 std::string read_toml_file(const std::string& path, std::size_t most_bytes, const char* what, std::string& text) {

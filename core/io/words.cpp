@@ -1,6 +1,7 @@
 #include "core/io/words.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -16,6 +17,14 @@ std::string decimal(double value, int significant) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", significant, value);
   return text;
+}
+
+std::string shortest(double value) {
+  char text[32];
+  const bool whole = std::fabs(value) < 1e16 && value == std::floor(value);
+  const auto end = whole ? std::to_chars(text, text + sizeof text, static_cast<std::int64_t>(value))
+                         : std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
 }
 
 std::string percent(double share) {

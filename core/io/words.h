@@ -19,6 +19,7 @@ std::string formatted(const char* format, Values... values) {
   return text;
 }
 std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
+std::string shortest(double value);                      // the fewest digits that give it back: "4", "0.001", "1e-09"
 std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
 // Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "core/io/assets.h"
-#include "core/io/toml_text.h"
+#include "core/io/toml_section.h"
 #include "core/io/words.h"
-#include "core/lessons/toml_section.h"
 
 namespace moescope {
 namespace {
@@ -71,19 +69,15 @@ std::string to_toml(const ClaimResults& results) {
 }
 
 ClaimResults parse_claim_results(std::string_view text, std::string_view file) {
-  TomlProblems problems{std::string(file), {}};
+  TomlProblems problems{std::string(file)};
   ClaimResults results;
-  try {
-    const toml::table table = parse_toml(text, file);
-    TomlSection root(table, "", problems);
+  if (const auto table = parse_toml(text, problems)) {
+    TomlSection root(*table, "", problems);
     results.date = root.required_text("date");
     results.machine = root.required_text("machine");
     root.each("result", [&](TomlSection& result) { results.results.push_back(read_result(result)); });
-  } catch (const toml::parse_error& error) {
-    problems.add(static_cast<int>(error.source().begin.line), "", std::string(error.description()));
   }
-  problems.sort();
-  if (!problems.found.empty()) throw std::runtime_error(problems.found.front().text());
+  problems.throw_first();
   return results;
 }
 

@@ -5,10 +5,9 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/io/assets.h"
-#include "core/io/toml_text.h"
 #include "core/io/words.h"
 #include "core/lessons/claim.h"
-#include "core/lessons/toml_section.h"
+#include "core/lessons/toml_runs.h"
 
 namespace moescope {
 namespace {
@@ -68,26 +67,21 @@ void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& confi
   telemetry.sample_every = telemetry.checkpoint_every = 0;
 }
 
-ParsedClaim read_claim(const toml::table& table, std::string_view file) {
-  TomlProblems problems{std::string(file), {}};
+Claim read_claim(const toml::table& table, TomlProblems& problems) {
+  TomlSection root(table, "", problems);
   Claim claim;
-  {
-    TomlSection root(table, "", problems);
-    claim.title = root.required_text("title");
-    claim.statement = root.required_text("statement");
-    claim.source = root.required_text("source");
-    claim.steps = root.integer("steps", 1, 1, kMaxClaimSteps);
-    claim.seeds = static_cast<int>(root.integer("seeds", 1, 1, kMaxClaimSeeds));
-    for (const char* key : {"steps", "seeds"})
-      if (!root.has(key)) root.problem(key, "is missing");
-    root.inside("runs", [&](TomlSection& runs) { claim.runs = read_runs(runs, {}); });
-    if (claim.runs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
-    root.each("compare", [&](TomlSection& section) { claim.comparisons.push_back(read_comparison(section, claim)); });
-    if (claim.comparisons.empty()) root.problem("compare", "a claim needs at least one [[compare]]");
-    for (RunConfig& config : claim.runs) measure_only(claim.comparisons, config);
-  }
-  problems.sort();
-  return {std::move(claim), std::move(problems.found)};
+  claim.title = root.required_text("title");
+  claim.statement = root.required_text("statement");
+  claim.source = root.required_text("source");
+  claim.steps = root.integer("steps", 1, 1, kMaxClaimSteps);
+  claim.seeds = static_cast<int>(root.integer("seeds", 1, 1, kMaxClaimSeeds));
+  for (const char* key : {"steps", "seeds"}) root.require(key);
+  root.inside("runs", [&](TomlSection& runs) { claim.runs = read_runs(runs, {}); });
+  if (claim.runs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
+  root.each("compare", [&](TomlSection& section) { claim.comparisons.push_back(read_comparison(section, claim)); });
+  if (claim.comparisons.empty()) root.problem("compare", "a claim needs at least one [[compare]]");
+  for (RunConfig& config : claim.runs) measure_only(claim.comparisons, config);
+  return claim;
 }
 
 std::vector<std::string_view> claim_assets() {
@@ -99,13 +93,15 @@ std::vector<std::string_view> claim_assets() {
 }  // namespace
 
 ParsedClaim parse_claim(std::string_view text, std::string_view file) {
-  try {
-    ParsedClaim parsed = read_claim(parse_toml(text, file), file);
+  TomlProblems problems{std::string(file)};
+  ParsedClaim parsed;
+  if (const auto table = parse_toml(text, problems)) {
+    parsed.claim = read_claim(*table, problems);
     parsed.claim.name = name_without_number(file);
-    return parsed;
-  } catch (const toml::parse_error& error) {
-    return unread<ParsedClaim>(file, std::string(error.description()), static_cast<int>(error.source().begin.line));
   }
+  problems.sort();
+  parsed.problems = std::move(problems.found);
+  return parsed;
 }
 
 std::vector<std::string> claim_names() {

@@ -5,12 +5,10 @@
 #include "core/config/config_toml.h"
 #include "core/findings/findings.h"
 #include "core/io/assets.h"
-#include "core/io/text_encoding.h"
-#include "core/io/toml_text.h"
 #include "core/io/words.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
-#include "core/lessons/toml_section.h"
+#include "core/lessons/toml_runs.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {
@@ -59,11 +57,11 @@ MatrixFormat read_format(TomlSection& section) {
 
 class LessonParser {
  public:
-  LessonParser(std::string file, std::optional<std::int64_t> seed) : seed_(seed) { problems_.file = std::move(file); }
+  LessonParser(std::string file, std::optional<std::int64_t> seed) : seed_(seed), problems_{std::move(file)} {}
 
-  ParsedLesson parse(const toml::table& table) {
-    {
-      TomlSection root(table, "", problems_);
+  ParsedLesson parse(std::string_view text) {
+    if (const auto table = parse_toml(text, problems_)) {
+      TomlSection root(*table, "", problems_);
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
       lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
@@ -367,15 +365,9 @@ std::vector<std::string> names_in(std::string_view folder) {
 
 ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
   if (text.size() > kMaxLessonBytes) return unread<ParsedLesson>(file, "is larger than 1 MB, the limit for a lesson");
-  try {
-    const toml::table table = parse_toml(text, file);
-    ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);
-    parsed.lesson.name = name_without_number(file);
-    return parsed;
-  } catch (const toml::parse_error& error) {
-    if (const std::string encoding = text_problem(text); !encoding.empty()) return unread<ParsedLesson>(file, encoding);
-    return unread<ParsedLesson>(file, std::string(error.description()), static_cast<int>(error.source().begin.line));
-  }
+  ParsedLesson parsed = LessonParser(std::string(file), seed).parse(text);
+  parsed.lesson.name = name_without_number(file);
+  return parsed;
 }
 
 std::vector<std::string> lesson_names() {

@@ -8,8 +8,7 @@
 #include "core/frame/figures.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
-#include "core/io/text_encoding.h"
-#include "core/io/toml_text.h"
+#include "core/io/toml_section.h"
 #include "core/logs/import.h"
 
 namespace moescope {
@@ -101,58 +100,45 @@ bool set_meaning(TagRule& rule, std::string_view means) {
   return false;
 }
 
-[[noreturn]] void fail(const std::string& file_name, const toml::node& where, const std::string& why) {
-  throw std::runtime_error(file_name + ":" + std::to_string(where.source().begin.line) + ": " + why);
-}
-
-double scale_of(const toml::table& entry, const std::string& file_name) {
-  const toml::node* given = entry.get("scale");
+double scale_of(TomlSection& section) {
+  const toml::node* given = section.node("scale");
   if (!given) return 1;
   const double scale = given->is_number() ? given->value_or(0.0) : 0;
-  if (!std::isfinite(scale) || scale == 0) fail(file_name, *given, "scale: not a number other than 0");
+  if (!std::isfinite(scale) || scale == 0) section.problem("scale", "must be a number other than 0");
   return scale;
 }
 
-bool are_layers_as_text(const toml::table& entry, const std::string& file_name) {
-  const toml::node* given = entry.get("layers");
-  if (given && given->value_or(std::string()) != "as text") fail(file_name, *given, "layers: expected \"as text\"");
-  return given != nullptr;
-}
-
-std::vector<std::string> patterns_of(const toml::table& entry, const std::string& file_name) {
+std::vector<std::string> patterns_of(TomlSection& section) {
+  section.require("pattern");
+  const toml::node* given = section.node("pattern");
   std::vector<std::string> patterns;
-  const toml::node* given = entry.get("pattern");
-  if (given && given->is_string()) patterns.push_back(given->value_or(std::string()));
-  if (given && given->is_array())
-    for (const toml::node& each : *given->as_array()) {
-      if (!each.is_string()) fail(file_name, each, "pattern: not a text");
-      patterns.push_back(each.value_or(std::string()));
-    }
-  if (patterns.empty()) fail(file_name, entry, "pattern: not given");
+  if (given && given->is_string())
+    patterns.push_back(section.text("pattern"));
+  else
+    patterns = section.texts("pattern");
+  if (given && given->is_array() && given->as_array()->empty()) section.problem("pattern", "must not be empty");
   for (const std::string& pattern : patterns) {
-    if (spelled_alike(pattern).empty()) fail(file_name, *given, "pattern: not given");
-    if (std::count(pattern.begin(), pattern.end(), '*') > 4) fail(file_name, *given, "pattern: more than four *");
+    if (spelled_alike(pattern).empty()) section.problem("pattern", "must not be empty");
+    if (std::count(pattern.begin(), pattern.end(), '*') > 4) section.problem("pattern", "has more than four *");
   }
   return patterns;
 }
 
 // Adds the rules of one [[tag]], one for each pattern.
-void add_rules(const toml::table& entry, const std::string& file_name, std::vector<TagRule>& rules) {
-  for (const auto& [key, value] : entry)
-    if (key != "pattern" && key != "means" && key != "scale" && key != "layers")
-      fail(file_name, value, std::string(key.str()) + ": no such key; allowed: pattern, means, scale, layers");
-  for (const std::string& pattern : patterns_of(entry, file_name)) {
-    TagRule rule;
+void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
+  TagRule common;
+  common.column = section.required_text("means");
+  common.scale = scale_of(section);
+  section.choice("layers", {"as text"}, 0);
+  common.layers_as_text = section.has("layers");
+  for (const std::string& pattern : patterns_of(section)) {
+    TagRule rule = common;
     rule.pattern = pattern;
     rule.spelled = spelled_alike(pattern);
-    rule.column = entry["means"].value_or(std::string());
     rule.place = static_cast<int>(rules.size());
     if (!set_meaning(rule, rule.column))
-      fail(file_name, entry,
-           "means: is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
-               " (figures of a router need {layer} in the pattern)");
-    rule.scale = scale_of(entry, file_name);
-    rule.layers_as_text = are_layers_as_text(entry, file_name);
+      section.problem("means", "is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
+                                   " (figures of a router need {layer} in the pattern)");
     rules.push_back(std::move(rule));
   }
 }
@@ -175,31 +161,15 @@ std::string spelled_alike(std::string_view name) {
 }
 
 TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
-  toml::table table;
-  try {
-    table = parse_toml(toml, file_name);
-  } catch (const toml::parse_error& error) {
-    if (const std::string encoding = text_problem(toml); !encoding.empty())
-      throw std::runtime_error(file_name + ": " + encoding);
-    throw std::runtime_error(file_name + ":" + std::to_string(error.source().begin.line) + ": " +
-                             std::string(error.description()));
-  }
+  TomlProblems problems{file_name};
   TagMap map;
-  for (const auto& [key, value] : table) {
-    if (key == "layer_offset") {
-      const auto offset = value.value<std::int64_t>();
-      if (!offset || std::abs(*offset) > kLargestOffset) fail(file_name, value, "layer_offset: expected -1000 to 1000");
-      map.layer_offset_ = static_cast<int>(*offset);
-    } else if (key != "tag" || !value.is_array()) {
-      fail(file_name, value, std::string(key.str()) + ": no such key; allowed: layer_offset and [[tag]]");
-    }
+  if (const auto table = parse_toml(toml, problems)) {
+    TomlSection root(*table, "", problems);
+    map.layer_offset_ = static_cast<int>(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
+    root.each("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
   }
-  const toml::array* tags = table["tag"].as_array();
-  if (!tags || tags->empty()) throw std::runtime_error(file_name + ": holds no [[tag]]");
-  for (const toml::node& node : *tags) {
-    if (!node.is_table()) fail(file_name, node, "tag: not a table");
-    add_rules(*node.as_table(), file_name, map.rules_);
-  }
+  if (problems.found.empty() && map.rules_.empty()) problems.add(0, "tag", "is missing: the file holds no [[tag]]");
+  problems.throw_first();
   return map;
 }
 

@@ -75,17 +75,25 @@ TEST(Hardware, EveryNumberHasASource) {
 }
 
 TEST(Hardware, NamesThePlaceOfAMistake) {
-  const std::string good = "value = 1\nunit = 'x'\nkind = 'published'\nsource = 's'\n";
+  const std::string described = "\nunit = 'x'\nkind = 'published'\nsource = 's'\n", good = "value = 1" + described;
+  std::string without_nvlink = "name = 'a'\ngpu = 'b'\n";
+  for (const NamedHardwareNumber& number : hardware_numbers())
+    if (number.required && number.key != std::string("nvlink"))
+      without_nvlink += "[" + std::string(number.key) + "]\n" + good;
+  const std::string profile = without_nvlink + "[nvlink]\n" + good;
+  EXPECT_EQ(parse_hardware(profile, "gpu.toml").memory.value, 1);
   for (const auto& [text, said] :
-       {std::pair<std::string, std::string>{"name = 1", "name"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\n" + good, "is missing"},
-        {"name = 'a'\ngpu = 'b'\n[warp]\n" + good, "[warp] no such number"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = -1", "[nvlink] value"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1e-300", "[nvlink] value"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1e300", "[nvlink] value"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = nan", "[nvlink] value"},
-        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1\nunit = 'x'\nkind = 'rumour'\nsource = 's'", "rumour"},
-        {"name = ", "line 1"}}) {
+       {std::pair<std::string, std::string>{"name = 1", "gpu.toml:1: name: must be text in quotes"},
+        {without_nvlink, "gpu.toml:1: nvlink: is missing"},
+        {profile + "[warp]\n" + good, ": warp: no such key; allowed: all_to_all_latency, "},
+        {profile + "[mxfp8_quantize_share]\n" + good, ": mxfp8_quantize_share: must be a share below 1"},
+        {without_nvlink + "[nvlink]\nvalue = -1" + described, "nvlink.value: must be a number from 0.001 to 1"},
+        {without_nvlink + "[nvlink]\nvalue = 1e-300" + described, "nvlink.value: must be a number from 0.001 to 1"},
+        {without_nvlink + "[nvlink]\nvalue = 1e300" + described, "nvlink.value: must be a number from 0.001 to 1"},
+        {without_nvlink + "[nvlink]\nvalue = nan" + described, "nvlink.value: must be a number from 0.001 to 1"},
+        {without_nvlink + "[nvlink]\nvalue = 1\nunit = 'x'\nkind = 'rumour'\nsource = 's'",
+         "nvlink.kind: is \"rumour\"; allowed: measured, "},
+        {"name = ", "gpu.toml:1: not TOML: "}}) {
     try {
       parse_hardware(text, "gpu.toml");
       ADD_FAILURE() << text;

@@ -132,17 +132,16 @@ TEST(ParseConfig, TwinsAreTheRunWithTheirDifferences) {
 TEST(ParseConfig, TwinsThatCannotBe) {
   const auto problems = [](const char* text) { return all_text(parse_config(text, "f").problems); };
   EXPECT_EQ(problems("[[compare]]\nname = \"x\"\n"),
-            "f:1: compare: has the same settings as the run that it is compared with\n");
+            "f:1: compare 1: has the same settings as the run that it is compared with\n");
   EXPECT_EQ(problems("[[compare]]\ndata.batch = 2\n"),
             "f:2: data.batch: runs that are compared read the same batches\n");
   EXPECT_EQ(problems("[[compare]]\nrouter.top_k = 17\n"),
             "f:2: router.top_k: top_k is 17, but there are 16 experts: choose 1 to 16\n");
   EXPECT_EQ(problems("[[compare]]\nrouter.topk = 9\n"), "f:2: router.topk: no such key, did you mean router.top_k?\n");
   EXPECT_EQ(problems("[[compare]]\npreset = \"nano\"\n"), "f:2: preset: no such key, did you mean seed?\n");
-  EXPECT_EQ(problems("compare = 3\n"),
-            "f:1: compare: expected [[compare]] with the settings in which a twin differs\n");
+  EXPECT_EQ(problems("compare = 3\n"), "f:1: compare: must be written as [[compare]]\n");
   EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 39), "f:1: preset: is \"huge\"; allowed: nano, ");
-  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is not text; expected the name of a preset\n");
+  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: must be text in quotes\n");
   std::string many;
   for (int seed = 2; seed < 18; ++seed) many += "[[compare]]\nseed=" + std::to_string(seed) + "\n";
   EXPECT_EQ(problems(many.c_str()), "");

@@ -85,15 +85,22 @@ TEST(TagMap, PatternsAndTheirProblems) {
                             "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
     EXPECT_TRUE(TagMap::built_in().find(known)) << known;
   for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
-           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n", "t.toml:1: means: is \"los\"; allowed: tokens_per_expert"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
+            "t.toml:3: tag 1.means: is \"los\"; allowed: tokens_per_expert"},
            {"[[tag]]\npattern = \"x\"\nmeans = \"margin\"\n", "need {layer}"},
-           {"[[tag]]\nmeans = \"lr\"\n", "pattern: not given"},
-           {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key"},
+           {"[[tag]]\nmeans = \"lr\"\n", "t.toml:1: tag 1.pattern: is missing"},
+           {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key; allowed: layer_offset, tag"},
            {"layer_offset = 1\n", "holds no [[tag]]"},
-           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = \"2\"\n", "t.toml:4: scale: not a number"},
-           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = inf\n", "t.toml:4: scale: not a number"},
-           {"[[tag]]\npattern = [\"x\", 2]\nmeans = \"lr\"\n", "t.toml:2: pattern: not a text"},
-           {"[[tag]\n", "t.toml:1: "}}) {
+           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = \"2\"\n",
+            "t.toml:4: tag 1.scale: must be a number other than 0"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = inf\n",
+            "t.toml:4: tag 1.scale: must be a number other than 0"},
+           {"[[tag]]\npattern = [\"x\", 2]\nmeans = \"lr\"\n", "t.toml:2: tag 1.pattern: must be a list of texts"},
+           {"[[tag]]\npattern = []\nmeans = \"lr\"\n", "t.toml:2: tag 1.pattern: must not be empty"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nlayers = \"as number\"\n",
+            "layers: is \"as number\"; allowed: as text"},
+           {"layer_offset = 2000\n[[tag]]\npattern = \"x\"\nmeans = \"lr\"\n", "whole number from -1000 to 1000"},
+           {"[[tag]\n", "t.toml:1: not TOML: "}}) {
     try {
       TagMap::parse(toml, "t.toml");
       ADD_FAILURE() << toml;

@@ -1,4 +1,4 @@
-// Reads the tables of lessons and claims by key, and collects every problem with its line.
+// Reads the tables of a TOML file by key, and collects every problem with its file, line, key and what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_check.h"
+#include "core/io/file_problem.h"
 #include "core/io/toml_text.h"
-#include "core/lessons/lesson.h"
 
 namespace moescope {
 
@@ -21,10 +20,14 @@ int line_of(const toml::node& node);
 // The problems found in a file.
 struct TomlProblems {
   std::string file;
-  std::vector<ConfigProblem> found;
+  std::vector<FileProblem> found = {};
   void add(int line, const std::string& key, const std::string& message);
-  void sort();  // by line
+  void sort();         // by line
+  void throw_first();  // throws std::runtime_error with the first problem by line
 };
+
+// Parses the text of `problems.file`. Returns nullopt, with a problem, if it is not TOML.
+std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& problems);
 
 // One table. Values are read by key; the destructor reports unknown keys.
 class TomlSection {
@@ -42,7 +45,9 @@ class TomlSection {
   void problem(const std::string& message) { problems_.add(line_of(table_), path_, message); }  // of the table itself
   TomlProblems& problems() { return problems_; }
 
-  std::string text(std::string_view key);
+  void require(std::string_view key);  // a problem if the table does not have the key
+  std::optional<std::string> optional_text(std::string_view key);
+  std::string text(std::string_view key) { return optional_text(key).value_or(std::string()); }
   std::string required_text(std::string_view key);
   double number(std::string_view key, double otherwise, double min, double max);
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
@@ -55,30 +60,15 @@ class TomlSection {
   bool inside(std::string_view key, const std::function<void(TomlSection&)>& take);
   // Calls `take` with each table of [[key]], whose path is "key 2".
   void each(std::string_view key, const std::function<void(TomlSection&)>& take);
+  // Returns the whole table for a caller that reads the other keys itself and reports the unknown ones.
+  const toml::table& rest();
 
  private:
   const toml::table& table_;
   std::string path_;
   TomlProblems& problems_;
   std::set<std::string, std::less<>> used_;
+  bool reports_unknown_ = true;
 };
-
-// Reads a table of keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`:
-// settings that cannot change while a run trains are problems.
-std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set");
-
-// Returns the sorted names of the built-in files whose names begin with `folder`.
-std::vector<std::string_view> assets_in(std::string_view folder);
-// Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
-std::string name_without_number(std::string_view file);
-
-// Returns the result for a file that could not be read: `why` is its only problem.
-template <class Parsed>
-Parsed unread(std::string_view file, const std::string& why, int line = 0) {
-  return {{}, {{std::string(file), line, "", why}}};
-}
-
-// Reads the keys preset, name and set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
-std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed);
 
 }  // namespace moescope

@@ -1,0 +1,130 @@
+#include "core/lessons/toml_runs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/config/config_field.h"
+#include "core/config/config_rules.h"
+#include "core/config/config_toml.h"
+#include "core/io/assets.h"
+
+namespace moescope {
+namespace {
+
+void add_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
+                  std::vector<LessonSetting>& settings, TomlProblems& problems) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    const int line = static_cast<int>(key.source().begin.line);
+    const ConfigField* field = find_field(name);
+    if (!field && node.is_table()) {
+      add_settings(*node.as_table(), name, path, live, settings, problems);
+    } else if (!field) {
+      problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
+    } else if (live && !field->live) {
+      problems.add(line, path + "." + name, "cannot be changed while a run trains");
+    } else {
+      ConfigValue value;
+      if (const std::string message = read_value(node, *field, value); !message.empty())
+        problems.add(line, path + "." + name, message);
+      else
+        settings.push_back({*field, std::move(value)});
+    }
+  }
+}
+
+// Notes the line of each setting in a table of settings.
+void add_lines(const toml::table& table, const std::string& prefix, std::map<Setting, int>& lines) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    if (const ConfigField* field = find_field(name))
+      lines[*field] = static_cast<int>(key.source().begin.line);
+    else if (node.is_table())
+      add_lines(*node.as_table(), name, lines);
+  }
+}
+
+void add_lines_of_set(TomlSection& section, std::map<Setting, int>& lines) {
+  if (const toml::table* table = section.table("set")) add_lines(*table, "", lines);
+}
+
+// Reports the problems of a run at the lines of its settings, or else at that of its preset.
+void check_run(const RunConfig& config, const std::map<Setting, int>& lines, TomlSection& section) {
+  std::vector<ConfigProblem> found;
+  std::set<Setting> bad;
+  for (const ConfigField& field : config_fields()) {
+    std::string message = check_field(field, field.get(config));
+    if (message.empty()) continue;
+    found.push_back({"", lines.contains(field) ? lines.at(field) : 0, field.key, std::move(message)});
+    bad.insert(field);
+  }
+  add_rule_problems(config, bad, lines, "", found);
+  for (const ConfigProblem& problem : found) {
+    const std::string what = "run " + config.name + ": " + problem.message;
+    if (problem.line > 0)
+      section.problems().add(problem.line, problem.key, what);
+    else
+      section.problem("preset", what + " (" + problem.key + ")");
+  }
+}
+
+void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
+  for (const auto& [setting, value] : settings) setting.field().set(config, value);
+}
+
+}  // namespace
+
+std::vector<std::string_view> assets_in(std::string_view folder) {
+  std::vector<std::string_view> names;
+  for (const Asset& file : assets())
+    if (file.name.starts_with(folder)) names.push_back(file.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string name_without_number(std::string_view file) {
+  std::string name = std::filesystem::path(file).stem().string();
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
+  return name;
+}
+
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view key) {
+  std::vector<LessonSetting> settings;
+  if (const toml::table* table = section.table(key))
+    add_settings(*table, "", section.path(key), live, settings, section.problems());
+  return settings;
+}
+
+std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed) {
+  std::vector<RunConfig> runs;
+  const std::string preset = section.required_text("preset");
+  const ParsedConfig parsed = load_preset(preset);
+  if (!preset.empty())
+    for (const ConfigProblem& problem : parsed.problems) section.problem("preset", problem.message);
+  RunConfig first = parsed.config;
+  if (section.node("name")) first.name = section.text("name");
+  apply_settings(first, settings_of(section, false));
+  const std::int64_t shift = seed ? *seed - first.seed : 0;
+  runs.push_back(first);
+  std::vector<std::map<Setting, int>> lines(1);
+  add_lines_of_set(section, lines.front());
+  section.each("run", [&](TomlSection& run) {
+    RunConfig config = first;
+    config.name = run.required_text("name");
+    apply_settings(config, settings_of(run, false));
+    runs.push_back(config);
+    add_lines_of_set(run, lines.emplace_back(lines.front()));
+  });
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].seed += shift;
+    check_run(runs[i], lines[i], section);
+  }
+  if (runs.size() > 4) section.problem("run", "at most 4 runs can be compared");
+  return runs;
+}
+
+}  // namespace moescope

@@ -1,0 +1,33 @@
+// Reads the runs and settings of lessons and claims.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/io/toml_section.h"
+#include "core/lessons/lesson.h"
+
+namespace moescope {
+
+// Reads a table of keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`:
+// settings that cannot change while a run trains are problems.
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set");
+
+// Returns the sorted names of the built-in files whose names begin with `folder`.
+std::vector<std::string_view> assets_in(std::string_view folder);
+// Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
+std::string name_without_number(std::string_view file);
+
+// Returns the result for a file that could not be read: `why` is its only problem.
+template <class Parsed>
+Parsed unread(std::string_view file, const std::string& why) {
+  return {{}, {{std::string(file), 0, "", why}}};
+}
+
+// Reads the keys preset, name and set, and a [[...run]] for every run except A. `seed` as in parse_lesson().
+std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_t> seed);
+
+}  // namespace moescope
