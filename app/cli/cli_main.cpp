@@ -22,7 +22,7 @@
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
-#include "core/numerics/thread_limit.h"
+#include "core/numerics/threads.h"
 
 namespace {
 

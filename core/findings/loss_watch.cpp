@@ -201,7 +201,8 @@ void LossWatch::judge_fall() {
     if (now < kFallsAgain * plateau_) flat_since_ = -1;
     return;
   }
-  if (blocks_.size() < kFallBlocks || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
+  if (blocks_.size() < kFallBlocks || first_step_ > 1) return;
+  if (axis_->step(last_step_) - axis_->step(first_step_) >= kJudgedFall) return;
   const double before = mean(0, kMeanOf);
   if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
   if (now >= kRising * before) return;  // still rising

@@ -51,16 +51,17 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
     const std::span<const float> row = block.utilisation.subspan(s * n, n);
     if (std::isnan(row[0])) continue;
     last_load_ = block.first + static_cast<std::int64_t>(s);
-    if (fresh.loads++ == 0) fresh.first = last_load_;
+    fresh.positions.push_back(last_load_);
+    fresh.utilisation.insert(fresh.utilisation.end(), row.begin(), row.end());
     const double slots = std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
     slots_ += slots;
     fresh.inverse_slots += 1 / slots;
     for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
   }
-  is_new_ = fresh.loads > 0;
+  is_new_ = fresh.loads() > 0;
   if (!is_new_) return;
-  if (loads_ == 0) first_load_ = fresh.first;
-  loads_ += fresh.loads;
+  if (loads_ == 0) first_load_ = fresh.positions.front();
+  loads_ += fresh.loads();
   kept = std::move(fresh);
   ++blocks_;
   completes_window_ = std::ssize(block.max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
@@ -95,12 +96,12 @@ void RecentLoad::update_chance() {
 
 int RecentLoad::loads_in_window() const {
   int loads = 0;
-  for (int b = 0; b < kept(); ++b) loads += ring_[static_cast<std::size_t>(b)].loads;
+  for (int b = 0; b < kept(); ++b) loads += ring_[static_cast<std::size_t>(b)].loads();
   return loads;
 }
 
 std::int64_t RecentLoad::first_step() const {
-  return block_of_window(0).first;
+  return block_of_window(0).positions.front();
 }
 
 int RecentLoad::fullest() const {
@@ -128,7 +129,16 @@ double RecentLoad::tokens() const {
 }
 
 void RecentLoad::follow(bool begins, bool ends, ConditionStart& since) const {
-  if (!since.goes_on() && begins) since = {first_step(), loads_ - loads_in_window()};
+  if (!since.goes_on() && begins) {
+    double sum = 0;
+    for (int b = 0; b < kept(); ++b)
+      for (int i = 0; i < block_of_window(b).loads(); ++i)
+        sum += static_cast<double>(std::ranges::max(row(block_of_window(b), i)));
+    const double half_height = (1 + sum / loads_in_window()) / 2;
+    since = first_load_where([half_height](std::span<const float> utilisation) {
+      return static_cast<double>(std::ranges::max(utilisation)) >= half_height;
+    });
+  }
   if (since.goes_on() && ends) since = {};
 }
 

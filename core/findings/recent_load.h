@@ -120,9 +120,10 @@ class RecentLoad {
   double tokens() const;
   const Chance& chance() const { return chance_; }
 
-  // Updates a condition on the means: it begins if `begins`, and ends if `ends`.
+  // Updates a condition on the means: it begins if `begins`, and ends if `ends`. It begins with the first load of the
+  // window whose fullest expert is at least half as far above an even load as the fullest experts of the window.
   void follow(bool begins, bool ends, ConditionStart& since) const;
-  // The same for the mean share of an expert: it begins with the first block of the window in which shows(share) holds.
+  // The same for the mean share of an expert: it begins with the first load of the window for which shows(share) holds.
   template <class Shows>
   void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const;
   // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
@@ -136,11 +137,12 @@ class RecentLoad {
 
  private:
   struct Kept {
-    std::int64_t first = -1;  // position of the first load
-    int loads = 0;
-    double inverse_slots = 0;  // sum of 1 / (T K) over the loads
-    float max_vio = 0;         // mean over the batches; NaN: not known
-    std::vector<float> sums;   // [E]
+    std::vector<std::int64_t> positions;  // [loads]
+    std::vector<float> utilisation;       // [loads, E]
+    double inverse_slots = 0;             // sum of 1 / (T K) over the loads
+    float max_vio = 0;                    // mean over the batches; NaN: not known
+    std::vector<float> sums;              // [E]
+    int loads() const { return static_cast<int>(positions.size()); }
   };
   int kept() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
   // The b-th oldest block of the window.
@@ -149,6 +151,13 @@ class RecentLoad {
   }
   void update_means();
   void update_chance();
+  std::span<const float> row(const Kept& block, int load) const {  // [E]
+    const auto experts = static_cast<std::size_t>(n_experts_);
+    return std::span(block.utilisation).subspan(static_cast<std::size_t>(load) * experts, experts);
+  }
+  // Returns the first load of the window for which `shows(row)` holds; the first of the window if there is none.
+  template <class Shows>
+  ConditionStart first_load_where(Shows shows) const;
 
   const StepAxis* axis_;
   RunOrigin origin_;
@@ -169,18 +178,25 @@ class RecentLoad {
 };
 
 template <class Shows>
+ConditionStart RecentLoad::first_load_where(Shows shows) const {
+  const std::int64_t loads_before_window = loads_ - loads_in_window();
+  std::int64_t loads_before = loads_before_window;
+  for (int b = 0; b < kept(); ++b) {
+    const Kept& block = block_of_window(b);
+    for (int i = 0; i < block.loads(); ++i, ++loads_before)
+      if (shows(row(block, i))) return {block.positions[static_cast<std::size_t>(i)], loads_before};
+  }
+  return {first_step(), loads_before_window};
+}
+
+template <class Shows>
 void RecentLoad::follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const {
   const bool went_on = since.goes_on();
   follow(begins, ends, since);
   if (went_on || !since.goes_on()) return;
-  std::int64_t before = since.loads;
-  for (int b = 0; b < kept(); before += block_of_window(b++).loads) {
-    const Kept& block = block_of_window(b);
-    const double mean = static_cast<double>(block.sums[expert]) / block.loads;
-    if (!shows(mean * living_ / n_experts_)) continue;
-    since = {block.first, before};
-    return;
-  }
+  since = first_load_where([&](std::span<const float> utilisation) {
+    return shows(static_cast<double>(utilisation[expert]) * living_ / n_experts_);
+  });
 }
 
 }  // namespace moescope

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/numerics/aligned_buffer.h"
-#include "core/numerics/thread_limit.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void*);

@@ -11,8 +11,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <string>
 
 namespace moescope {
+
+inline constexpr int kMostThreads = 1024;  // however the number is asked for: --threads, OMP_NUM_THREADS
+// Returns "OMP_NUM_THREADS is 5000: 1024 threads are used, the most that are allowed" if OpenMP's number is above the
+// limit; else an empty text.
+std::string thread_limit_note();
 
 // Returns the number of threads of the next team: the number given to set_num_threads(), or else OpenMP's number
 // (OMP_NUM_THREADS, or the processors that taskset, a container or a batch system leaves to this process).

@@ -508,9 +508,10 @@ class AnswersTest : public QObject {
       double all = 0;
       for (std::size_t i = 0; i < table->byte_256E.size(); ++i) {
         const auto kind = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(i / experts)));
-        const double slots = table->byte_256E[i];
-        of_class[kind] += slots, of_expert[i % experts] += slots, of_both[kind * experts + i % experts] += slots;
-        all += slots;
+        const double slot_count = table->byte_256E[i];
+        of_class[kind] += slot_count, of_expert[i % experts] += slot_count,
+            of_both[kind * experts + i % experts] += slot_count;
+        all += slot_count;
       }
       double most = 0;
       for (std::size_t i = 0; i < of_both.size(); ++i)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace moescope {
 namespace {
@@ -69,7 +70,9 @@ std::vector<Tick> linearTicks(double low, double high, int most) {
 
 std::vector<Tick> integerTicks(double low, double high, int most) {
   if (!usable(low, high, most)) return {};
-  const double step = std::max(1.0, high == low ? 1.0 : roundStep((high - low) / most));
+  // Above 2^53 neighbouring numbers are more than 1 apart.
+  const double spacing = std::nextafter(high, std::numeric_limits<double>::infinity()) - high;
+  const double step = std::max({1.0, spacing, high == low ? 1.0 : roundStep((high - low) / most)});
   return ticksEvery(step, low, high, true);
 }
 

@@ -22,7 +22,6 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
-#include "core/numerics/thread_limit.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"

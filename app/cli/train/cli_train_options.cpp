@@ -5,7 +5,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/io/words.h"
-#include "core/numerics/thread_limit.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 

@@ -16,11 +16,11 @@
 namespace moescope {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNaNValue = std::numeric_limits<float>::quiet_NaN();
 
-using Change = std::function<void(std::int64_t step, TelemetryFrame& frame)>;
+using FrameChange = std::function<void(std::int64_t step, TelemetryFrame& frame)>;
 
-HistoryPtr run_of(int steps, const Change& change) {
+HistoryPtr run_of(int steps, const FrameChange& change) {
   MadeUp run;
   for (int i = 0; i < steps; ++i) {
     TelemetryFrame& frame = run.next();
@@ -31,7 +31,7 @@ HistoryPtr run_of(int steps, const Change& change) {
   return run.history();
 }
 
-Health judge(const HistoryPtr& history) {
+Health lost_health(const HistoryPtr& history) {
   FindingsScan scan(history);
   scan.advance(INT64_MAX);
   return judge_health(scan);
@@ -43,7 +43,7 @@ void expect_lost(const HistoryPtr& history, FindingKind kind, const std::string&
   ASSERT_EQ(lost.size(), 1u) << all_text(findings);
   EXPECT_TRUE(lost[0].ongoing) << all_text(findings);
   EXPECT_EQ(lost[0].severity, Severity::severe) << all_text(findings);
-  const Health health = judge(history);
+  const Health health = lost_health(history);
   EXPECT_EQ(health.verdict, HealthVerdict::lost);
   EXPECT_EQ(health.router, HealthVerdict::healthy);
   EXPECT_EQ(health.training, training);
@@ -52,7 +52,7 @@ void expect_lost(const HistoryPtr& history, FindingKind kind, const std::string&
 
 TEST(TrainingLost, ALossOfZeroBesideAGradientThatIsNaN) {
   const auto filtered = run_of(300, [](std::int64_t step, TelemetryFrame& frame) {
-    if (step >= 120) frame.ce_loss = 0, frame.grad_norm = kNaN;
+    if (step >= 120) frame.ce_loss = 0, frame.grad_norm = kNaNValue;
   });
   expect_lost(filtered, FindingKind::loss_not_finite, "The loss has been NaN or infinite since step 120.");
   const auto findings = of_kind(find_all(filtered), FindingKind::loss_not_finite);
@@ -69,7 +69,7 @@ TEST(TrainingLost, AGradientThatStaysNaN) {
       if (step % every != 0)
         frame.grad_norm = kNoValue;
       else if (step >= first && step <= last)
-        frame.grad_norm = kNaN;
+        frame.grad_norm = kNaNValue;
     });
   };
   expect_lost(lost_from(300, 400, 1), FindingKind::loss_not_finite,
@@ -98,7 +98,7 @@ TEST(TrainingLost, ALossThatIsNoLongerLogged) {
                    "Step 399 has the newest loss. 20 later steps have other values, but no loss; between two losses "
                    "there were at most 2 such steps before."))
       << findings[0].observation;
-  const Health health = judge(unlogged);
+  const Health health = lost_health(unlogged);
   EXPECT_EQ(health.verdict, HealthVerdict::attention);
   EXPECT_EQ(health.sentence, "Router healthy. The loss has not been logged since step 399.");
   const auto every_50th = run_of(420, [](std::int64_t step, TelemetryFrame& frame) {
@@ -146,7 +146,7 @@ TEST(TrainingLost, RepeatedSpikesOfTheGradientAreNoted) {
   EXPECT_EQ(findings[0].severity, Severity::note);
   EXPECT_TRUE(says(findings[0].observation, "7 values of the newest 200 are above 10 times the median"))
       << findings[0].observation;
-  EXPECT_EQ(judge(spikes(30)).verdict, HealthVerdict::healthy);
+  EXPECT_EQ(lost_health(spikes(30)).verdict, HealthVerdict::healthy);
   EXPECT_TRUE(find_all(spikes(150)).empty());
 }
 
@@ -158,10 +158,10 @@ TEST(TrainingLost, ARouterThatIsIllIsToldApart) {
   for (int i = 0; i < 20; ++i) {
     TelemetryFrame& frame = run.next();
     frame.routers = {run.router(1, dead), run.router(2, MadeUp::even())};
-    frame.ce_loss = kNaN;
+    frame.ce_loss = kNaNValue;
     run.push();
   }
-  const Health health = judge(run.history());
+  const Health health = lost_health(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::lost);
   EXPECT_EQ(health.router, HealthVerdict::unhealthy);
   EXPECT_TRUE(says(health.sentence, "Router unhealthy. The loss has been NaN or infinite since step 3"))
@@ -177,7 +177,7 @@ TEST(TrainingLost, DroppedTokensNeedAttention) {
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::dropped_tokens);
   EXPECT_EQ(findings[0].title, "Layer 2 drops 15 % of the copies of tokens");
-  EXPECT_EQ(judge(drops(0.15f)).verdict, HealthVerdict::attention);
+  EXPECT_EQ(lost_health(drops(0.15f)).verdict, HealthVerdict::attention);
   EXPECT_TRUE(find_all(drops(0.05f)).empty());
 }
 

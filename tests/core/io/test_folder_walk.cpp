@@ -39,7 +39,7 @@ class FolderWalks : public testing::Test {
   const std::string in_ = root_ / "in";
 };
 
-using Names = std::vector<std::string>;
+using FileNames = std::vector<std::string>;
 
 TEST_F(FolderWalks, FollowLinksWithinTheFolderOnly) {
   fs::create_symlink("below/b", in_ + "/inner");
@@ -49,15 +49,15 @@ TEST_F(FolderWalks, FollowLinksWithinTheFolderOnly) {
   fs::create_directory_symlink("../secret", in_ + "/folder");
   fs::create_symlink("absolute", in_ + "/by_way_of_another");
   fs::create_symlink("nowhere", in_ + "/dangling");
-  EXPECT_EQ(visited(in_), (Names{"a", "below/b", "inner"}));
+  EXPECT_EQ(visited(in_), (FileNames{"a", "below/b", "inner"}));
   EXPECT_EQ(links_out_of(in_, 8), (std::vector<fs::path>{in_ + "/absolute", in_ + "/below/relative",
                                                          in_ + "/by_way_of_another", in_ + "/folder"}));
-  EXPECT_EQ(visited(in_, 0), (Names{"a", "inner"}));
+  EXPECT_EQ(visited(in_, 0), (FileNames{"a", "inner"}));
 }
 
 TEST_F(FolderWalks, TheFolderItselfMayBeALink) {
   fs::create_directory_symlink("in", root_ / "latest");
-  EXPECT_EQ(visited(root_ / "latest"), (Names{"a", "below/b"}));
+  EXPECT_EQ(visited(root_ / "latest"), (FileNames{"a", "below/b"}));
 }
 
 TEST_F(FolderWalks, AFolderWithTheSameBeginningIsAnotherFolder) {
@@ -79,7 +79,7 @@ TEST_F(FolderWalks, ASnapshotOfACacheReachesToItsModel) {
   fs::create_directories(snapshot);
   fs::create_symlink("../../blobs/0123", snapshot + "/config.json");
   fs::create_symlink("../../../models--b/blobs/4567", snapshot + "/other.json");
-  EXPECT_EQ(visited(snapshot), Names{"config.json"});
+  EXPECT_EQ(visited(snapshot), FileNames{"config.json"});
   EXPECT_EQ(links_out_of(snapshot, 1), std::vector<fs::path>{snapshot + "/other.json"});
 }
 
