@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/findings/recent_load.h"
 #include "core/history/finite_mean.h"
 #include "core/io/words.h"
 
