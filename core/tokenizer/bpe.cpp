@@ -106,10 +106,10 @@ class Bpe : public TokenModel {
     if (rules_.unknown) unknown_ = vocabulary_.id_of(*rules_.unknown);
   }
 
-  void encode(std::string_view piece, std::vector<TokenId>& ids) const override {
+  void encode(std::string_view piece, std::vector<TokenId>& ids, TextBudget& budget) const override {
     if (rules_.whole_pieces)
       if (const auto id = vocabulary_.id_of(piece)) return ids.push_back(*id);
-    MergedPiece merged(characters(piece), merges_);
+    MergedPiece merged(characters(piece, budget), merges_);
     merged.merge_all();
     merged.append_to(ids);
   }
@@ -117,7 +117,7 @@ class Bpe : public TokenModel {
 
  private:
   // Returns a token for every character; characters without a token are treated as `rules_` say.
-  std::vector<TokenId> characters(std::string_view piece) const {
+  std::vector<TokenId> characters(std::string_view piece, TextBudget& budget) const {
     std::vector<TokenId> ids;
     ids.reserve(piece.size());
     bool unknown = false;  // an unknown token has yet to be appended
@@ -130,6 +130,7 @@ class Bpe : public TokenModel {
         spelled = begin > 0 ? rules_.prefix : std::string();
         spelled += character;
         if (at == piece.size()) spelled += rules_.suffix;
+        budget.spend(spelled.size());
         character = spelled;
       }
       if (const auto id = vocabulary_.id_of(character)) {

@@ -24,16 +24,18 @@ class ByteTrie {
     ids_[node] = id;
   }
 
-  // Calls found(length, id) for every word that `text` begins with, shortest first.
+  // Calls found(length, id) for every word that `text` begins with, shortest first. Returns the number of bytes that it
+  // looked up.
   template <class Found>
-  void each_prefix(std::string_view text, Found found) const {
+  std::size_t each_prefix(std::string_view text, Found found) const {
     std::uint64_t node = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::uint32_t* next = edges_.find(node << 8 | static_cast<unsigned char>(text[i]));
-      if (!next) return;
+      if (!next) return i + 1;
       node = *next;
       if (ids_[node] != kNoWord) found(i + 1, ids_[node]);
     }
+    return text.size();
   }
 
  private:

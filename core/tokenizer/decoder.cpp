@@ -21,7 +21,7 @@ std::string joined(const std::vector<std::string>& tokens) {
   return all;
 }
 
-void decode_byte_level(std::vector<std::string>& tokens, bool alone) {
+void decode_byte_level(std::vector<std::string>& tokens, bool alone, TextBudget&) {
   for (std::string& token : tokens)
     if (std::string bytes; append_as_bytes(bytes, token)) token = std::move(bytes);
   if (!alone) tokens = {valid_utf8(joined(tokens))};
@@ -36,7 +36,7 @@ std::optional<char> byte_of(std::string_view token) {  // returns 0x41 for "<0x4
 
 // Joins the bytes of a run of byte tokens. Unless `alone`, a run that is not UTF-8 becomes one replacement character
 // for each byte.
-void decode_byte_fallback(std::vector<std::string>& tokens, bool alone) {
+void decode_byte_fallback(std::vector<std::string>& tokens, bool alone, TextBudget&) {
   std::vector<std::string> out;
   std::string bytes;
   const auto flush = [&] {
@@ -68,7 +68,7 @@ void replace_all(std::string& text, const std::string& what, const char* with) {
 }
 
 TokenDecoder decode_metaspace(const MetaspaceRules& rules) {
-  return [rules](std::vector<std::string>& tokens, bool alone) {
+  return [rules](std::vector<std::string>& tokens, bool alone, TextBudget&) {
     const bool drops_first = !alone && rules.prepend != MetaspaceRules::Prepend::never;
     for (std::size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], rules.replacement, i == 0 && drops_first ? "" : " ");
@@ -81,7 +81,7 @@ TokenDecoder decode_strip(const JsonPlace& place) {
   const std::string content(place.at("content").text());
   const std::int64_t start = place.at("start").whole(0, kMost), stop = place.at("stop").whole(0, kMost);
   if (content.empty()) place.at("content").fail("is empty");
-  return [content, start, stop](std::vector<std::string>& tokens, bool alone) {
+  return [content, start, stop](std::vector<std::string>& tokens, bool alone, TextBudget&) {
     if (alone) return;
     for (std::string& token : tokens) {
       std::string_view left = token;
@@ -96,7 +96,7 @@ TokenDecoder decode_strip(const JsonPlace& place) {
 TokenDecoder decode_bpe(const JsonPlace& place) {
   const std::string suffix(place.text());
   if (suffix.empty()) place.fail("is empty");
-  return [suffix](std::vector<std::string>& tokens, bool alone) {
+  return [suffix](std::vector<std::string>& tokens, bool alone, TextBudget&) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], suffix, alone || i + 1 < tokens.size() ? " " : "");
   };
@@ -112,12 +112,17 @@ TokenDecoder read_decoder(const JsonPlace& place) {
     case 1:
       return decode_byte_fallback;
     case 2:
-      return [](std::vector<std::string>& tokens, bool) { tokens = {joined(tokens)}; };
+      return [](std::vector<std::string>& tokens, bool, TextBudget&) { tokens = {joined(tokens)}; };
     case 3:
       return decode_metaspace(read_metaspace(place));
     case 4:
-      return [replaced = Replacement(place)](std::vector<std::string>& tokens, bool) {
-        for (std::string& token : tokens) token = replaced(token);
+      return [replaced = Replacement(place)](std::vector<std::string>& tokens, bool, TextBudget& budget) {
+        std::size_t bytes = 0;
+        for (std::string& token : tokens) {
+          token = replaced(token, budget);
+          bytes += token.size();
+          budget.require_size(bytes);
+        }
       };
     case 5:
       return decode_strip(place);

@@ -125,10 +125,17 @@ std::string Charsmap::operator()(std::string_view text) const {
 // Returns a normalizer that applies `rewritten` to the text. To find the new start_bytes, it applies `rewritten` also
 // to the first start_bytes alone.
 Normalizer rewriter(auto rewritten) {
-  return [rewritten](NormalizedText& text) {
-    if (text.start_bytes > 0) text.start_bytes = rewritten(text.text.substr(0, text.start_bytes)).size();
-    text.text = rewritten(text.text);
+  return [rewritten](NormalizedText& text, TextBudget& budget) {
+    if (text.start_bytes > 0) text.start_bytes = rewritten(text.text.substr(0, text.start_bytes), budget).size();
+    text.text = rewritten(text.text, budget);
+    budget.require_size(text.text.size());
+    constexpr std::size_t kStepsOfAByte = 10;
+    budget.spend(kStepsOfAByte * text.text.size());
   };
+}
+// rewriter() for a function without a budget of its own, whose result is at most a few times longer than the text.
+Normalizer bounded_rewriter(auto rewritten) {
+  return rewriter([rewritten](const std::string& text, TextBudget&) { return rewritten(text); });
 }
 
 // Returns the normalizer to the form NFC, NFD, NFKC or NFKD.
@@ -139,7 +146,7 @@ Normalizer unicode_form(const icu::Normalizer2* (*instance)(UErrorCode&)) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* form = instance(error);
   check(error);
-  return rewriter([form, check](const std::string& text) {
+  return bounded_rewriter([form, check](const std::string& text) {
     UErrorCode failure = U_ZERO_ERROR;
     std::string out;
     const auto bytes = static_cast<std::int32_t>(text.size());
@@ -172,7 +179,7 @@ std::string stripped(const std::string& text, bool left, bool right) {
 
 Normalizer read_strip(const JsonPlace& place) {
   const bool left = place.at("strip_left").flag(), right = place.at("strip_right").flag();
-  return [left, right](NormalizedText& text) {
+  return [left, right](NormalizedText& text, TextBudget&) {
     text.start_bytes = stripped(text.text.substr(0, text.start_bytes), left, false).size();
     text.text = stripped(text.text, left, right);
   };
@@ -192,25 +199,25 @@ Normalizer read_normalizer(const JsonPlace& place) {
     case 3:
       return unicode_form(icu::Normalizer2::getNFKDInstance);
     case 4:
-      return rewriter(lower_case);
+      return bounded_rewriter(lower_case);
     case 5:
-      return rewriter(without_accents);
+      return bounded_rewriter(without_accents);
     case 6:
       return read_strip(place);
     case 7:
       return rewriter(Replacement(place));
     case 8:
-      return rewriter([prepended = std::string(place.at("prepend").text())](const std::string& text) {
+      return bounded_rewriter([prepended = std::string(place.at("prepend").text())](const std::string& text) {
         return text.empty() ? text : prepended + text;
       });
     case 9:
-      return rewriter([](const std::string& text) {
+      return bounded_rewriter([](const std::string& text) {
         std::string out;
         append_as_characters(out, text);
         return out;
       });
     case 10:
-      return rewriter(Charsmap(place.at("precompiled_charsmap")));
+      return bounded_rewriter(Charsmap(place.at("precompiled_charsmap")));
     default:
       return read_steps(place.at("normalizers"), read_normalizer);
   }

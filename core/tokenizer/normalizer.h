@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/tokenizer/json_place.h"
+#include "core/tokenizer/text_budget.h"
 
 namespace moescope {
 
@@ -13,7 +14,7 @@ struct NormalizedText {
   std::size_t start_bytes = 0;  // bytes at its beginning that come from the first character of the whole text
 };
 
-using Normalizer = std::function<void(NormalizedText&)>;  // throws std::runtime_error
+using Normalizer = std::function<void(NormalizedText&, TextBudget&)>;  // throws std::runtime_error
 
 // BertNormalizer and Nmt are not supported. Throws Unreadable naming the key.
 Normalizer read_normalizer(const JsonPlace& place);

@@ -11,7 +11,8 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kLongestExpression = 20'000;          // bytes; published expressions have less than 1,000
+constexpr std::size_t kLongestExpression = 20'000;  // bytes; published expressions have less than 1,000
+constexpr std::size_t kStepsOfATick = 10'000;
 constexpr std::size_t kLongestText = std::size_t{1} << 30;  // UTF-16 units are counted in 31 bits
 
 icu::UnicodeString utf16(std::string_view text) {
@@ -118,6 +119,12 @@ class Utf8Places {
   std::int32_t utf16_ = 0;
 };
 
+// ICU calls this after each tick with the ticks since the text was set.
+UBool count_ticks(const void* context, std::int32_t ticks) {
+  *const_cast<std::int32_t*>(static_cast<const std::int32_t*>(context)) = ticks;
+  return true;
+}
+
 }  // namespace
 
 Pattern Pattern::literal(std::string_view text) {
@@ -133,6 +140,7 @@ Pattern Pattern::regex(std::string_view expression) {
   UParseError place;
   UErrorCode error = U_ZERO_ERROR;
   Pattern pattern;
+  pattern.length_ = expression.size();
   pattern.regex_.reset(icu::RegexPattern::compile(utf16(ForIcu(expression).rewritten()),
                                                   UREGEX_MULTILINE | UREGEX_UNIX_LINES, place, error));
   if (U_FAILURE(error))
@@ -162,14 +170,19 @@ void Pattern::Finder::find_literal(std::string_view text) {
     add(at, at + wanted.size());
 }
 
-void Pattern::Finder::find_regex(std::string_view text) {
+void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
   if (text.size() > kLongestText) throw std::runtime_error("a text of more than 1 GiB cannot be cut into tokens");
   const icu::UnicodeString units = utf16(text);
   Utf8Places places(text);
   UErrorCode error = U_ZERO_ERROR;
   matcher_->reset(units);
-  // A tick is 10,000 steps. The limit is about 1,000 steps for each character, plus ten million.
-  matcher_->setTimeLimit(1000 + static_cast<std::int32_t>(text.size() / 10), error);
+  // Less than a tick is not counted, so that a part of a tick that grows with text and expression is spent beforehand.
+  budget.spend(std::min(kStepsOfATick, (text.size() + 1) * pattern_.length_));
+  std::int32_t ticks = 0;
+  constexpr std::size_t kMostTicks = std::size_t{1} << 30;
+  matcher_->setTimeLimit(static_cast<std::int32_t>(std::min(kMostTicks, budget.steps_left() / kStepsOfATick + 1)),
+                         error);
+  matcher_->setMatchCallback(count_ticks, &ticks, error);
   std::int32_t last_end = -1;
   while (matcher_->find(error)) {
     const std::int32_t begin = matcher_->start(error), end = matcher_->end(error);
@@ -181,13 +194,14 @@ void Pattern::Finder::find_regex(std::string_view text) {
   if (U_FAILURE(error))
     throw std::runtime_error(std::string("the regular expression takes too long on this text (") + u_errorName(error) +
                              ")");
+  budget.spend(kStepsOfATick * static_cast<std::size_t>(ticks));
 }
 
-const std::vector<Match>& Pattern::Finder::find(std::string_view text) {
+const std::vector<Match>& Pattern::Finder::find(std::string_view text, TextBudget& budget) {
   found_.clear();
   done_ = 0;
   if (text.empty()) return found_;
-  matcher_ ? find_regex(text) : find_literal(text);
+  matcher_ ? find_regex(text, budget) : find_literal(text);
   if (done_ < text.size()) found_.push_back({done_, text.size(), false});
   return found_;
 }
@@ -205,11 +219,13 @@ Pattern read_pattern(const JsonPlace& place) {
 Replacement::Replacement(const JsonPlace& place)
     : pattern_(read_pattern(place.at("pattern"))), content_(place.at("content").text()) {}
 
-std::string Replacement::operator()(std::string_view text) const {
+std::string Replacement::operator()(std::string_view text, TextBudget& budget) const {
   Pattern::Finder finder(pattern_);
   std::string out;
-  for (const Match& match : finder.find(text))
+  for (const Match& match : finder.find(text, budget)) {
     match.matches ? out += content_ : out.append(text, match.begin, match.end - match.begin);
+    budget.require_size(out.size());
+  }
   return out;
 }
 

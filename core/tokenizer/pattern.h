@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/tokenizer/json_place.h"
+#include "core/tokenizer/text_budget.h"
 
 U_NAMESPACE_BEGIN
 class RegexMatcher;
@@ -41,13 +42,12 @@ class Pattern {
     explicit Finder(const Pattern& pattern);
     ~Finder();
     // Returns the matches in `text` (UTF-8) and the parts between them, in order; valid until the next call. An empty
-    // match cuts the text without taking a character. An empty text has no parts. Throws std::runtime_error if the
-    // expression takes more steps than a text of that length should need.
-    const std::vector<Match>& find(std::string_view text);
+    // match cuts the text without taking a character. An empty text has no parts. Throws what TextBudget throws.
+    const std::vector<Match>& find(std::string_view text, TextBudget& budget);
 
    private:
     void find_literal(std::string_view text);
-    void find_regex(std::string_view text);
+    void find_regex(std::string_view text, TextBudget& budget);
     void add(std::size_t begin, std::size_t end);
     const Pattern& pattern_;
     std::unique_ptr<icu::RegexMatcher> matcher_;
@@ -58,6 +58,7 @@ class Pattern {
  private:
   std::string literal_;
   std::shared_ptr<const icu::RegexPattern> regex_;  // nullptr for a literal text
+  std::size_t length_ = 0;                          // of the expression, bytes
 };
 
 // Reads {"String": "text"} or {"Regex": "expression"}. Throws Unreadable naming the key.
@@ -67,7 +68,7 @@ Pattern read_pattern(const JsonPlace& place);
 class Replacement {
  public:
   explicit Replacement(const JsonPlace& place);
-  std::string operator()(std::string_view text) const;  // throws what Pattern::Finder::find() throws
+  std::string operator()(std::string_view text, TextBudget& budget) const;  // throws what TextBudget throws
 
  private:
   Pattern pattern_;

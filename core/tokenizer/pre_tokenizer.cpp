@@ -90,7 +90,7 @@ std::vector<Match> matching_characters(std::string_view text, bool (*is)(char32_
 }
 
 // Replaces the text of every piece: rewrite(out, piece) appends the new text.
-void rewrite_pieces(PieceList& list, const auto& rewrite) {
+void rewrite_pieces(PieceList& list, const TextBudget& budget, const auto& rewrite) {
   std::string text;
   text.reserve(list.text.size() + list.text.size() / 2);
   for (Piece& piece : list.pieces) {
@@ -98,6 +98,7 @@ void rewrite_pieces(PieceList& list, const auto& rewrite) {
     rewrite(text, piece);
     piece.begin = begin;
     piece.end = text.size();
+    budget.require_size(text.size());
     piece.start_bytes = std::min<std::size_t>(piece.start_bytes, 1);
   }
   list.text = std::move(text);
@@ -105,10 +106,10 @@ void rewrite_pieces(PieceList& list, const auto& rewrite) {
 
 // Cuts where the pattern matches, or, if `invert`, where it does not match.
 PreTokenizer split_at(Pattern pattern, MatchUse use, bool invert = false) {
-  return [pattern = std::move(pattern), use, invert](PieceList& list) {
+  return [pattern = std::move(pattern), use, invert](PieceList& list, TextBudget& budget) {
     Pattern::Finder finder(pattern);
     cut_pieces(list, use, [&](std::string_view text) {
-      std::vector<Match> matches = finder.find(text);
+      std::vector<Match> matches = finder.find(text, budget);
       for (Match& match : matches) match.matches = match.matches != invert;
       return matches;
     });
@@ -120,23 +121,24 @@ PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
   constexpr const char* kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
   PreTokenizer split;
   if (use_regex) split = split_at(Pattern::regex(kWords), MatchUse::isolated);
-  return [add_prefix_space, split](PieceList& list) {
+  return [add_prefix_space, split](PieceList& list, TextBudget& budget) {
     if (add_prefix_space) {
-      rewrite_pieces(list, [&](std::string& out, const Piece& piece) {
+      rewrite_pieces(list, budget, [&](std::string& out, const Piece& piece) {
         if (list.text[piece.begin] != ' ') out += ' ';
         out += list.of(piece);
       });
     }
-    if (split) split(list);
-    rewrite_pieces(list, [&](std::string& out, const Piece& piece) { append_as_characters(out, list.of(piece)); });
+    if (split) split(list, budget);
+    rewrite_pieces(list, budget,
+                   [&](std::string& out, const Piece& piece) { append_as_characters(out, list.of(piece)); });
   };
 }
 
 PreTokenizer metaspace(const MetaspaceRules& rules) {
   PreTokenizer split;
   if (rules.split) split = split_at(Pattern::literal(rules.replacement), MatchUse::merged_with_next);
-  return [rules, split](PieceList& list) {
-    rewrite_pieces(list, [&](std::string& out, const Piece& piece) {
+  return [rules, split](PieceList& list, TextBudget& budget) {
+    rewrite_pieces(list, budget, [&](std::string& out, const Piece& piece) {
       using Prepend = MetaspaceRules::Prepend;
       const bool prepends =
           rules.prepend == Prepend::always || (rules.prepend == Prepend::first && piece.start_bytes > 0);
@@ -144,13 +146,13 @@ PreTokenizer metaspace(const MetaspaceRules& rules) {
       if (prepends && !text.starts_with(' ') && !text.starts_with(rules.replacement)) out += rules.replacement;
       for (const char c : text) c == ' ' ? out += rules.replacement : out += c;
     });
-    if (split) split(list);
+    if (split) split(list, budget);
   };
 }
 
 // Cuts at the characters for which `is` returns true.
 PreTokenizer split_at(bool (*is)(char32_t), MatchUse use) {
-  return [is, use](PieceList& list) {
+  return [is, use](PieceList& list, TextBudget&) {
     cut_pieces(list, use, [is](std::string_view text) { return matching_characters(text, is); });
   };
 }
@@ -161,7 +163,7 @@ CharacterKind kind_of(char32_t c) {
 }
 
 // Cuts into runs of word characters and runs of characters that are neither word characters nor blanks.
-void split_words(PieceList& list) {
+void split_words(PieceList& list, TextBudget&) {
   cut_pieces(list, MatchUse::removed, [](std::string_view text) {
     std::vector<Match> runs;
     CharacterKind last = CharacterKind::blank;

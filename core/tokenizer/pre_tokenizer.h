@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tokenizer/json_place.h"
+#include "core/tokenizer/text_budget.h"
 
 namespace moescope {
 
@@ -25,7 +26,7 @@ struct PieceList {
   }
 };
 
-using PreTokenizer = std::function<void(PieceList&)>;  // throws std::runtime_error
+using PreTokenizer = std::function<void(PieceList&, TextBudget&)>;  // throws std::runtime_error
 
 // BertPreTokenizer, UnicodeScripts and FixedLength are not supported. Throws Unreadable naming the key.
 PreTokenizer read_pre_tokenizer(const JsonPlace& place);

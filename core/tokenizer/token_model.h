@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/tokenizer/json_place.h"
+#include "core/tokenizer/text_budget.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace moescope {
@@ -16,8 +17,9 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
   // Appends the tokens of `piece`, which is UTF-8 and not empty. May be called from any thread. Throws
-  // std::runtime_error if the vocabulary lacks a character and the model has no token for unknown characters.
-  virtual void encode(std::string_view piece, std::vector<TokenId>& ids) const = 0;
+  // std::runtime_error if the vocabulary lacks a character and the model has no token for unknown characters, and what
+  // TextBudget throws.
+  virtual void encode(std::string_view piece, std::vector<TokenId>& ids, TextBudget& budget) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
 };
 

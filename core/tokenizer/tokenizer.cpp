@@ -23,13 +23,13 @@ namespace {
 // A cache of the tokens of pieces, because most words of a text occur again.
 class WordCache {
  public:
-  void append(const TokenModel& model, std::string_view piece, std::vector<TokenId>& ids) {
+  void append(const TokenModel& model, std::string_view piece, TextBudget& budget, std::vector<TokenId>& ids) {
     if (const auto known = words_.find(piece); known != words_.end()) {
       ids.insert(ids.end(), known->second.begin(), known->second.end());
       return;
     }
     const std::size_t before = ids.size();
-    model.encode(piece, ids);
+    model.encode(piece, ids, budget);
     if (piece.size() > kLongest) return;
     if (words_.size() == kMostWords) words_.clear();
     words_.emplace(piece, std::vector<TokenId>(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
@@ -45,13 +45,7 @@ class WordCache {
   std::unordered_map<std::string, std::vector<TokenId>, Hash, std::equal_to<>> words_;
 };
 
-// Special tokens that are added around the ids of a text, such as a token for its beginning: the "post_processor" of
-// tokenizer.json.
-struct SpecialTokens {
-  std::vector<TokenId> before, behind;
-};
-
-constexpr std::size_t kMostSpecial = 1000;
+constexpr std::size_t kMostSpecial = 1000;  // items of a template, and tokens that it adds
 
 TokenId read_id(const JsonPlace& place) {
   return static_cast<TokenId>(place.whole(0, kMostTokens - 1));
@@ -63,18 +57,25 @@ void append_special(const JsonPlace& processor, const JsonPlace& special, std::v
     ids.push_back(read_id(id));
 }
 
+void require_few(const JsonPlace& place, const SpecialTokens& tokens) {
+  if (tokens.before.size() + tokens.after.size() > kMostSpecial)
+    place.fail("adds more than " + std::to_string(kMostSpecial) + " tokens to a text");
+}
+
 SpecialTokens read_template(const JsonPlace& place) {
   SpecialTokens tokens;
   int texts = 0;
   for (const JsonPlace& piece : place.at("single").items(kMostSpecial)) {
+    require_few(place, tokens);
     if (const auto special = piece.find("SpecialToken")) {
-      append_special(place, *special, texts ? tokens.behind : tokens.before);
+      append_special(place, *special, texts ? tokens.after : tokens.before);
       continue;
     }
     const JsonPlace id = piece.at("Sequence").at("id");
     id.one_of({"A"});
     if (++texts > 1) id.fail("is in the template twice");
   }
+  require_few(place, tokens);
   if (texts == 0) place.at("single").fail("has no place for the text");
   return tokens;
 }
@@ -93,7 +94,8 @@ SpecialTokens read_sequence(const JsonPlace& place) {
   for (const JsonPlace& step : place.items(kMostSpecial)) {
     const SpecialTokens tokens = read_special_tokens(step);
     all.before.insert(all.before.begin(), tokens.before.begin(), tokens.before.end());
-    all.behind.insert(all.behind.end(), tokens.behind.begin(), tokens.behind.end());
+    all.after.insert(all.after.end(), tokens.after.begin(), tokens.after.end());
+    require_few(place, all);
   }
   return all;
 }
@@ -142,6 +144,7 @@ Part read_part(const JsonFields& file, const char* key, Part (*read)(const JsonP
 
 struct Tokenizer::Parts {
   std::string name;
+  TextBudget of_added;    // for normalizing the added tokens
   Normalizer normalizer;  // this and the next two are empty if the file has none
   PreTokenizer pre_tokenizer;
   TokenDecoder decoder;
@@ -151,14 +154,15 @@ struct Tokenizer::Parts {
   mutable std::mutex cutting;  // guards `words`
   mutable WordCache words;
 
-  Parts(const JsonFields& file, std::string file_name)
+  Parts(const JsonFields& file, std::size_t file_bytes, std::string file_name)
       : name(std::move(file_name)),
+        of_added(file_bytes),
         normalizer(read_part(file, "normalizer", read_normalizer)),
         pre_tokenizer(read_part(file, "pre_tokenizer", read_pre_tokenizer)),
         decoder(read_part(file, "decoder", read_decoder)),
         model(read_part(file, "model", read_token_model)),
         added(find_part(file, "added_tokens"), required_model(),
-              [this](std::string_view text) { return normalized(text); }),
+              [this](std::string_view text) { return normalized(text, of_added); }),
         around(read_part(file, "post_processor", read_special_tokens)) {}
 
   const Vocabulary& required_model() const {
@@ -166,33 +170,35 @@ struct Tokenizer::Parts {
     return model->vocabulary();
   }
 
-  std::string normalized(std::string_view text) const {
+  std::string normalized(std::string_view text, TextBudget& budget) const {
     NormalizedText out{std::string(text), 0};
-    if (normalizer) normalizer(out);
+    if (normalizer) normalizer(out, budget);
     return std::move(out.text);
   }
 
-  void append_pieces(std::string_view text, std::size_t start_bytes, std::vector<TokenId>& ids) const {
+  void append_pieces(std::string_view text, std::size_t start_bytes, TextBudget& budget,
+                     std::vector<TokenId>& ids) const {
     PieceList list{std::string(text), {{0, text.size(), start_bytes}}};
-    if (pre_tokenizer) pre_tokenizer(list);
-    for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
+    if (pre_tokenizer) pre_tokenizer(list, budget);
+    for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), budget, ids);
   }
 
   // Appends the ids of a text between two added tokens that are searched for in the original text.
-  void append_between(NormalizedText text, std::vector<TokenId>& ids) const {
-    if (normalizer) normalizer(text);
+  void append_between(NormalizedText text, TextBudget& budget, std::vector<TokenId>& ids) const {
+    if (normalizer) normalizer(text, budget);
     for (const AddedTokens::Part& part : added.split(text.text, true)) {
       if (part.id)
         ids.push_back(*part.id);
       else
         append_pieces(std::string_view(text.text).substr(part.begin, part.end - part.begin),
-                      text.start_bytes - std::min(text.start_bytes, part.begin), ids);
+                      text.start_bytes - std::min(text.start_bytes, part.begin), budget, ids);
     }
   }
 
   std::vector<TokenId> ids_of(const std::string& text) const {
     std::vector<TokenId> ids;
     ids.reserve(text.size() / 3);
+    TextBudget budget(text.size());
     std::size_t first_bytes = 0;
     if (!text.empty()) next_character(text, first_bytes);
     const std::lock_guard lock(cutting);
@@ -200,7 +206,8 @@ struct Tokenizer::Parts {
       if (part.id)
         ids.push_back(*part.id);
       else
-        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0 ? first_bytes : 0}, ids);
+        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0 ? first_bytes : 0}, budget,
+                       ids);
     }
     return ids;
   }
@@ -217,7 +224,7 @@ Tokenizer::Tokenizer(const std::string& path) : Tokenizer(read_file(path, kMostF
 Tokenizer::Tokenizer(std::string_view json, const std::string& name) {
   parts_ = with_name(name, [&] {
     JsonLines parser;
-    return std::make_unique<Parts>(parser.parse(json), name);
+    return std::make_unique<Parts>(parser.parse(json), json.size(), name);
   });
 }
 
@@ -230,7 +237,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokenU
     std::vector<TokenId> ids = parts_->ids_of(valid_utf8(text));
     if (use == SpecialTokenUse::without) return ids;
     ids.insert(ids.begin(), parts_->around.before.begin(), parts_->around.before.end());
-    ids.insert(ids.end(), parts_->around.behind.begin(), parts_->around.behind.end());
+    ids.insert(ids.end(), parts_->around.after.begin(), parts_->around.after.end());
     return ids;
   });
 }
@@ -246,7 +253,10 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, SpecialTokenUse
       else if (const auto token = parts_->model->vocabulary().token(id))
         tokens.emplace_back(*token);
     }
-    if (parts_->decoder) parts_->decoder(tokens, false);
+    std::size_t bytes = 0;
+    for (const std::string& token : tokens) bytes += token.size();
+    TextBudget budget(bytes);
+    if (parts_->decoder) parts_->decoder(tokens, false, budget);
     std::string text;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0 && !parts_->decoder) text += ' ';
@@ -264,8 +274,22 @@ std::optional<std::string> Tokenizer::bytes(std::int32_t id) const {
   const std::optional<std::string> token = parts_->spelling(id);
   if (!token || !parts_->decoder || parts_->added.find(id)) return token;
   std::vector<std::string> tokens = {*token};
-  parts_->decoder(tokens, true);
+  TextBudget budget(token->size());
+  parts_->decoder(tokens, true, budget);
   return tokens.front();
+}
+
+std::optional<std::int32_t> Tokenizer::id_of(std::string_view spelling) const {
+  const auto added = parts_->added.id_of(spelling);
+  return added ? added : parts_->model->vocabulary().id_of(spelling);
+}
+
+const SpecialTokens& Tokenizer::special_tokens() const {
+  return parts_->around;
+}
+
+void Tokenizer::set_special_tokens(SpecialTokens tokens) {
+  parts_->around = std::move(tokens);
 }
 
 std::int32_t Tokenizer::end() const {

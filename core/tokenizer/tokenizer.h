@@ -19,6 +19,12 @@ namespace moescope {
 // Whether special tokens are added around the ids of a text, or kept when ids become text.
 enum class SpecialTokenUse : std::uint8_t { with, without };
 
+// Special tokens that are added around the ids of a text.
+struct SpecialTokens {
+  std::vector<std::int32_t> before, after;
+  bool operator==(const SpecialTokens&) const = default;
+};
+
 class Tokenizer {
  public:
   // Throws std::runtime_error "PATH: KEY: why".
@@ -29,7 +35,8 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   // May be called from any thread. Bytes that are not UTF-8 are read as U+FFFD. Throws std::runtime_error "PATH: why"
-  // if the vocabulary lacks a character and has no token for unknown ones, or a regular expression takes too long.
+  // if the vocabulary lacks a character and has no token for unknown ones, or if the text takes more work or memory
+  // than a text of its length should (work_budget.h).
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokenUse use = SpecialTokenUse::with) const;
   // Ids without a token are left out. Throws std::runtime_error "PATH: why" if a regular expression takes too long.
   std::string decode(std::span<const std::int32_t> ids, SpecialTokenUse use = SpecialTokenUse::without) const;
@@ -38,7 +45,10 @@ class Tokenizer {
   // character; nullopt if no token has this id.
   std::optional<std::string> spelling(std::int32_t id) const;
   std::optional<std::string> bytes(std::int32_t id) const;
-  std::int32_t end() const;  // one more than the largest id
+  std::int32_t end() const;                                            // one more than the largest id
+  std::optional<std::int32_t> id_of(std::string_view spelling) const;  // nullopt if there is no such token
+  const SpecialTokens& special_tokens() const;
+  void set_special_tokens(SpecialTokens tokens);  // of the ids that encode() returns from now on
 
  private:
   struct Parts;

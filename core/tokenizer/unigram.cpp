@@ -23,8 +23,8 @@ class Unigram : public TokenModel {
     if (place.flag("byte_fallback", false)) byte_tokens_.emplace(vocabulary_);
   }
 
-  void encode(std::string_view piece, std::vector<TokenId>& ids) const override {
-    const std::vector<Best> best = best_paths(piece);
+  void encode(std::string_view piece, std::vector<TokenId>& ids, TextBudget& budget) const override {
+    const std::vector<Best> best = best_paths(piece, budget);
     std::vector<std::string_view> parts;  // from the last to the first
     for (std::size_t end = piece.size(); end > 0;) {
       std::size_t begin = best[end].begin;
@@ -61,7 +61,7 @@ class Unigram : public TokenModel {
     }
   }
 
-  std::vector<Best> best_paths(std::string_view piece) const {
+  std::vector<Best> best_paths(std::string_view piece, TextBudget& budget) const {
     std::vector<Best> best(piece.size() + 1);
     for (std::size_t begin = 0; begin < piece.size();) {
       std::size_t character_end = begin;
@@ -71,10 +71,12 @@ class Unigram : public TokenModel {
         if (best[end].id == kNotReached || score > best[end].score) best[end] = {score, begin, id};
       };
       bool is_token = false;  // true if the character itself is a token
-      trie_.each_prefix(piece.substr(begin), [&](std::size_t length, TokenId id) {
+      const std::size_t read = trie_.each_prefix(piece.substr(begin), [&](std::size_t length, TokenId id) {
         offer(begin + length, id, scores_[id]);
         is_token |= begin + length == character_end;
       });
+      constexpr std::size_t kStepsOfALookUp = 10;
+      budget.spend(kStepsOfALookUp * read);
       if (!is_token) offer(character_end, required_unknown(), lowest_ - kUnknownPenalty);
       begin = character_end;
     }

@@ -218,4 +218,68 @@ TEST(TokenizerFile, StopsExpressionsThatTakeTooLong) {
   }
 }
 
+std::string problem_with(const std::string& json, const std::string& text) {
+  const Tokenizer made = tokenizer(json);
+  try {
+    made.encode(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string repeated(const std::string& item, int times) {
+  std::string list = item;
+  for (int i = 1; i < times; ++i) list += ", " + item;
+  return list;
+}
+
+// The product of the steps is limited, not each step.
+TEST(Tokenizer, ThirtyStepsThatDoubleTheTextAreAnError) {
+  const std::string twice = R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+  const auto normalizer = [&](int times) {
+    return R"(, "normalizer": {"type": "Sequence", "normalizers": [)" + repeated(twice, times) + "]}";
+  };
+  EXPECT_EQ(tokenizer(file_with(kAbc, normalizer(3))).encode("a").size(), 8u);
+  EXPECT_EQ(problem_with(file_with(kAbc, normalizer(30)), "aaaa"),
+            "tokenizer.json: the steps of the tokenizer make the text more than 64 times longer");
+  const std::string bytes = R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" +
+                            repeated(R"({"type": "ByteLevel", "use_regex": false})", 60) + "]}";
+  EXPECT_NE(problem_with(file_with(kAbc, bytes), "\u00e4\u00e4").find("64 times longer"), std::string::npos);
+  const std::string decoder = R"(, "decoder": {"type": "Sequence", "decoders": [)" + repeated(twice, 40) + "]}";
+  EXPECT_THROW(tokenizer(file_with(kAbc, decoder)).decode(Ids{0, 0}), std::runtime_error);
+}
+
+TEST(Tokenizer, AnExpressionThatIsSlowOnEveryPieceIsAnError) {
+  const std::string slow = R"({"type": "Split", "pattern": {"Regex": "(?:a|a|a|a|a?){12}b"}, "behavior": "Isolated"})";
+  const std::string cut = R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Removed"})";
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "aaaaaaaaaaaa ";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(problem_with(file_with(kAbc, R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" + cut + ", " +
+                                             slow + "]}"),
+                         text)
+                .find("too"),
+            std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(300));
+}
+
+TEST(Unigram, ManyLongTokensAreAnError) {
+  std::string vocabulary = R"(["a", -1])", token = "a";
+  for (int i = 1; i < 3000; ++i) vocabulary += R"(, [")" + (token += "a") + R"(", -1])";
+  const std::string model = R"({"type": "Unigram", "unk_id": 0, "vocab": [)" + vocabulary + "]}";
+  EXPECT_EQ(tokenizer(file_with(model)).encode(std::string(3000, 'a')).size(), 1u);
+  EXPECT_EQ(problem_with(file_with(model), std::string(200'000, 'a')),
+            "tokenizer.json: the tokenizer takes too many steps on this text");
+}
+
+TEST(Tokenizer, ATemplateOfManyTokensIsAnError) {
+  const std::string ids = repeated("1", 900);
+  const std::string processor = R"(, "post_processor": {"type": "TemplateProcessing", "single": [)" +
+                                repeated(R"({"SpecialToken": {"id": "x"}})", 900) +
+                                R"(, {"Sequence": {"id": "A"}}], "special_tokens": {"x": {"ids": [)" + ids + "]}}}";
+  EXPECT_EQ(error_of(file_with(kAbc, processor)),
+            "tokenizer.json: post_processor: adds more than 1000 tokens to a text");
+}
+
 }  // namespace
