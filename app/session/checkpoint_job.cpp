@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_run.h"
+#include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
+#include "core/io/text_escape.h"
 #include "core/recording/recording.h"
-#include "core/tokenizer/tokenizer.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -20,10 +22,6 @@ namespace {
 
 // One piece for each batch, so that a short text has several steps, and each step has one domain.
 constexpr int kSequences = 1;
-
-Tokenizer tokenizerOf(const QString& folder) {
-  return Tokenizer(QDir(folder).filePath("tokenizer.json").toStdString());
-}
 
 TextSources sourcesOf(const CheckpointTexts& request) {
   TextSources sources;
@@ -36,9 +34,19 @@ using Frame = std::shared_ptr<const TelemetryFrame>;
 
 constexpr double kShareOfWeights = 0.1;  // share of the progress: the weights are read once, before the first batch
 
-void begin(RecordingWriter& writer, const CheckpointRun& run) {
+using Notes = std::vector<std::string>;
+
+Notes joinedNotes(const Notes& of_model, const Notes& of_tokenizer, const Notes& of_texts) {
+  Notes all = of_model;
+  all.insert(all.end(), of_tokenizer.begin(), of_tokenizer.end());
+  all.insert(all.end(), of_texts.begin(), of_texts.end());
+  return all;
+}
+
+void begin(RecordingWriter& writer, const CheckpointRun& run, const Notes& notes) {
   writer.add_run(run.info());
   writer.write(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
+  for (const std::string& note : notes) writer.write(Marker{run.info().run, 0, "event", note});
 }
 
 // Runs the texts through both checkpoints.
@@ -46,14 +54,15 @@ bool runPair(const CheckpointTexts& request, const QString& out, const std::func
   const std::string folders[] = {request.reference.toStdString(), request.folder.toStdString()};
   require_same_tokenizer(folders[0], folders[1]);
   const CheckpointModel a(folders[0]), b(folders[1]);
-  const Tokenizer tokenizer = tokenizerOf(request.folder);
+  const CheckpointTokenizer opened = open_checkpoint_tokenizer(folders[1]);
   const TextSources sources = sourcesOf(request);
-  const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
-  CheckpointPair pair({a, folders[0]}, {b, folders[1]}, texts, sources, &tokenizer);
+  const ReadTexts read = read_all(sources, &opened.tokenizer);
+  CheckpointPair pair({a, folders[0]}, {b, folders[1]}, read.texts, sources, &opened.tokenizer);
   bool goes_on = true;
   pair.set_weights(weight_difference(a, b, [&](double share) { return goes_on = progress(kShareOfWeights * share); }));
   RecordingWriter writer(out.toStdString(), Durable::when_finished);
-  for (const CheckpointRun* run : {&pair.a(), &pair.b()}) begin(writer, *run);
+  begin(writer, pair.a(), a.notes());
+  begin(writer, pair.b(), joinedNotes(b.notes(), opened.notes, read.notes));
   if (goes_on) writer.write(Marker{1, 0, "event", pair.weights().text()});
   std::int64_t done = 0;
   while (goes_on && done < pair.steps()) {
@@ -72,8 +81,7 @@ bool runPair(const CheckpointTexts& request, const QString& out, const std::func
 }  // namespace
 
 bool isCheckpoint(const QString& path) {
-  const QDir folder = checkpointFolder(path);
-  return folder.exists("config.json") && !folder.entryList({"*.safetensors"}, QDir::Files).isEmpty() &&
+  return is_checkpoint(checkpointFolder(path).toStdString()) &&
          (QFileInfo(path).isDir() || QFileInfo(path).fileName() == "config.json");
 }
 
@@ -82,29 +90,23 @@ QString checkpointFolder(const QString& path) {
 }
 
 std::vector<CheckpointFolder> checkpointsIn(const QString& folder) {
-  constexpr int kDepth = 3;  // models--OWNER--NAME/snapshots/COMMIT of a cache of Hugging Face
   std::vector<CheckpointFolder> found;
-  const auto look = [&](const auto& self, const QDir& in, int depth) -> void {
-    for (const QFileInfo& below : in.entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot | QDir::Readable, QDir::Name)) {
-      if (found.size() >= kMostCheckpoints) return;
-      if (isCheckpoint(below.filePath())) {
-        CheckpointFolder& model = found.emplace_back(CheckpointFolder{below.filePath(), 0, {}});
-        for (const QFileInfo& file : QDir(below.filePath()).entryInfoList({"*.safetensors"}, QDir::Files)) {
-          model.bytes += file.size();
-          model.last_change = std::max(model.last_change, file.lastModified());
-        }
-      } else if (depth > 1 && !below.isSymLink()) {
-        self(self, QDir(below.filePath()), depth - 1);
-      }
+  for (const std::string& path : checkpoints_below(folder.toStdString(), kMostCheckpoints)) {
+    CheckpointFolder& model = found.emplace_back(CheckpointFolder{QString::fromStdString(path), 0, {}});
+    for (const QFileInfo& file : QDir(model.path).entryInfoList({"*.safetensors"}, QDir::Files)) {
+      model.bytes += file.size();
+      model.last_change = std::max(model.last_change, file.lastModified());
     }
-  };
-  look(look, QDir(folder), kDepth);
+  }
   return found;
 }
 
 QString describeCheckpoint(const QString& folder) {
   const CheckpointModel model(folder.toStdString());
-  tokenizerOf(folder);
+  const CheckpointTokenizer opened = open_checkpoint_tokenizer(folder.toStdString());
+  QString notes;
+  for (const std::string& note : joinedNotes(model.notes(), opened.notes, {}))
+    notes += "\n" + QString::fromStdString(printable(note));
   const CheckpointConfig& config = model.config();
   const int length = TextSources().length;
   return QString(
@@ -119,24 +121,25 @@ QString describeCheckpoint(const QString& folder) {
       .arg(formatCount(static_cast<double>(model.parameters())), formatBytes(static_cast<double>(model.stored_bytes())),
            formatBytes(static_cast<double>(model.working_bytes(kSequences * length))))
       .arg(length)
-      .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2);
+      .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2)
+      .append(notes);
 }
 
 bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
   if (!request.reference.isEmpty()) return runPair(request, out, progress);
   const CheckpointModel model(request.folder.toStdString());
-  const Tokenizer tokenizer = tokenizerOf(request.folder);
+  const CheckpointTokenizer opened = open_checkpoint_tokenizer(request.folder.toStdString());
   const TextSources sources = sourcesOf(request);
-  const std::vector<LabelledText> texts = read_all(sources, &tokenizer);
+  const ReadTexts read = read_all(sources, &opened.tokenizer);
   const std::string name = QDir(request.folder).dirName().toStdString();
-  CheckpointRun run(model, texts,
+  CheckpointRun run(model, read.texts,
                     {.source = request.folder.toStdString(),
                      .texts = sources,
                      .sequences = kSequences,
                      .run_name = name,
-                     .tokenizer = &tokenizer});
+                     .tokenizer = &opened.tokenizer});
   RecordingWriter writer(out.toStdString(), Durable::when_finished);
-  begin(writer, run);
+  begin(writer, run, joinedNotes(model.notes(), opened.notes, read.notes));
   std::int64_t done = 0;
   for (bool goes_on = progress(0); goes_on && done < run.steps();) {
     TelemetryFrame step = run.step();

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/export_model.h"
 #include "core/data/dataset.h"
 #include "core/training/engine/engine.h"
@@ -52,10 +53,10 @@ std::vector<LabelledText> heldOutTexts(const RunConfig& config) {
 CheckpointScan::CheckpointScan(const History& run, Measure measure) : measure_(std::move(measure)) {
   start([this, folder = run.info().source, sources = sourcesOf(run)](const std::stop_token& stop) {
     const std::filesystem::path tokens = std::filesystem::path(folder) / "tokenizer.json";
-    std::optional<Tokenizer> tokenizer;
-    if (std::filesystem::exists(tokens)) tokenizer.emplace(tokens.string());
+    std::optional<CheckpointTokenizer> opened;
+    if (std::filesystem::exists(tokens)) opened = open_checkpoint_tokenizer(folder);
     CheckpointModel model(folder);
-    this->measure(model, read_all(sources, tokenizer ? &*tokenizer : nullptr), sources.length, stop);
+    this->measure(model, read_all(sources, opened ? &opened->tokenizer : nullptr).texts, sources.length, stop);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <initializer_list>
+#include <stdexcept>
 
 #include "core/checkpoints/config_keys.h"
 #include "core/io/folder_walk.h"
@@ -63,7 +64,8 @@ void pass_over_others(ConfigKeys& keys) {
                    "use_cache"});
 }
 
-RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) {
+// `positions`: max_position_embeddings, if config.json has it.
+RopeSettings read_rope_object(ConfigKeys& keys, double theta, std::optional<double> positions) {
   RopeSettings rope;
   const std::string kind = keys.choice({"rope_type", "type"}, {"default", "linear", "yarn", "llama3"}, "default");
   rope.theta = keys.number({"rope_theta"}, 1, 1e12, theta);
@@ -74,9 +76,10 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) 
     return rope;
   }
   rope.original_positions = keys.number({"original_max_position_embeddings"}, 1, kMostPositions, positions);
+  const bool by_positions = kind == "yarn" && positions;
   rope.factor =
       keys.number({"factor"}, 1, kMostFactor,
-                  kind == "yarn" ? std::max(1.0, positions / rope.original_positions) : std::optional<double>());
+                  by_positions ? std::max(1.0, *positions / rope.original_positions) : std::optional<double>());
   if (kind == "linear") rope.kind = RopeSettings::Kind::linear;
   if (kind == "yarn") {
     rope.kind = RopeSettings::Kind::yarn;
@@ -96,11 +99,13 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) 
   return rope;
 }
 
-RopeSettings rope_in(const Json& object, const ConfigKeys& keys, const std::string& prefix, double theta,
-                     double positions) {
+RopeSettings rope_in(const Json& object, ConfigKeys& keys, const std::string& prefix, double theta) {
   ConfigKeys inside(object, keys.path(), prefix);
-  const RopeSettings rope = read_rope_object(inside, theta, positions);
+  const RopeSettings rope =
+      read_rope_object(inside, theta, keys.number_if_there("max_position_embeddings", 1, kMostPositions));
   inside.require_all_read();
+  if (keys.find({"rope_theta"}) && rope.theta != theta)
+    keys.fail("rope_theta", "differs from '" + prefix + "rope_theta'");
   return rope;
 }
 
@@ -108,7 +113,6 @@ RopeSettings rope_in(const Json& object, const ConfigKeys& keys, const std::stri
 // each kind of attention. `plain`: settings of a config.json without these keys.
 void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain) {
   const double theta = keys.number({"rope_theta"}, 1, 1e12, plain.theta);
-  const double positions = keys.number({"max_position_embeddings"}, 1, kMostPositions, 4096.0);
   if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1)
     keys.fail("partial_rotary_factor", "is not 1; allowed: 1");
   const Json* given = keys.find({"rope_parameters", "rope_scaling"});
@@ -121,15 +125,14 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
   constexpr const char* kKinds[] = {"full_attention", "sliding_attention"};
   const bool by_kind = given->contains(kKinds[0]) || given->contains(kKinds[1]);
   if (!by_kind) {
-    c.rope[0] = c.rope[1] = rope_in(*given, keys, "rope_parameters.", theta, positions);
+    c.rope[0] = c.rope[1] = rope_in(*given, keys, "rope_parameters.", theta);
     return;
   }
   for (const auto& [key, value] : given->items()) {
     const auto kind = std::ranges::find(kKinds, key);
     if (kind == std::end(kKinds) || !value.is_object())
       keys.fail("rope_parameters", "has '" + printable(key) + "', which is not known");
-    c.rope[static_cast<std::size_t>(kind - kKinds)] =
-        rope_in(value, keys, "rope_parameters." + key + '.', theta, positions);
+    c.rope[static_cast<std::size_t>(kind - kKinds)] = rope_in(value, keys, "rope_parameters." + key + '.', theta);
   }
 }
 
@@ -150,31 +153,55 @@ std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const 
   return second;
 }
 
-// Reads the window of each layer. The list layer_types names the layers with sliding attention; without the list they
-// are those for which `sliding(layer)` is true, or none unless `used`.
-void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& sliding) {
-  const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
+// Which layers of an architecture have sliding attention.
+struct WindowRule {
+  bool used = false;    // some layers may have it
+  bool listed = false;  // the list layer_types decides if it exists
+  int missing = 0;      // default of sliding_window; 0: none
+  bool required = false;
+};
+
+// Reads the window of each layer. Without a list, the layers with sliding attention are those for which
+// `sliding(layer)` is true.
+void read_windows(ConfigKeys& keys, CheckpointConfig& c, const WindowRule& rule, const auto& sliding) {
+  const int window =
+      keys.is_null("sliding_window") ? 0 : keys.count({"sliding_window"}, rule.used ? 1 : 0, kMostWidth, rule.missing);
   const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     CheckpointLayer& layer = c.layers[i];
-    layer.sliding = slide.empty() ? used && window > 0 && sliding(i) : slide[i];
-    if (layer.sliding && window == 0)
-      keys.fail("sliding_window", "is missing, and 'layer_types' has sliding_attention");
+    const bool by_rule = rule.used && (window > 0 || rule.required) && sliding(i);
+    layer.sliding = slide.empty() ? by_rule : slide[i];
+    if (layer.sliding != by_rule && !(rule.used && rule.listed))
+      keys.fail("layer_types", "has another kind of attention for layer " + std::to_string(i) +
+                                   " than transformers computes by the other keys, which is " +
+                                   (by_rule ? "sliding_attention" : "full_attention"));
+    if (layer.sliding && window == 0) keys.fail("sliding_window", "is missing, and layers have sliding attention");
     layer.window = layer.sliding ? window : 0;
   }
 }
+void read_no_windows(ConfigKeys& keys, CheckpointConfig& c) {
+  read_windows(keys, c, {}, [](std::size_t) { return false; });
+}
 
-void read_grouped(ConfigKeys& keys, CheckpointConfig& c) {
-  c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMostHeads, c.heads);
+// Defaults of the shape of grouped attention; 0: heads, and dim / heads.
+struct MissingHeads {
+  int kv_heads = 0, head_dim = 0;
+};
+
+void read_grouped(ConfigKeys& keys, CheckpointConfig& c, const MissingHeads& missing) {
+  const int kv_heads = missing.kv_heads > 0 && !keys.is_null("num_key_value_heads") ? missing.kv_heads : c.heads;
+  c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMostHeads, kv_heads);
   if (c.heads % c.grouped.kv_heads)
     keys.fail("num_key_value_heads", "does not divide num_attention_heads, " + std::to_string(c.heads));
-  c.grouped.head_dim = keys.count({"head_dim"}, 2, kMostWidth, std::max(2, c.dim / c.heads));
+  c.grouped.head_dim =
+      keys.count({"head_dim"}, 2, kMostWidth, missing.head_dim > 0 ? missing.head_dim : std::max(2, c.dim / c.heads));
   if (c.grouped.head_dim % 2) keys.fail("head_dim", "is odd: RoPE turns pairs");
   c.grouped.norm_eps = c.norm_eps;
 }
 
-void read_experts(ConfigKeys& keys, CheckpointConfig& c, std::initializer_list<const char*> width) {
-  c.experts = keys.count({"num_experts", "num_local_experts", "n_routed_experts"}, 0, kMostExperts, 0);
+// `number` is the architecture's name for the number of experts.
+void read_experts(ConfigKeys& keys, CheckpointConfig& c, const char* number, std::initializer_list<const char*> width) {
+  c.experts = keys.count({number, "num_experts", "num_local_experts", "n_routed_experts"}, 0, kMostExperts);
   if (c.experts == 0) {
     keys.ignore_key({"num_experts_per_tok", "moe_intermediate_size"});
     return;
@@ -205,7 +232,8 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
 
 void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
   LatentShape latent;
-  latent.q_rank = keys.count({"q_lora_rank"}, 1, kMostWidth, 0);
+  constexpr int kMissingQueryRank = 1536;
+  latent.q_rank = keys.is_null("q_lora_rank") ? 0 : keys.count({"q_lora_rank"}, 1, kMostWidth, kMissingQueryRank);
   latent.kv_rank = keys.count({"kv_lora_rank"}, 1, kMostWidth);
   latent.nope = keys.count({"qk_nope_head_dim"}, 1, kMostWidth);
   latent.rope = keys.count({"qk_rope_head_dim"}, 2, kMostWidth);
@@ -214,139 +242,164 @@ void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
   latent.interleaved = keys.flag("rope_interleave").value_or(true);
   latent.norm_eps = kLatentNormEps;
   c.latent = latent;
-  keys.ignore_key({"head_dim", "qk_head_dim", "num_key_value_heads"});
+  if (keys.count({"num_key_value_heads"}, 1, kMostHeads, c.heads) != c.heads)
+    keys.fail("num_key_value_heads", "differs from num_attention_heads; latent attention has as many");
+  keys.ignore_key({"head_dim", "qk_head_dim"});
 }
 
-void read_groups(ConfigKeys& keys, CheckpointConfig& c) {
+// Defaults of DeepSeek-V2 and -V3.
+struct DeepSeekDefaults {
+  int shared, first_dense, n_groups, n_limited_groups;
+  double route_scale;
+};
+
+void read_groups(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults& missing) {
   RouterConfig& router = c.router.config;
-  router.n_groups = keys.count({"n_group"}, 0, kMostExperts, 0);
-  router.n_limited_groups = keys.count({"topk_group"}, 0, kMostExperts, 0);
-  if (c.experts == 0 || router.n_groups <= 1 || router.n_limited_groups == 0) {
+  const int least = missing.n_groups > 0 ? 1 : 0;
+  router.n_groups = keys.count({"n_group"}, least, kMostExperts, missing.n_groups);
+  router.n_limited_groups = keys.count({"topk_group"}, least, kMostExperts, missing.n_limited_groups);
+  if (c.experts == 0) return;
+  if (router.n_limited_groups > router.n_groups) keys.fail("topk_group", "is more than n_group");
+  if (router.n_groups <= 1 || router.n_limited_groups == 0) {
     router.n_groups = router.n_limited_groups = 0;
     return;
   }
   if (c.experts % router.n_groups) keys.fail("n_group", "does not divide the experts");
-  if (router.n_limited_groups > router.n_groups) keys.fail("topk_group", "is more than n_group");
   if (router.top_k > router.n_limited_groups * (c.experts / router.n_groups))
     keys.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
 }
 
 // Reads the keys that DeepSeek-V2 and -V3 have in common.
-void read_deepseek(ConfigKeys& keys, CheckpointConfig& c) {
+void read_deepseek(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults& missing) {
   read_latent(keys, c);
-  read_windows(keys, c, false, [](std::size_t) { return false; });
+  read_no_windows(keys, c);
   read_rope(keys, c, {});
-  read_experts(keys, c, {"moe_intermediate_size"});
-  read_groups(keys, c);
-  c.router.config.route_scale = keys.number({"routed_scaling_factor"}, -kMostFactor, kMostFactor, 1.0);
+  read_experts(keys, c, "n_routed_experts", {"moe_intermediate_size"});
+  c.router.config.route_scale = keys.number({"routed_scaling_factor"}, -kMostFactor, kMostFactor, missing.route_scale);
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
-  if (c.experts > 0)
-    c.shared_width = c.expert_width * keys.count({"n_shared_experts"}, 0, kMostWidth / std::max(1, c.expert_width), 0);
-  const int first = keys.count({"first_k_dense_replace"}, 0, kMostLayers, 0);
+  const int most_shared = kMostWidth / std::max(1, c.expert_width);
+  const int shared =
+      keys.is_null("n_shared_experts") ? 0 : keys.count({"n_shared_experts"}, 0, most_shared, missing.shared);
+  if (c.experts > 0) c.shared_width = c.expert_width * shared;
+  const int first = keys.count({"first_k_dense_replace"}, 0, kMostLayers, missing.first_dense);
   // With moe_layer_freq n, other programs put experts into every n-th layer, transformers into all layers.
   const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMostLayers, 1) > 1;
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const bool moe = c.experts > 0 && static_cast<int>(i) >= first;
     if (!moe || !by_tensors) c.layers[i].moe = moe;
   }
-  c.attention_bias = keys.flag("attention_bias");
-  c.mlp_bias = keys.flag("mlp_bias");
+  c.attention_bias = keys.flag("attention_bias").value_or(false);
 }
 
 void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
-  read_deepseek(keys, c);
+  constexpr DeepSeekDefaults kMissing{2, 0, 0, 0, 1.0};
+  read_deepseek(keys, c, kMissing);
   keys.choice({"scoring_func"}, {"softmax"}, "softmax");
   const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
+  if (method == "group_limited_greedy") {
+    keys.allow_null({"n_group", "topk_group"});
+    read_groups(keys, c, kMissing);
+  } else {
+    keys.ignore_key({"n_group", "topk_group"});
+  }
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.config.route_norm = false;
   keys.ignore_key({"norm_topk_prob"});  // transformers takes the scores as mixing weights regardless of this key
   c.router.group_by_best = true;
-  if (method != "group_limited_greedy") c.router.config.n_groups = c.router.config.n_limited_groups = 0;
+  c.mlp_bias = keys.flag("mlp_bias").value_or(false);
 }
 
 void read_deepseek_v3(ConfigKeys& keys, CheckpointConfig& c) {
-  read_deepseek(keys, c);
+  constexpr DeepSeekDefaults kMissing{1, 3, 8, 4, 2.5};
+  read_deepseek(keys, c, kMissing);
+  read_groups(keys, c, kMissing);
   keys.choice({"scoring_func"}, {"sigmoid"}, "sigmoid");
   keys.choice({"topk_method"}, {"noaux_tc"}, "noaux_tc");
   c.router.config.route_norm = keys.flag("norm_topk_prob").value_or(true);
   c.router.choice_bias = true;
+  if (keys.flag("mlp_bias").value_or(false))
+    c.notes.push_back(c.path + ": 'mlp_bias' is true; as in transformers, deepseek_v3 has no such biases");
 }
 
 void read_olmoe(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
-  read_windows(keys, c, false, [](std::size_t) { return false; });
+  read_grouped(keys, c, {});
+  read_no_windows(keys, c);
   read_rope(keys, c, {});
   c.grouped.norm = QueryKeyNorm::whole;
   c.grouped.clip = keys.number({"clip_qkv"}, 0, 1e30, 0.0);
-  read_experts(keys, c, {"intermediate_size"});
+  read_experts(keys, c, "num_experts", {"intermediate_size"});
   read_softmax_router(keys, c, false);
-  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias").value_or(false);
 }
 
+constexpr int kQwenWindow = 4096;  // default of sliding_window
+
 void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
+  read_grouped(keys, c, {.kv_heads = 16});
   read_rope(keys, c, {});
-  read_experts(keys, c, {"moe_intermediate_size"});
+  read_experts(keys, c, "num_experts", {"moe_intermediate_size"});
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
   const int below = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
-  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false),
+  read_windows(keys, c,
+               {.used = keys.flag("use_sliding_window").value_or(false), .listed = true, .missing = kQwenWindow},
                [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
   c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMostWidth);
   c.shared_gate = true;
-  c.qkv_bias = keys.flag("qkv_bias");
-  c.attention_bias = false;
+  c.qkv_bias = keys.flag("qkv_bias").value_or(true);
 }
 
 void read_qwen3_moe(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
+  read_grouped(keys, c, {.kv_heads = 4});
   read_rope(keys, c, {});
   c.grouped.norm = QueryKeyNorm::head;
-  read_experts(keys, c, {"moe_intermediate_size"});
+  read_experts(keys, c, "num_experts", {"moe_intermediate_size"});
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
-  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false), [](std::size_t) { return true; });
+  read_windows(keys, c, {.used = keys.flag("use_sliding_window").value_or(false), .missing = kQwenWindow},
+               [](std::size_t) { return true; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
-  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias").value_or(false);
 }
 
 void read_mixtral(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
+  read_grouped(keys, c, {.kv_heads = 8});
   read_rope(keys, c, {.theta = 1e6});
-  read_experts(keys, c, {"intermediate_size"});
+  read_experts(keys, c, "num_local_experts", {"intermediate_size"});
   c.router.config.score_func = ScoreFunc::softmax;
-  read_windows(keys, c, true, [](std::size_t) { return true; });
-  c.qkv_bias = c.attention_bias = false;
+  read_windows(keys, c, {.used = true}, [](std::size_t) { return true; });
 }
 
 void read_gpt_oss(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
+  read_grouped(keys, c, {.kv_heads = 8, .head_dim = 64});
   read_rope(
       keys, c,
       {.kind = RopeSettings::Kind::yarn, .theta = 150000, .factor = 32, .original_positions = 4096, .truncate = false});
   c.grouped.sinks = true;
-  read_experts(keys, c, {"intermediate_size"});
+  read_experts(keys, c, "num_local_experts", {"intermediate_size"});
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.choose_by_logit = c.router.logit_bias = true;
-  read_windows(keys, c, true, [](std::size_t layer) { return layer % 2 == 0; });
+  read_windows(keys, c, {.used = true, .listed = true, .missing = 128, .required = true},
+               [](std::size_t layer) { return layer % 2 == 0; });
   c.clamped_unit = true;
-  c.unit_limit = keys.number({"swiglu_limit"}, 0, 1e30, 7.0);
-  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+  if (keys.number({"swiglu_limit"}, 0, 1e30, kUnitLimit) != kUnitLimit)
+    c.notes.push_back(c.path + ": 'swiglu_limit' is not 7; as in transformers, which does not read this key, it is 7");
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias").value_or(true);
 }
 
 void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
-  read_grouped(keys, c);
-  read_windows(keys, c, false, [](std::size_t) { return false; });
+  read_grouped(keys, c, {});
+  read_no_windows(keys, c);
   read_rope(keys, c, {});
-  read_experts(keys, c, {"intermediate_size"});
+  read_experts(keys, c, "num_local_experts", {"intermediate_size"});
   c.router.config.score_func = ScoreFunc::softmax;
   c.router.choose_by_logit = true;
   c.attention_scale = keys.number({"attention_multiplier"}, 1e-30, 1e30, 1.0);
   c.embedding_multiplier = keys.number({"embedding_multiplier"}, -1e30, 1e30, 1.0);
   c.residual_multiplier = keys.number({"residual_multiplier"}, -1e30, 1e30, 1.0);
   c.logits_divisor = keys.number({"logits_scaling"}, 1e-30, 1e30, 1.0);
-  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias").value_or(false);
 }
 
 using Layout = ExpertNames::Layout;
@@ -359,43 +412,43 @@ constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1"
 constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
 constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
                                   "block_sparse_moe.output_linear.weight"};
+constexpr ExpertNames kGraniteStacked = {Layout::stacked, "block_sparse_moe.experts.gate_up_proj", nullptr,
+                                         "block_sparse_moe.experts.down_proj"};
+
+constexpr const char* kChoiceBias = "mlp.gate.e_score_correction_bias";
+
+// Returns the layouts of a router "mlp.gate" whose experts are stored one by one or stacked.
+constexpr LayerLayouts each_or_stacked(const char* choice_bias, const char* shared, const char* shared_gate) {
+  return {LayerNames{"mlp.gate", choice_bias, &kEach, shared, shared_gate},
+          LayerNames{"mlp.gate", choice_bias, &kStacked, shared, shared_gate}};
+}
 
 struct ArchitectureRow {
   const char* name;
   const char* other_name;  // another model_type for the same architecture; nullptr: none
   double norm_eps;         // default of rms_norm_eps
   void (*read)(ConfigKeys&, CheckpointConfig&);
-  LayerNames names;
+  LayerLayouts layouts;
 };
 constexpr ArchitectureRow kArchitectures[] = {
-    {"deepseek_v2",
-     nullptr,
-     1e-6,
-     read_deepseek_v2,
-     {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
-    {"deepseek_v3",
-     "kimi_k2",
-     1e-6,
-     read_deepseek_v3,
-     {"mlp.gate", "mlp.gate.e_score_correction_bias", {&kEach, &kStacked}, "mlp.shared_experts", nullptr}},
-    {"olmoe", nullptr, 1e-5, read_olmoe, {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
-    {"qwen2_moe",
-     nullptr,
-     1e-6,
-     read_qwen2_moe,
-     {"mlp.gate", nullptr, {&kEach, &kStacked}, "mlp.shared_expert", "mlp.shared_expert_gate"}},
-    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe, {"mlp.gate", nullptr, {&kEach, &kStacked}, nullptr, nullptr}},
+    {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2, each_or_stacked(nullptr, "mlp.shared_experts", nullptr)},
+    {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3, each_or_stacked(kChoiceBias, "mlp.shared_experts", nullptr)},
+    {"olmoe", nullptr, 1e-5, read_olmoe, each_or_stacked(nullptr, nullptr, nullptr)},
+    {"qwen2_moe", nullptr, 1e-6, read_qwen2_moe,
+     each_or_stacked(nullptr, "mlp.shared_expert", "mlp.shared_expert_gate")},
+    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe, each_or_stacked(nullptr, nullptr, nullptr)},
     {"mixtral",
      nullptr,
      1e-5,
      read_mixtral,
-     {"block_sparse_moe.gate", nullptr, {&kMixtral, nullptr}, nullptr, nullptr}},
-    {"gpt_oss", nullptr, 1e-5, read_gpt_oss, {"mlp.router", nullptr, {&kGptOss, nullptr}, nullptr, nullptr}},
+     {LayerNames{"block_sparse_moe.gate", nullptr, &kMixtral}, LayerNames{"mlp.gate", nullptr, &kStacked}}},
+    {"gpt_oss", nullptr, 1e-5, read_gpt_oss, {LayerNames{"mlp.router", nullptr, &kGptOss}}},
     {"granitemoe",
      nullptr,
      1e-6,
      read_granitemoe,
-     {"block_sparse_moe.router.layer", nullptr, {&kGranite, nullptr}, nullptr, nullptr}},
+     {LayerNames{"block_sparse_moe.router.layer", nullptr, &kGranite},
+      LayerNames{"block_sparse_moe.router", nullptr, &kGraniteStacked}}},
 };
 
 const ArchitectureRow& read_architecture(ConfigKeys& keys) {
@@ -404,15 +457,6 @@ const ArchitectureRow& read_architecture(ConfigKeys& keys) {
     if (type == row.name || (row.other_name && type == row.other_name)) return row;
   keys.fail("model_type", (type.empty() ? "is missing" : "is '" + printable(type) + "', which is not known") +
                               "; allowed: " + architecture_names());
-}
-
-void read_quantization(ConfigKeys& keys) {
-  const Json* quantization = keys.find({"quantization_config", "compression_config"});
-  if (!quantization) return;
-  if (!quantization->is_object()) keys.fail("quantization_config", "is not an object");
-  ConfigKeys inside(*quantization, keys.path(), "quantization_config.");
-  // The layout of codes and scales follows from the tensors (core/tensors/code_scales.h).
-  inside.choice({"quant_method"}, {"fp8", "mxfp4", "compressed-tensors", "modelopt"}, "");
 }
 
 }  // namespace
@@ -430,7 +474,8 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   CheckpointConfig c;
   c.path = path;
   const ArchitectureRow& row = read_architecture(keys);
-  c.architecture = row.name, c.names = &row.names;
+  c.architecture = row.name;
+  c.layouts = &row.layouts;
   c.vocab = keys.count({"vocab_size"}, 1, kMostWidth);
   c.dim = keys.count({"hidden_size"}, 1, kMostWidth);
   c.heads = keys.count({"num_attention_heads"}, 1, kMostHeads);
@@ -438,14 +483,20 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   c.norm_eps = keys.number({"rms_norm_eps"}, 0, 1, row.norm_eps);
   keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
   c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);
+  keys.allow_null({"num_key_value_heads", "head_dim", "clip_qkv"});
   row.read(keys, c);
   const std::vector<bool> sparse = read_kinds(keys, c, "mlp_layer_types", {"dense", "sparse"});
-  for (std::size_t i = 0; i < sparse.size(); ++i) c.layers[i].moe = sparse[i];
+  for (std::size_t i = 0; i < sparse.size(); ++i) {
+    if (c.layers[i].moe.value_or(sparse[i]) != sparse[i])
+      keys.fail("mlp_layer_types", "has another kind for layer " + std::to_string(i) + " than the other keys");
+    c.layers[i].moe = sparse[i];
+  }
   // In architectures without dense layers all layers have experts.
   if (c.dense_width == 0)
     for (CheckpointLayer& layer : c.layers) layer.moe = true;
-  if (c.dense_width == 0 && c.experts == 0) keys.fail("num_local_experts", "is missing");
-  read_quantization(keys);
+  if (c.dense_width == 0 && c.experts == 0) keys.fail("num_local_experts", "is 0");
+  if (const Json* stated = keys.find({"quantization_config", "compression_config"}))
+    read_quantization(*stated, path, "quantization_config.", c.quantization);
   pass_over_others(keys);
   keys.require_all_read();
   return c;
@@ -454,7 +505,16 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
 CheckpointConfig read_checkpoint_config(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   require_inside(folder.empty() ? "." : folder, path);
-  return parse_checkpoint_config(read_file(path, kLargestConfig, "config.json"), path);
+  CheckpointConfig config = parse_checkpoint_config(read_file(path, kLargestConfig, "config.json"), path);
+  const std::filesystem::path beside = folder / "hf_quant_config.json";
+  if (!std::filesystem::exists(beside)) return config;
+  require_inside(folder.empty() ? "." : folder, beside);
+  const Json json = parse_json(read_file(beside.string(), kLargestConfig, "hf_quant_config.json"), beside.string());
+  const auto stated = json.find("quantization");
+  if (!json.is_object() || stated == json.end())
+    throw std::runtime_error(beside.string() + ": has no object 'quantization'");
+  read_quantization(*stated, beside.string(), "quantization.", config.quantization);
+  return config;
 }
 
 }  // namespace moescope

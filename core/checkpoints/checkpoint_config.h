@@ -1,9 +1,9 @@
 // The description of a mixture-of-experts model in a config.json of Hugging Face's transformers: architecture, shapes,
 // attention, router and multipliers, in one form for all supported architectures.
 //
-// Keys have the meanings of transformers 5 (https://github.com/huggingface/transformers, configuration_*.py). Unknown
-// keys and values that may change the model's results are errors that name the key; keys of training and generation are
-// ignored.
+// Keys have the meanings and defaults of transformers 5.17 (https://github.com/huggingface/transformers,
+// configuration_*.py). Errors name the key: unknown keys and values that may change the model's results, absent keys
+// without a default, and keys that contradict each other. Keys of training and generation are ignored.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checkpoints/quantization_config.h"
 #include "core/checkpoints/tensor_names.h"
 #include "core/config/run_config.h"
 #include "core/model/layers/grouped_attention.h"
@@ -32,6 +33,9 @@ struct RopeSettings {
   std::optional<double> attention_factor = {}, mscale = {}, mscale_all_dim = {};
   double low_freq_factor = 1, high_freq_factor = 1;
 };
+
+// Clamp of the unit of gpt-oss in transformers, regardless of config.json.
+inline constexpr double kUnitLimit = 7;
 
 // Epsilon of the norms inside latent attention in transformers, regardless of config.json.
 inline constexpr double kLatentNormEps = 1e-6;
@@ -54,15 +58,15 @@ struct CheckpointRouter {
 
 struct CheckpointConfig {
   const char* architecture = "";  // value of model_type; "deepseek_v3" also for Moonlight and Kimi K2
-  const LayerNames* names = nullptr;
+  const LayerLayouts* layouts = nullptr;
   std::string path;  // path of config.json
   int vocab = 0, dim = 0, heads = 0;
   double norm_eps = 1e-6;
   std::vector<CheckpointLayer> layers;
   std::optional<LatentShape> latent;  // nullopt: `grouped` applies
   GroupedShape grouped;
-  std::array<RopeSettings, 2> rope;                        // for full and for sliding attention
-  std::optional<bool> qkv_bias, attention_bias, mlp_bias;  // nullopt: decided by the tensors
+  std::array<RopeSettings, 2> rope;  // for full and for sliding attention
+  bool qkv_bias = false, attention_bias = false, mlp_bias = false;
   double attention_scale = 0;  // factor of the scores without RoPE's factor; 0: 1 / sqrt(width of a query)
   int dense_width = 0, expert_width = 0;
   int experts = 0;
@@ -70,9 +74,10 @@ struct CheckpointConfig {
   bool shared_gate = false;  // the shared experts' output is multiplied by sigmoid(h w_g)
   CheckpointRouter router;
   bool clamped_unit = false;  // the unit of gpt-oss in place of SwiGLU (core/model/layers/swiglu.h)
-  double unit_limit = 7;      // clamp of that unit
   bool tied_embedding = false;
   double embedding_multiplier = 1, residual_multiplier = 1, logits_divisor = 1;
+  StatedQuantization quantization;
+  std::vector<std::string> notes;  // keys that transformers ignores, as sentences for the user
 
   int query_dim() const { return latent ? latent->nope + latent->rope : grouped.head_dim; }  // width for one head
   int value_dim() const { return latent ? latent->value : grouped.head_dim; }
@@ -80,7 +85,8 @@ struct CheckpointConfig {
   const RopeSettings& rope_of(const CheckpointLayer& layer) const { return rope[layer.sliding ? 1 : 0]; }
 };
 
-// Throws std::runtime_error "PATH: 'KEY' ..." with the allowed values.
+// Throws std::runtime_error "PATH: 'KEY' ..." with the allowed values. read_checkpoint_config() also reads
+// hf_quant_config.json beside config.json, where old versions of ModelOpt describe the quantization.
 CheckpointConfig read_checkpoint_config(const std::string& path);
 CheckpointConfig parse_checkpoint_config(const std::string& text, const std::string& path);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
@@ -37,6 +38,34 @@ struct SequenceRows {
   std::vector<Index> begins = {0}, positions;
 };
 
+// Returns model.safetensors if there is no index, so that files of other programs beside it are not read, else the
+// folder. Throws std::runtime_error if both exist and the index does not name model.safetensors: programs differ in
+// which they read.
+std::string weights_in(const std::string& folder) {
+  const std::filesystem::path single = std::filesystem::path(folder) / "model.safetensors";
+  const std::filesystem::path index = std::filesystem::path(folder) / "model.safetensors.index.json";
+  if (!std::filesystem::exists(single)) return folder;
+  if (!std::filesystem::exists(index)) return single.string();
+  if (!index_names(index.string(), "model.safetensors"))
+    throw std::runtime_error(folder +
+                             ": holds model.safetensors and an index of other files; remove the one that does "
+                             "not belong to the model");
+  return folder;
+}
+
+bool same_values(const TensorView& a, const TensorView& b) {
+  constexpr std::size_t kPart = std::size_t{1} << 16;
+  if (a.shape != b.shape) return false;
+  std::vector<float> of_a(kPart), of_b(kPart);
+  for (std::size_t done = 0; done < a.elements(); done += kPart) {
+    const std::size_t here = std::min(kPart, a.elements() - done);
+    a.read_floats(done, std::span(of_a).first(here));
+    b.read_floats(done, std::span(of_b).first(here));
+    if (std::memcmp(of_a.data(), of_b.data(), here * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
 int rotated_dim(const CheckpointConfig& config) {
   return config.latent ? config.latent->rope : config.grouped.head_dim;
 }
@@ -45,26 +74,48 @@ int rotated_dim(const CheckpointConfig& config) {
 
 CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmetic)
     : config_(read_checkpoint_config((std::filesystem::path(folder) / "config.json").string())),
-      file_(open_tensors(folder)),
-      lost_(std::make_shared<std::atomic<bool>>(false)),
+      file_(open_tensors(weights_in(folder))),
+      failure_(std::make_shared<ReadFailure>()),
+      notes_(config_.notes),
       roundings_(config_.layers.size() + 1) {
   for (const std::string& file : file_.files()) require_inside(folder, file);
-  for (const SkippedEntry& entry : file_.skipped())
-    if (entry.name.ends_with(".safetensors"))
-      throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
-  WeightReader weights(file_, lost_, arithmetic);
+  if (!file_.skipped().empty()) {
+    const SkippedEntry& entry = file_.skipped().front();
+    throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
+  }
+  WeightReader weights(file_, config_.quantization, failure_, arithmetic);
   embedding_ = weights.matrix("model.embed_tokens.weight", config_.vocab, config_.dim);
   for (std::size_t i = 0; i < config_.layers.size(); ++i)
     read_layer(config_, i, weights, roundings_[i], layers_.emplace_back());
   norm_ = weights.vector("model.norm.weight", config_.dim);
-  const OperandRounding* of_head = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
-  weights.set_rounding(of_head);
-  if (config_.tied_embedding)
-    head_ = StoredLinear(embedding_, arithmetic, of_head);
-  else
-    head_ = weights.linear("lm_head", config_.vocab, config_.dim, false, "architectures");
+  read_head(weights, arithmetic);
+  weights.require_all_read();
+  if (weights.read_bare_codes())
+    notes_.push_back(folder +
+                     ": FP8 tensors have no scales, and config.json no 'quantization_config': their codes are "
+                     "taken as weights");
+  if (weights.read_codes() && !config_.quantization.exists)
+    notes_.push_back(folder +
+                     ": config.json has no 'quantization_config'; codes are multiplied by the scales beside "
+                     "them");
   parameters_ = weights.parameters();
   stored_bytes_ = weights.bytes();
+}
+
+// A stored head that differs from the embedding is used, as in transformers 5.
+void CheckpointModel::read_head(WeightReader& weights, Arithmetic arithmetic) {
+  constexpr const char* kHead = "lm_head";
+  const std::string name = std::string(kHead) + ".weight";
+  const OperandRounding* rounding = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
+  weights.set_rounding(rounding);
+  if (config_.tied_embedding && !weights.has(name)) {
+    head_ = StoredLinear(embedding_, arithmetic, rounding);
+    return;
+  }
+  head_ = weights.linear(kHead, config_.vocab, config_.dim, false, "model_type");
+  if (config_.tied_embedding && !same_values(embedding_.tensor(), head_.weight.tensor()))
+    notes_.push_back(config_.path + ": 'tie_word_embeddings' is true, but '" + name +
+                     "' differs from the embedding; it is used as the head, as in transformers 5");
 }
 
 std::vector<int> CheckpointModel::moe_layers() const {
@@ -104,11 +155,7 @@ void CheckpointModel::restore_experts() {
 }
 
 void CheckpointModel::require_pages() const {
-  if (!lost_->load()) return;
-  for (const TensorView& tensor : file_.tensors())
-    if (tensor.checksum) tensor.checksum->require();
-  throw std::runtime_error(file_.path() +
-                           ": was truncated while it was open (another program wrote it); open it again");
+  if (const std::string why = failure_->why(); !why.empty()) throw std::runtime_error(file_.path() + ": " + why);
 }
 
 // A forward pass over the tokens of several sequences.

@@ -20,6 +20,8 @@
 
 namespace moescope {
 
+class WeightReader;
+
 // The weights of attention in one layer. Weights that its kind of attention does not have are empty.
 struct StoredAttention {
   StoredLinear q, output;             // q for plain queries
@@ -59,9 +61,9 @@ struct KeyValueCache {
 
 class CheckpointModel {
  public:
-  // `folder` holds config.json and the .safetensors. Reads norms and biases; the matrices stay in the files. Throws
-  // std::runtime_error "FILE: ..." with the name of the key or tensor. `arithmetic`: arithmetic of the products with
-  // all weights except routers and gates of shared experts, which are computed in FP32.
+  // `folder` holds config.json and the .safetensors; all tensors must belong to the model. Reads norms and biases; the
+  // matrices stay in the files. Throws std::runtime_error "FILE: ..." with the name of the key or tensor. `arithmetic`:
+  // arithmetic of the products with all weights except routers and gates of shared experts, which are computed in FP32.
   explicit CheckpointModel(const std::string& folder, Arithmetic arithmetic = Arithmetic::fp32);
   CheckpointModel(const CheckpointModel&) = delete;
   CheckpointModel& operator=(const CheckpointModel&) = delete;
@@ -71,6 +73,8 @@ class CheckpointModel {
   std::size_t parameters() const { return parameters_; }
   std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights in the files
   std::vector<int> moe_layers() const;                        // their indices among all layers
+  // What the user should know: contradictions between config.json and the tensors, and how they were decided.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Returns an estimate of the memory of a pass over `tokens` tokens in bytes, without the pages of the weights.
   std::size_t working_bytes(Index tokens) const;
 
@@ -106,19 +110,21 @@ class CheckpointModel {
   const StoredMatrix& embedding() const { return embedding_; }    // [V, D]
   const std::vector<float>& final_norm() const { return norm_; }  // [D], before the head
   const StoredLinear& head() const { return head_; }              // [V, D]
-  // Throws std::runtime_error if a file was shortened while its weights were read.
+  // Throws std::runtime_error if weights could not be read, because a file was shortened or is damaged.
   void require_pages() const;
 
  private:
   class Pass;
+  void read_head(WeightReader& weights, Arithmetic arithmetic);
 
   CheckpointConfig config_;
   TensorFile file_;
-  LostPages lost_;
+  SharedFailure failure_;
   StoredMatrix embedding_;
   std::deque<Layer> layers_;  // elements never move
   std::vector<float> norm_;
   StoredLinear head_;
+  std::vector<std::string> notes_;
   std::vector<Roundings> roundings_;  // of each layer, then of the head; linear layers refer to them
   std::size_t parameters_ = 0, stored_bytes_ = 0;
 };

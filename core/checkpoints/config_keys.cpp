@@ -41,12 +41,26 @@ void ConfigKeys::fail(std::string_view key, const std::string& what) const {
 
 const Json* ConfigKeys::find(std::initializer_list<const char*> keys) {
   const Json* found = nullptr;
+  const char* name = nullptr;
   for (const char* key : keys) {
     read_.insert(key);
     const auto at = json_.find(key);
-    if (!found && at != json_.end() && !at->is_null()) found = &*at;
+    if (at == json_.end() || at->is_null()) continue;
+    if (found && *found != *at)
+      fail(key, "is " + shown(*at) + ", but '" + prefix_ + name + "', which has the same meaning, is " + shown(*found));
+    if (!found) name = key;
+    found = &*at;
   }
   return found;
+}
+
+bool ConfigKeys::is_null(const char* key) const {
+  const auto at = json_.find(key);
+  return at != json_.end() && at->is_null();
+}
+
+void ConfigKeys::allow_null(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) nullable_.insert(key);
 }
 
 int ConfigKeys::count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing) {
@@ -64,6 +78,8 @@ double ConfigKeys::number(std::initializer_list<const char*> keys, double lowest
     if (value && json_.contains(one) && &json_.at(one) == value) key = one;
   if (!value) {
     if (!missing) fail(key, "is missing");
+    for (const char* one : keys)
+      if (is_null(one) && !nullable_.contains(one)) fail(one, "is null; allowed: a number, or no such key");
     return *missing;
   }
   const double number = value->is_number() ? value->get<double>() : std::nan("");
@@ -79,7 +95,7 @@ std::optional<double> ConfigKeys::number_if_there(const char* key, double lowest
 
 std::optional<bool> ConfigKeys::flag(const char* key) {
   const Json* value = find({key});
-  if (!value) return std::nullopt;
+  if (!value) return is_null(key) ? std::optional(false) : std::nullopt;
   if (!value->is_boolean()) fail(key, "is " + shown(*value) + "; allowed: true, false");
   return value->get<bool>();
 }

@@ -15,11 +15,15 @@ class ConfigKeys {
   // `json` must outlive the object. `prefix` is put before keys in messages: "rope_parameters." for an inner object.
   ConfigKeys(const nlohmann::json& json, std::string path, std::string prefix = {});
 
-  // Returns the value of the first key that is present and not null; nullptr if there is none.
+  // Returns the value of the keys, which have one meaning; nullptr if all are absent or null. Throws
+  // std::runtime_error with their names if two of them have different values.
   const nlohmann::json* find(std::initializer_list<const char*> keys);
-  // The functions below return the value of the first key that is present, else `missing` or nullopt. They throw
-  // std::runtime_error with the name of the key if it is absent and needs a `missing`, or if its value has another type
-  // or is out of range.
+  bool is_null(const char* key) const;  // true if the key is present and its value is null
+  // Afterwards null means the same as an absent key for number() and count().
+  void allow_null(std::initializer_list<const char*> keys);
+  // The functions below return the value of the keys, else `missing` or nullopt. They throw std::runtime_error with the
+  // name of the key if it is absent and needs a `missing`, or if its value is null, has another type or is out of
+  // range. A flag that is null is false, as in Python.
   int count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing = {});
   double number(std::initializer_list<const char*> keys, double lowest, double highest,
                 std::optional<double> missing = {});
@@ -40,7 +44,7 @@ class ConfigKeys {
  private:
   const nlohmann::json& json_;
   std::string path_, prefix_;
-  std::set<std::string, std::less<>> read_;
+  std::set<std::string, std::less<>> read_, nullable_;
 };
 
 }  // namespace moescope

@@ -20,6 +20,11 @@ std::string of_expert(std::string name, int expert) {
   return at == std::string::npos ? name : name.replace(at, 2, std::to_string(expert));
 }
 
+// Returns the second layout if the file has its stacked experts, else the first.
+const LayerNames& names_in(const LayerLayouts& layouts, const WeightReader& weights, const std::string& prefix) {
+  return layouts[1].router && weights.has(prefix + layouts[1].experts->gate) ? layouts[1] : layouts[0];
+}
+
 // Reads the tensors of one layer.
 class LayerReader {
  public:
@@ -27,8 +32,8 @@ class LayerReader {
               const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
-        names_(*config.names),
         prefix_("model.layers." + std::to_string(layer) + '.'),
+        names_(names_in(*config.layouts, weights, prefix_)),
         weights_(weights),
         roundings_(roundings) {}
 
@@ -42,7 +47,7 @@ class LayerReader {
     if (shape_.moe.value_or(weights_.has(prefix_ + names_.router + ".weight")))
       layer.moe = experts();
     else
-      layer.dense = feed_forward("mlp", GemmClass::dense_ffn, c_.dense_width, c_.mlp_bias);
+      layer.dense = feed_forward("mlp", GemmClass::dense_ffn, c_.dense_width);
   }
 
  private:
@@ -71,7 +76,7 @@ class LayerReader {
         GroupedLayers{&w.q, &w.k, &w.v, &w.output, w.q_norm, w.k_norm, w.sinks.empty() ? nullptr : w.sinks.data()});
   }
 
-  StoredLinear attention_linear(const char* name, Index outputs, Index inputs, std::optional<bool> bias) {
+  StoredLinear attention_linear(const char* name, Index outputs, Index inputs, bool bias) {
     return weights_.linear(attention_name(name), outputs, inputs, bias, "attention_bias");
   }
 
@@ -110,12 +115,12 @@ class LayerReader {
     return w;
   }
 
-  StoredFeedForward feed_forward(const std::string& name, GemmClass gemm_class, Index width, std::optional<bool> bias) {
+  StoredFeedForward feed_forward(const std::string& name, GemmClass gemm_class, Index width) {
     begin(gemm_class);
     const std::string at = prefix_ + name;
-    StoredFeedForward w{weights_.linear(at + ".gate_proj", width, c_.dim, bias, "mlp_bias"),
-                        weights_.linear(at + ".up_proj", width, c_.dim, bias, "mlp_bias"),
-                        weights_.linear(at + ".down_proj", c_.dim, width, bias, "mlp_bias")};
+    StoredFeedForward w{weights_.linear(at + ".gate_proj", width, c_.dim, c_.mlp_bias, "mlp_bias"),
+                        weights_.linear(at + ".up_proj", width, c_.dim, c_.mlp_bias, "mlp_bias"),
+                        weights_.linear(at + ".down_proj", c_.dim, width, c_.mlp_bias, "mlp_bias")};
     w.down.added_factor = added_factor();
     return w;
   }
@@ -128,19 +133,15 @@ class LayerReader {
     if (c_.router.choice_bias) w.choice_bias = weights_.vector(prefix_ + names_.router_bias, c_.experts);
     begin(GemmClass::experts);
     w.experts = routed_experts();
-    if (c_.shared_width > 0)
-      w.shared = feed_forward(names_.shared, GemmClass::shared_experts, c_.shared_width, c_.mlp_bias);
+    if (c_.shared_width > 0) w.shared = feed_forward(names_.shared, GemmClass::shared_experts, c_.shared_width);
     if (c_.shared_gate) w.shared_gate.weight = weights_.matrix(prefix_ + names_.shared_gate + ".weight", 1, c_.dim);
     return w;
   }
 
-  std::optional<double> clamp() const { return c_.clamped_unit ? std::optional(c_.unit_limit) : std::nullopt; }
+  std::optional<double> clamp() const { return c_.clamped_unit ? std::optional(kUnitLimit) : std::nullopt; }
 
   std::vector<StoredFeedForward> routed_experts() {
-    const ExpertNames* first = names_.experts[0];
-    const ExpertNames* other = names_.experts[1];
-    const std::string stacked = other ? prefix_ + other->gate : std::string();
-    const ExpertNames& names = other && weights_.has(stacked) ? *other : *first;
+    const ExpertNames& names = *names_.experts;
     return names.layout == Layout::each ? single_experts(names) : stacked_experts(names);
   }
 
@@ -148,9 +149,9 @@ class LayerReader {
     std::vector<StoredFeedForward> experts;
     for (int e = 0; e < c_.experts; ++e)
       experts.push_back(
-          {weights_.linear(prefix_ + of_expert(names.gate, e), c_.expert_width, c_.dim, false, "hidden_act"),
-           weights_.linear(prefix_ + of_expert(names.up, e), c_.expert_width, c_.dim, false, "hidden_act"),
-           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "hidden_act"), clamp()});
+          {weights_.linear(prefix_ + of_expert(names.gate, e), c_.expert_width, c_.dim, false, "model_type"),
+           weights_.linear(prefix_ + of_expert(names.up, e), c_.expert_width, c_.dim, false, "model_type"),
+           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "model_type"), clamp()});
     return experts;
   }
 
@@ -176,8 +177,8 @@ class LayerReader {
 
   const CheckpointConfig& c_;
   const CheckpointLayer& shape_;
-  const LayerNames& names_;
   std::string prefix_;
+  const LayerNames& names_;
   WeightReader& weights_;
   const CheckpointModel::Roundings& roundings_;
 };

@@ -172,12 +172,23 @@ void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductT
 
 }  // namespace
 
-StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transposed, LostPages lost)
+void ReadFailure::set(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!failed_.exchange(true)) why_ = why;
+}
+
+std::string ReadFailure::why() const {
+  if (!failed_.load()) return {};
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transposed, SharedFailure failure)
     : tensor_(&tensor),
       rows_(static_cast<Index>(tensor.shape[tensor.shape.size() - 2])),
       cols_(static_cast<Index>(tensor.shape.back())),
       transposed_(transposed),
-      lost_(std::move(lost)) {
+      failure_(std::move(failure)) {
   first_ = static_cast<std::size_t>(index * rows_ * cols_);
 }
 
@@ -189,8 +200,8 @@ void StoredMatrix::read_outputs(Index first, Index count, N* to) const {
     if (!transposed_) return read_elements(*tensor_, begin, {to, n * cols});
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows_); ++r)
       read_elements(*tensor_, begin + r * cols, {to + r * n, n});
-  } catch (const std::exception&) {  // the file was shortened
-    lost_->store(true);
+  } catch (const std::exception& error) {
+    failure_->set(error.what());
   }
 }
 template void StoredMatrix::read_outputs(Index, Index, float*) const;
@@ -201,7 +212,7 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
   const bool plain = t.dtype == DType::bf16 && !t.big_endian && t.strides.empty() && !t.checksum && !t.scales;
   const std::byte* weights = t.bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
   if (transposed_ || !plain || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
-  if (!bf16_dots(x, weights, y)) lost_->store(true);
+  if (!bf16_dots(x, weights, y)) failure_->set(shortened_text(t));
   return true;
 }
 

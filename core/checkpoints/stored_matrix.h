@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,9 +17,19 @@
 
 namespace moescope {
 
-// True if pages of a mapped file could not be read, because another program shortened the file. Parallel loops cannot
-// throw, so the caller of a loop checks this flag afterwards.
-using LostPages = std::shared_ptr<std::atomic<bool>>;
+// Why weights could not be read: another program shortened their file, or a scale is damaged. Parallel loops cannot
+// throw, so the caller of a loop asks afterwards. Any thread may call the functions.
+class ReadFailure {
+ public:
+  void set(const std::string& why);  // the first reason is kept
+  std::string why() const;           // "" if all weights could be read
+
+ private:
+  mutable std::mutex mutex_;
+  std::string why_;
+  std::atomic<bool> failed_ = false;
+};
+using SharedFailure = std::shared_ptr<ReadFailure>;
 
 // A matrix, or one of a stack of matrices.
 class StoredMatrix {
@@ -25,7 +37,7 @@ class StoredMatrix {
   StoredMatrix() = default;
   // Matrix `index` of a tensor of two or three dimensions, which must outlive the matrix. `transposed`: stored as
   // [inputs, outputs].
-  StoredMatrix(const TensorView& tensor, Index index, bool transposed, LostPages lost);
+  StoredMatrix(const TensorView& tensor, Index index, bool transposed, SharedFailure failure);
 
   Index outputs() const { return transposed_ ? cols_ : rows_; }
   Index inputs() const { return transposed_ ? rows_ : cols_; }
@@ -46,7 +58,7 @@ class StoredMatrix {
   std::size_t first_ = 0;  // first element of the matrix in the tensor
   Index rows_ = 0, cols_ = 0;
   bool transposed_ = false;
-  LostPages lost_;
+  SharedFailure failure_;
 };
 
 // Arithmetic of products with weights. bf16: both operands are rounded to BF16, as in a model that runs in BF16, and

@@ -19,10 +19,14 @@ struct ExpertNames {
 };
 
 struct LayerNames {
-  const char* router;
-  const char* router_bias;                    // bias of the choice; nullptr if there is none
-  std::array<const ExpertNames*, 2> experts;  // the second is used if the file has its tensors; nullptr: there is none
-  const char *shared, *shared_gate;           // prefix of ".gate_proj"; nullptr if there is none
+  const char* router = nullptr;
+  const char* router_bias = nullptr;  // bias of the choice; nullptr if there is none
+  const ExpertNames* experts = nullptr;
+  const char *shared = nullptr, *shared_gate = nullptr;  // prefix of ".gate_proj"; nullptr if there is none
 };
+
+// The names of published files, and those of transformers 5's own modules (save_original_format=False). The second has
+// no router if they are the same.
+using LayerLayouts = std::array<LayerNames, 2>;
 
 }  // namespace moescope

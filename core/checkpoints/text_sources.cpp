@@ -11,6 +11,7 @@
 #include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
+#include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
 
 namespace moescope {
@@ -43,33 +44,53 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-void add_file(const fs::path& path, const std::string& domain, const Tokenizer& tokenizer,
-              std::vector<LabelledText>& texts) {
-  const std::string text = read_file(path.string(), kLargestText, "text");
-  if (text.empty() || text.find('\0') != std::string::npos) return;
-  texts.push_back({domain, tokenizer.encode(text)});
+// Returns why a text is not UTF-8 text; "" if it is.
+std::string problem_of_text(const std::string& text) {
+  if (std::string problem = text_problem(text); !problem.empty()) return problem;
+  return text.find('\0') == std::string::npos ? "" : "has NUL bytes, so that it is no text";
 }
 
-std::vector<LabelledText> read_texts(const std::string& path, const Tokenizer& tokenizer) {
-  std::vector<LabelledText> texts;
-  if (!fs::is_directory(path)) {
-    add_file(path, fs::path(path).stem().string(), tokenizer, texts);
-  } else {
-    for (const fs::path& entry : entries_of(path)) {
-      require_inside(path, entry);
-      const std::string domain = entry.stem().string();
-      if (fs::is_regular_file(entry)) add_file(entry, domain, tokenizer, texts);
-      // Links to folders are not followed: they could form a cycle.
-      if (!fs::is_directory(fs::symlink_status(entry))) continue;
-      for (const fs::path& file : entries_of(entry)) {
-        require_inside(path, file);
-        if (fs::is_regular_file(file)) add_file(file, domain, tokenizer, texts);
+// Reads text files with one tokenizer.
+class TextReader {
+ public:
+  TextReader(const Tokenizer& tokenizer, ReadTexts& to) : tokenizer_(tokenizer), to_(to) {}
+
+  void read(const std::string& path) {
+    const std::size_t before = to_.texts.size();
+    if (!fs::is_directory(path)) {
+      add_file(path, fs::path(path).stem().string(), true);
+    } else {
+      for (const fs::path& entry : entries_of(path)) {
+        require_inside(path, entry);
+        const std::string domain = entry.stem().string();
+        if (fs::is_regular_file(entry)) add_file(entry, domain, false);
+        // Links to folders are not followed: they could form a cycle.
+        if (!fs::is_directory(fs::symlink_status(entry))) continue;
+        for (const fs::path& file : entries_of(entry)) {
+          require_inside(path, file);
+          if (fs::is_regular_file(file)) add_file(file, domain, false);
+        }
       }
     }
+    if (to_.texts.size() > before) return;
+    throw std::runtime_error(path + ": holds no text" + (to_.notes.empty() ? "" : "; " + to_.notes.back()));
   }
-  if (texts.empty()) throw std::runtime_error(path + ": holds no text");
-  return texts;
-}
+
+ private:
+  void add_file(const fs::path& path, const std::string& domain, bool required) {
+    const std::string text = read_file(path.string(), kLargestText, "text");
+    if (text.empty()) return;
+    const std::string problem = problem_of_text(text);
+    if (!problem.empty() && required) throw std::runtime_error(path.string() + ": " + problem);
+    if (problem.empty())
+      to_.texts.push_back({domain, tokenizer_.encode(text)});
+    else
+      to_.notes.push_back(path.string() + ": left out: " + problem);
+  }
+
+  const Tokenizer& tokenizer_;
+  ReadTexts& to_;
+};
 
 LabelledText read_token_ids(const std::string& path) {
   const std::string text = read_file(path, kLargestText, "file of token ids");
@@ -93,15 +114,14 @@ LabelledText read_token_ids(const std::string& path) {
 
 }  // namespace
 
-std::vector<LabelledText> read_all(const TextSources& sources, const Tokenizer* tokenizer) {
-  std::vector<LabelledText> texts;
+ReadTexts read_all(const TextSources& sources, const Tokenizer* tokenizer) {
+  ReadTexts read;
   if (!tokenizer && !(sources.texts.empty() && sources.prompt.empty()))
     throw std::runtime_error("texts need a tokenizer");
-  for (const std::string& path : sources.texts)
-    for (LabelledText& text : read_texts(path, *tokenizer)) texts.push_back(std::move(text));
-  for (const std::string& path : sources.token_ids) texts.push_back(read_token_ids(path));
-  if (!sources.prompt.empty()) texts.push_back({"prompt", tokenizer->encode(sources.prompt)});
-  return texts;
+  for (const std::string& path : sources.texts) TextReader(*tokenizer, read).read(path);
+  for (const std::string& path : sources.token_ids) read.texts.push_back(read_token_ids(path));
+  if (!sources.prompt.empty()) read.texts.push_back({"prompt", tokenizer->encode(sources.prompt)});
+  return read;
 }
 
 std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which) {

@@ -21,15 +21,21 @@ struct LabelledText {
 
 struct TextSources {
   // Paths of text files and of folders. The domain of a text file is its name without extension. Each entry of a folder
-  // is a domain: a file, or a folder of files. Empty files and files with NUL bytes are skipped.
+  // is a domain: a file, or a folder of files.
   std::vector<std::string> texts = {};
   std::vector<std::string> token_ids = {};  // paths of files of integers between blanks, commas and brackets
   std::string prompt = {};                  // a text of the domain "prompt"; empty: none
   int length = 512;                         // tokens of a piece
 };
 
-// `tokenizer` may be nullptr if all sources are token ids. Throws std::runtime_error "PATH: why".
-std::vector<LabelledText> read_all(const TextSources& sources, const Tokenizer* tokenizer);
+struct ReadTexts {
+  std::vector<LabelledText> texts;
+  std::vector<std::string>
+      notes;  // "PATH: left out: is UTF-16 text ..." for each file of a folder that is not UTF-8 text
+};
+// Empty files are left out. `tokenizer` may be nullptr if all sources are token ids. Throws std::runtime_error
+// "PATH: why", also if a file that is named itself is not UTF-8 text.
+ReadTexts read_all(const TextSources& sources, const Tokenizer* tokenizer);
 
 struct ComparedTexts {
   Index length = 512;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/tokenizer/tokenizer.h"
@@ -30,8 +31,8 @@ void require_trainable(const CheckpointConfig& c) {
   if (c.rope[0].kind != RopeSettings::Kind::plain)
     refuse(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
   if (!c.latent->interleaved) refuse(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
-  if (c.attention_bias == true) refuse(c, "attention_bias", "is true; the trainer's attention has no biases");
-  if (c.mlp_bias == true) refuse(c, "mlp_bias", "is true; the trainer's feed-forwards have no biases");
+  if (c.attention_bias) refuse(c, "attention_bias", "is true; the trainer's attention has no biases");
+  if (c.mlp_bias) refuse(c, "mlp_bias", "is true; the trainer's feed-forwards have no biases");
   if (c.tied_embedding) refuse(c, "tie_word_embeddings", "is true; the trainer has a head of its own");
   if (c.router.group_by_best && c.router.config.n_groups > 0)
     refuse(c, "topk_method", "ranks groups by their best score; the trainer ranks them by their two best");
@@ -41,13 +42,6 @@ void require_trainable(const CheckpointConfig& c) {
     refuse(c, "mlp_layer_types", "has a dense layer after one with experts; the trainer has dense layers first");
   for (const CheckpointLayer& layer : c.layers)
     if (!layer.moe) refuse(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
-}
-
-void require_no_bias(const CheckpointModel& model, const StoredLinear& linear) {
-  if (linear.bias.empty()) return;
-  throw std::runtime_error(model.file().file_of(linear.weight.tensor()) + ": the layer of '" +
-                           linear.weight.tensor().name + "' has a bias ('attention_bias' or 'mlp_bias' of " +
-                           "config.json); the trainer has none");
 }
 
 std::string run_name(const std::string& folder) {
@@ -105,10 +99,7 @@ class WeightCopy {
   static void copy(const StoredMatrix& from, const Matrix<float>& to) {
     for (Index row = 0; row < to.rows; ++row) from.read_outputs(row, 1, to.row(row));
   }
-  void copy(const StoredLinear& from, const Matrix<float>& to) const {
-    require_no_bias(model_, from);
-    copy(from.weight, to);
-  }
+  static void copy(const StoredLinear& from, const Matrix<float>& to) { copy(from.weight, to); }
   void copy(const StoredFeedForward& from, const FeedForwardView<float>& to) const {
     copy(from.gate, to.w13.row_block(0, from.gate.outputs()));
     if (!from.up.empty()) copy(from.up, to.w13.row_block(from.gate.outputs(), from.up.outputs()));
@@ -207,8 +198,8 @@ std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config
   return problems;
 }
 
-RunConfig run_from_checkpoint(const std::string& folder) {
-  RunConfig config = TrainingStart(folder).config();
+RunConfig run_from_checkpoint(const std::string& path) {
+  RunConfig config = TrainingStart(checkpoint_folder(path)).config();
   const std::string tokenizer = (fs::path(config.model.initial_weights) / "tokenizer.json").string();
   if (fs::exists(tokenizer) && !(config.model.vocab == 256 && is_of_bytes(Tokenizer(tokenizer))))
     config.data.tokenizer = tokenizer;

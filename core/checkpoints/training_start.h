@@ -38,9 +38,9 @@ class TrainingStart {
   std::vector<FixedSetting> fixed_;
 };
 
-// Returns the settings of a run that begins with this checkpoint and reads the tokens of its tokenizer.json. Throws as
-// TrainingStart, and if that tokenizer cannot be read.
-RunConfig run_from_checkpoint(const std::string& folder);
+// Returns the settings of a run that begins with this checkpoint (checkpoint_folder.h) and reads the tokens of its
+// tokenizer.json. Throws as TrainingStart and checkpoint_folder(), and if that tokenizer cannot be read.
+RunConfig run_from_checkpoint(const std::string& path);
 
 // Copies the weights of config.model.initial_weights to `parameters` and their choice biases to `expert_bias`,
 // [MoE layer][E], in FP32. Throws std::runtime_error if a file cannot be read, or if its shapes are not those of the

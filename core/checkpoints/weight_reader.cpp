@@ -1,17 +1,43 @@
 #include "core/checkpoints/weight_reader.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "core/io/text_escape.h"
 
 namespace moescope {
 
-WeightReader::WeightReader(const TensorFile& file, LostPages lost, Arithmetic arithmetic)
-    : file_(file), lost_(std::move(lost)), arithmetic_(arithmetic) {}
+namespace {
+
+bool is_codes(DType dtype) {
+  return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f4;
+}
+
+}  // namespace
+
+WeightReader::WeightReader(const TensorFile& file, const StatedQuantization& quantization, SharedFailure failure,
+                           Arithmetic arithmetic)
+    : file_(file), quantization_(quantization), failure_(std::move(failure)), arithmetic_(arithmetic) {}
 
 void WeightReader::fail(const TensorView& tensor, const std::string& what) const {
   throw std::runtime_error(file_.file_of(tensor) + ": tensor '" + printable(tensor.name) + "' " + what);
+}
+
+void WeightReader::check_format(const TensorView& tensor) {
+  if (tensor.holds != TensorView::Holds::values) fail(tensor, tensor.note);
+  if (!tensor.floating()) fail(tensor, "holds " + tensor.type_text() + "; allowed: floating-point numbers");
+  if (tensor.scales) {
+    codes_ = true;
+    if (const std::string problem = quantization_.problem(tensor); !problem.empty()) fail(tensor, problem);
+  } else if (is_codes(tensor.dtype)) {
+    bare_codes_ = true;
+    if (quantization_.exists)
+      fail(tensor, "holds " + tensor.type_text() +
+                       " codes, but the file has no scales for them; config.json says that "
+                       "weights are quantized");
+  }
 }
 
 const TensorView& WeightReader::find(const std::string& name, const std::vector<Index>& shape) {
@@ -19,11 +45,48 @@ const TensorView& WeightReader::find(const std::string& name, const std::vector<
   const std::vector<std::size_t> asked(shape.begin(), shape.end());
   if (tensor.shape != asked)
     fail(tensor, "is " + shape_text(tensor.shape) + "; config.json requires " + shape_text(asked));
-  if (tensor.holds != TensorView::Holds::values) fail(tensor, tensor.note);
-  if (!tensor.floating()) fail(tensor, "holds " + tensor.type_text() + "; allowed: floating-point numbers");
+  check_format(tensor);
+  read_.insert(&tensor);
   parameters_ += tensor.elements();
   bytes_ += tensor.bytes.size();
   return tensor;
+}
+
+// True for tensors that do not affect a forward pass in FP32: frequencies of RoPE, which follow from config.json,
+// scales of activations and of the cache of keys and values, and layers for the prediction of several tokens.
+bool WeightReader::has_no_effect(const std::string& name) const {
+  constexpr std::string_view kEnds[] = {".rotary_emb.inv_freq",
+                                        ".input_scale",
+                                        ".output_scale",
+                                        ".input_global_scale",
+                                        ".q_scale",
+                                        ".k_scale",
+                                        ".v_scale",
+                                        ".prob_scale"};
+  if (std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); })) return true;
+  if (name.starts_with("mtp.")) return true;
+  constexpr std::string_view kLayers = "model.layers.";
+  const std::size_t end = name.find('.', kLayers.size());
+  if (!name.starts_with(kLayers) || end == std::string::npos) return false;
+  const std::string layer = name.substr(0, end);
+  return has(layer + ".eh_proj.weight") && !read_.contains(file_.find(layer + ".input_layernorm.weight"));
+}
+
+void WeightReader::require_all_read() const {
+  const TensorView* first = nullptr;
+  std::size_t others = 0;
+  for (const TensorView& tensor : file_.tensors()) {
+    if (read_.contains(&tensor) || tensor.holds == TensorView::Holds::scales || has_no_effect(tensor.name)) continue;
+    if (first)
+      ++others;
+    else
+      first = &tensor;
+  }
+  if (!first) return;
+  fail(*first,
+       (others == 0 ? std::string("is")
+                    : "and " + std::to_string(others) + (others == 1 ? " other tensor are" : " other tensors are")) +
+           " used by no layer that config.json describes: is a key of config.json wrong or missing?");
 }
 
 std::vector<float> WeightReader::vector(const std::string& name, Index size) {
@@ -31,7 +94,7 @@ std::vector<float> WeightReader::vector(const std::string& name, Index size) {
 }
 
 StoredMatrix WeightReader::matrix(const std::string& name, Index outputs, Index inputs) {
-  return {find(name, {outputs, inputs}), 0, false, lost_};
+  return {find(name, {outputs, inputs}), 0, false, failure_};
 }
 
 std::vector<StoredLinear> WeightReader::stack(const std::string& name, Index count, Index outputs, Index inputs,
@@ -40,7 +103,7 @@ std::vector<StoredLinear> WeightReader::stack(const std::string& name, Index cou
       find(name, transposed ? std::vector<Index>{count, inputs, outputs} : std::vector<Index>{count, outputs, inputs});
   std::vector<StoredLinear> matrices;
   for (Index i = 0; i < count; ++i)
-    matrices.emplace_back(StoredMatrix(tensor, i, transposed, lost_), arithmetic_, rounding_);
+    matrices.emplace_back(StoredMatrix(tensor, i, transposed, failure_), arithmetic_, rounding_);
   return matrices;
 }
 
@@ -52,13 +115,11 @@ std::vector<std::vector<float>> WeightReader::stacked_vectors(const std::string&
   return vectors;
 }
 
-StoredLinear WeightReader::linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
-                                  const char* key) {
+StoredLinear WeightReader::linear(const std::string& name, Index outputs, Index inputs, bool bias, const char* key) {
   StoredLinear linear(matrix(name + ".weight", outputs, inputs), arithmetic_, rounding_);
-  const TensorView* stored = file_.find(name + ".bias");
-  if (stored && bias == false)
-    fail(*stored, std::string("exists, but '") + key + "' of config.json says that there is none");
-  if (bias.value_or(stored != nullptr)) linear.bias = vector(name + ".bias", outputs);
+  if (bias) linear.bias = vector(name + ".bias", outputs);
+  if (const TensorView* stored = file_.find(name + ".bias"); stored && !bias)
+    fail(*stored, std::string("exists, but by '") + key + "' of config.json there is none");
   return linear;
 }
 

@@ -1,10 +1,24 @@
 #include "core/tensors/code_scales.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
+
+#include "core/io/text_escape.h"
 
 namespace moescope {
 namespace {
+
+void require_usable(const std::vector<float>& scales, const TensorView& tensor, bool zero_allowed) {
+  for (const float scale : scales)
+    if (!std::isfinite(scale) || scale < 0 || (scale == 0 && !zero_allowed))
+      throw std::runtime_error("tensor '" + printable(tensor.name) + "': a scale is " + std::to_string(scale) +
+                               "; allowed: finite numbers " + (zero_allowed ? "from 0 on" : "above 0") +
+                               " (is the file damaged?)");
+}
 
 // Returns the index in a grid of the scale of an element.
 std::size_t scale_at(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape, std::size_t element) {
@@ -41,7 +55,10 @@ void CodeScales::multiply_row(std::size_t first, std::span<float> codes) const {
   };
   const auto scales_of = [&](const CodeScaleGrid& grid) {
     const std::size_t block = shape_.empty() ? 1 : grid.block.back();
-    return grid.scales.floats(scale_at(grid, shape_, first), (col + codes.size() - 1) / block - col / block + 1);
+    std::vector<float> scales =
+        grid.scales.floats(scale_at(grid, shape_, first), (col + codes.size() - 1) / block - col / block + 1);
+    require_usable(scales, grid.scales, &grid == &blocks_);
+    return scales;
   };
   const std::vector<float> scales = scales_of(blocks_), second = second_ ? scales_of(*second_) : std::vector<float>();
   for (std::size_t i = 0, b = 0, b2 = 0; i < codes.size();) {
@@ -69,6 +86,23 @@ void CodeScales::multiply(std::size_t first, std::span<float> codes) const {
 std::string CodeScales::type_text() const {
   return dtype_name(blocks_.scales.dtype) + block_text(blocks_, shape_) +
          (second_ ? std::string(" x ") + dtype_name(second_->scales.dtype) : std::string());
+}
+
+std::optional<ScaleTile> scale_tile(const nlohmann::json& sizes) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  ScaleTile tile{0, 0};
+  if (sizes.is_array() && sizes.size() == 2 && sizes[0].is_number_unsigned() && sizes[1].is_number_unsigned()) {
+    tile = {sizes[0].get<std::size_t>(), sizes[1].get<std::size_t>()};
+  } else if (sizes.is_string()) {
+    const std::string& text = sizes.get_ref<const std::string&>();
+    const char* end = text.data() + text.size();
+    const auto rows = std::from_chars(text.data(), end, tile.rows);
+    if (rows.ec != std::errc() || rows.ptr == end || *rows.ptr != 'x') return std::nullopt;
+    const auto cols = std::from_chars(rows.ptr + 1, end, tile.cols);
+    if (cols.ec != std::errc() || cols.ptr != end) return std::nullopt;
+  }
+  const bool usable = tile.rows > 0 && tile.cols > 0 && tile.rows <= kMost && tile.cols <= kMost;
+  return usable ? std::optional(tile) : std::nullopt;
 }
 
 }  // namespace moescope

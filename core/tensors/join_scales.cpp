@@ -41,8 +41,10 @@ constexpr NamePair kScaleNames[] = {{"", "_scale_inv"},     {"", "_scale"},     
                                     {".weight", ".SCB"}};
 constexpr NamePair kSecondNames[] = {{"", "_scale_2"}, {"", "_global_scale"}, {"_packed", "_global_scale"}};
 // Names of other tensors that change the values of codes; these layouts are not supported.
-constexpr NamePair kOtherNames[] = {{"", "_zero_point"}, {"_packed", "_zero_point"}, {".qweight", ".qzeros"},
-                                    {"", ".quant_map"},  {"", ".nested_absmax"},     {"", ".nested_quant_map"}};
+constexpr NamePair kOtherNames[] = {
+    {"", "_zero_point"},    {"_packed", "_zero_point"},     {".qweight", ".qzeros"}, {"", ".quant_map"},
+    {"", ".nested_absmax"}, {"", ".nested_quant_map"},      {"", "_g_idx"},          {"_packed", "_g_idx"},
+    {".qweight", ".g_idx"}, {".weight", ".pre_quant_scale"}};
 // Scales of the activations that are multiplied by the codes. They do not change the values of the codes.
 constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
                                          {".weight", ".output_scale"},
@@ -139,7 +141,10 @@ class Joiner {
     for (const std::size_t at : find_beside(file_, codes.name, kActivationNames))
       mark_scales(file_.tensors[at], codes.name);
     if (!make_weight(place, beside)) {
-      const TensorView& scale = file_.tensors[(beside.scales.empty() ? beside.seconds : beside.scales).front()];
+      const auto& first = !beside.others.empty()  ? beside.others
+                          : beside.scales.empty() ? beside.seconds
+                                                  : beside.scales;
+      const TensorView& scale = file_.tensors[first.front()];
       codes.holds = Holds::codes;
       codes.note = "holds codes without their scales: the layout of '" + scale.name + "', " + dtype_name(scale.dtype) +
                    ' ' + shape_text(scale.shape) + ", is not supported";

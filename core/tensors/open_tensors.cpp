@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -23,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFirstBytes = 16;
+constexpr std::string_view kLfsPointer = "version https://git-lfs";
+constexpr std::size_t kFirstBytes = kLfsPointer.size();
 constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
 constexpr std::size_t kMostFilesLookedAt = 100'000;
 
@@ -45,6 +48,8 @@ std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<D
 std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std::optional<DType> bytes_are) {
   std::string bytes(kFirstBytes, '\0');
   bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
+  if (bytes.starts_with(kLfsPointer))
+    throw std::runtime_error(path + ": is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
   if (begins_like_npy(bytes)) {
     auto file = read_npy(path, bytes_are);
     file->index_names();
@@ -64,19 +69,19 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
   return read_safetensors(path);
 }
 
-// Returns the files that an index names, each once.
-std::set<std::string> files_of_index(const std::string& path) {
+// The file of each tensor, as an index states it.
+std::map<std::string, std::string> files_of_index(const std::string& path) {
   const nlohmann::json index = parse_json(read_file(path, kLargestIndex, "index of a checkpoint"), path);
   const auto map = index.find("weight_map");
   if (!index.is_object() || map == index.end() || !map->is_object())
     throw std::runtime_error(path + ": has no object 'weight_map', which says in which file each tensor is");
-  std::set<std::string> files;
+  std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : std::string();
     if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
       throw std::runtime_error(path + ": 'weight_map' of '" + printable(tensor) +
                                "' is not the name of a file in the index's folder");
-    files.insert(name);
+    files.emplace(tensor, name);
   }
   return files;
 }
@@ -126,9 +131,29 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
   return all;
 }
 
+// Skips the tensors of an index that the file which it names does not hold.
+void compare_with_index(MappedTensors& all, const std::map<std::string, std::string>& files) {
+  std::map<std::string, const MappedTensors*> shards;
+  for (const auto& shard : all.shards) shards[fs::path(shard->path).filename().string()] = shard.get();
+  for (const auto& [name, file] : files) {
+    const auto shard = shards.find(file);
+    if (shard == shards.end() || !file.ends_with(".safetensors")) continue;  // a missing file, or one of torch.save
+    const auto place = all.by_name.find(name);
+    const std::byte* data = place == all.by_name.end() ? nullptr : all.tensors[place->second].bytes.data();
+    const std::byte* begin = shard->second->data;
+    const bool empty = data && all.tensors[place->second].bytes.empty();
+    if (!empty && !(data && !std::less<>()(data, begin) && std::less<>()(data, begin + shard->second->bytes)))
+      all.skip(name, "is not in '" + printable(file) + "', where the index says that it is");
+  }
+}
+
 std::shared_ptr<MappedTensors> read_index(const std::string& path, std::optional<DType> bytes_are) {
-  const std::set<std::string> files = files_of_index(path);
-  return read_shards(path, fs::path(path).parent_path(), {files.begin(), files.end()}, bytes_are);
+  const std::map<std::string, std::string> files = files_of_index(path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : files) names.insert(file);
+  auto all = read_shards(path, fs::path(path).parent_path(), {names.begin(), names.end()}, bytes_are);
+  compare_with_index(*all, files);
+  return all;
 }
 
 std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optional<DType> bytes_are) {
@@ -142,19 +167,48 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optiona
   return read_shards(path, path, found.tensors, bytes_are);
 }
 
-// Returns the tile of FP8 weights from the config.json in their folder; DeepSeek's tile if config.json states none.
+// Returns the tile of a group of compressed-tensors' config_groups; nullopt if it has none.
+std::optional<ScaleTile> tile_of_group(const nlohmann::json& group) {
+  const auto weights = group.is_object() ? group.find("weights") : group.end();
+  if (weights == group.end() || !weights->is_object() || weights->value("num_bits", nlohmann::json()) != 8)
+    return std::nullopt;
+  if (const auto block = weights->find("block_structure"); block != weights->end()) return scale_tile(*block);
+  const auto along_row = weights->find("group_size");
+  if (along_row == weights->end()) return std::nullopt;
+  return scale_tile(nlohmann::json::array({1U, *along_row}));
+}
+
+// Returns the tile of the scales that config.json states; DeepSeek's tile if it states none. Throws std::runtime_error
+// if weight_block_size is not the size of a tile.
+ScaleTile tile_in(const nlohmann::json& config, const std::string& path) {
+  if (!config.is_object()) return {};
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    const auto stated = config.find(key);
+    if (stated == config.end() || !stated->is_object()) continue;
+    if (const auto sizes = stated->find("weight_block_size"); sizes != stated->end() && !sizes->is_null()) {
+      if (const auto tile = scale_tile(*sizes)) return *tile;
+      throw std::runtime_error(path + ": '" + key + ".weight_block_size' is " + printable(sizes->dump(-1, ' ', true)) +
+                               "; allowed: two whole numbers above 0");
+    }
+    const auto groups = stated->find("config_groups");
+    if (groups == stated->end() || !groups->is_object()) continue;
+    for (const auto& [name, group] : groups->items())
+      if (const auto tile = tile_of_group(group)) return *tile;
+  }
+  return {};
+}
+
 ScaleTile tile_beside(const fs::path& path) {
   const fs::path config = (fs::is_directory(path) ? path : path.parent_path()) / "config.json";
   std::error_code error;
   if (!fs::is_regular_file(config, error)) return {};
+  nlohmann::json json;
   try {
-    const nlohmann::json json = parse_json(read_file(config.string(), kLargestConfig, "config.json"));
-    const auto& sizes = json.at("quantization_config").at("weight_block_size");
-    const ScaleTile tile{sizes.at(0).get<std::size_t>(), sizes.at(1).get<std::size_t>()};
-    if (sizes.size() == 2 && tile.rows > 0 && tile.cols > 0) return tile;
-  } catch (const std::exception&) {  // a config.json in another form
+    json = parse_json(read_file(config.string(), kLargestConfig, "config.json"));
+  } catch (const std::exception&) {  // a config.json of another program
+    return {};
   }
-  return {};
+  return tile_in(json, config.string());
 }
 
 }  // namespace
@@ -169,6 +223,10 @@ bool begins_like_zip(std::string_view bytes) {
 
 bool is_checkpoint_index(const std::string& path) {
   return path.ends_with(".safetensors.index.json") || path.ends_with(".bin.index.json");
+}
+
+bool index_names(const std::string& index, const std::string& file) {
+  return std::ranges::any_of(files_of_index(index), [&](const auto& entry) { return entry.second == file; });
 }
 
 bool is_checkpoint_folder(const std::string& path) {

@@ -31,6 +31,8 @@ bool begins_like_npy(std::string_view bytes);
 bool begins_like_zip(std::string_view bytes);
 
 bool is_checkpoint_index(const std::string& path);  // judged by the name
+// True if an index places a tensor in this file. Throws std::runtime_error "INDEX: ..." if it cannot be read.
+bool index_names(const std::string& index, const std::string& file);
 // True if the folder holds an index, or .safetensors files and either a config.json or no other files.
 bool is_checkpoint_folder(const std::string& path);
 

@@ -43,9 +43,8 @@ T load(const std::byte* at) {
   return value;
 }
 
-[[noreturn]] void fail_shortened(const std::string& tensor) {
-  throw std::runtime_error("tensor '" + tensor +
-                           "': its file was truncated while it was open (another program wrote it); open it again");
+[[noreturn]] void fail_shortened(const TensorView& tensor) {
+  throw std::runtime_error(shortened_text(tensor));
 }
 
 // Returns the value of an IEEE half with these bits.
@@ -103,7 +102,7 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
       done += here;
     }
   }
-  if (!copied) fail_shortened(t.name);
+  if (!copied) fail_shortened(t);
   if (!t.big_endian || size == 1) return;
   for (std::size_t i = 0; i < count; ++i) std::reverse(out + i * size, out + (i + 1) * size);
 }
@@ -116,7 +115,7 @@ void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Si
   const std::size_t last = first + count;
   for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
     const std::size_t here = std::min(kPart, (last + 1) / 2 - begin);
-    if (!copy_mapped(t.bytes.data() + begin, part.data(), here)) fail_shortened(t.name);
+    if (!copy_mapped(t.bytes.data() + begin, part.data(), here)) fail_shortened(t);
     for (std::size_t i = 0; i < here; ++i) {
       const auto& [low, high] = pairs[static_cast<std::uint8_t>(part[i])];
       const std::size_t at = (begin + i) * 2;
@@ -179,6 +178,11 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
 }
 
 }  // namespace
+
+std::string shortened_text(const TensorView& tensor) {
+  return "tensor '" + tensor.name +
+         "': its file was truncated while it was open (another program wrote it); open it again";
+}
 
 std::string shape_text(const std::vector<std::size_t>& shape) {
   std::string text = "[";
@@ -249,7 +253,7 @@ void TensorView::copy_bytes(std::size_t first, std::size_t count, std::byte* out
 void TensorView::copy_bytes(std::byte* out) const {
   if (dtype != DType::f4) return copy_bytes(0, elements(), out);
   if (checksum) checksum->require();
-  if (!copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(name);
+  if (!copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(*this);
 }
 
 std::vector<double> TensorView::doubles() const {

@@ -94,6 +94,8 @@ struct TensorView {
 };
 
 std::string shape_text(const std::vector<std::size_t>& shape);  // "[3, 4]"
+// Returns the error of a tensor whose file became shorter while it was mapped.
+std::string shortened_text(const TensorView& tensor);
 
 // Limit for damaged files. NumPy allows 64 dimensions.
 inline constexpr std::size_t kMostDimensions = 64;

@@ -88,13 +88,13 @@ void compare_ids(const std::string& what, const std::vector<std::int32_t>& got, 
 }
 
 // Returns values as FP32; those of packed experts are transposed as in transformers: [E, in, out].
-std::vector<float> dequantized(const TensorFile& file, const std::string& name, const LostPages& lost) {
+std::vector<float> dequantized(const TensorFile& file, const std::string& name, const SharedFailure& failure) {
   const TensorView* packed = file.find(name + "_blocks");
   const TensorView& tensor = packed ? *packed : file.at(name);
   const Index count = tensor.shape.size() == 3 ? static_cast<Index>(tensor.shape[0]) : 1;
   std::vector<float> all;
   for (Index e = 0; e < count; ++e) {
-    const StoredMatrix matrix(tensor, e, false, lost);
+    const StoredMatrix matrix(tensor, e, false, failure);
     std::vector<float> values(static_cast<std::size_t>(matrix.outputs() * matrix.inputs()));
     matrix.read_outputs(0, matrix.outputs(), values.data());
     if (!packed) all.insert(all.end(), values.begin(), values.end());
@@ -107,8 +107,8 @@ std::vector<float> dequantized(const TensorFile& file, const std::string& name, 
 
 void compare_dequantized(const CheckpointModel& model, const TensorView& expected) {
   const std::string name = expected.name.substr(std::string("dequantized.").size());
-  const auto lost = std::make_shared<std::atomic<bool>>(false);
-  const std::vector<float> got = dequantized(model.file(), name, lost), want = expected.floats();
+  const auto failure = std::make_shared<ReadFailure>();
+  const std::vector<float> got = dequantized(model.file(), name, failure), want = expected.floats();
   Tally tally(name);
   tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
   for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.value(i, got[i], want[i]);

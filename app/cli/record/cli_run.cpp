@@ -19,7 +19,9 @@
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
 #include "core/checkpoints/ablation/similar_experts.h"
+#include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_run.h"
+#include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/continue_text.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
 #include "core/comparison/verdict.h"
@@ -43,11 +45,13 @@ struct RunCommand {
   bool overwrite = false, quiet = false, without_each = false;
 };
 
-std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
-  const std::string path = (fs::path(command.folder) / "tokenizer.json").string();
-  if (!fs::exists(path) && command.texts.texts.empty()) return std::nullopt;
-  require_inside(command.folder, path);
-  return Tokenizer(path);
+std::optional<CheckpointTokenizer> tokenizer_of(const RunCommand& command) {
+  if (!fs::exists(fs::path(command.folder) / "tokenizer.json") && command.texts.texts.empty()) return std::nullopt;
+  return open_checkpoint_tokenizer(command.folder);
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", printable(note).c_str());
 }
 
 std::string bytes_text(double bytes) {
@@ -98,7 +102,7 @@ void print_load(const CheckpointRun& run) {
 
 // Prints the continuation of each text.
 void print_written(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
-                   const std::optional<Tokenizer>& tokenizer) {
+                   const Tokenizer* tokenizer) {
   for (const LabelledText& text : texts) {
     if (text.ids.empty()) continue;
     const std::span<const std::int32_t> all = text.ids;
@@ -270,7 +274,7 @@ void require_alone(const RunCommand& command) {
   if (more) throw std::runtime_error("--with: cannot be combined with --write, --recipe or --without-each-expert");
 }
 
-void begin_run(RecordingInWork& recording, const CheckpointRun& run) {
+void begin_run(RecordingInWork& recording, const CheckpointRun& run, const std::vector<std::string>& notes) {
   const RunInfo& info = run.info();
   recording.add(info);
   if (!fits_coactivation(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts)))
@@ -278,21 +282,23 @@ void begin_run(RecordingInWork& recording, const CheckpointRun& run) {
                          "The co-activation of " + std::to_string(info.n_experts) + " experts in " +
                              std::to_string(info.moe_layers.size()) + " layers is left out: its table is too large"});
   recording.add(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
+  for (const std::string& note : notes) recording.add(Marker{run.info().run, 0, "event", note});
 }
 
 // Runs the texts through two checkpoints, one batch at a time.
-void run_pair(const RunCommand& command, const CheckpointModel& a, const std::vector<LabelledText>& texts,
-              const Tokenizer* tokenizer) {
+void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTexts& read, const Tokenizer* tokenizer) {
   require_same_tokenizer(command.folder, command.with);
   const CheckpointModel b(command.with, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
-  CheckpointPair pair({a, command.folder}, {b, command.with}, texts, command.texts, tokenizer);
+  print_notes(b.notes());
+  CheckpointPair pair({a, command.folder}, {b, command.with}, read.texts, command.texts, tokenizer);
   pair.set_weights(weight_difference(a, b, [](double) { return true; }));
   std::printf("A: %s\nB: %s\n%s\n", printable(command.folder).c_str(), printable(command.with).c_str(),
               pair.weights().text().c_str());
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
-    for (const CheckpointRun* run : {&pair.a(), &pair.b()}) begin_run(*recording, *run);
+    begin_run(*recording, pair.a(), read.notes);
+    begin_run(*recording, pair.b(), b.notes());
     recording->add(Marker{1, 0, "event", pair.weights().text()});
   }
   PairFigures figures(pair);
@@ -312,7 +318,9 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const std::ve
   if (recording) recording->finish();
 }
 
-void run(const RunCommand& command) {
+void run(RunCommand command) {
+  command.folder = checkpoint_folder(command.folder);
+  if (!command.with.empty()) command.with = checkpoint_folder(command.with);
   std::vector<std::string> inputs = command.texts.token_ids;
   inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
@@ -320,24 +328,29 @@ void run(const RunCommand& command) {
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_option(command.recipe);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
-  const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
-  const std::vector<LabelledText> texts = read_all(command.texts, tokenizer ? &*tokenizer : nullptr);
+  const std::optional<CheckpointTokenizer> opened = tokenizer_of(command);
+  const Tokenizer* tokenizer = opened ? &opened->tokenizer : nullptr;
+  ReadTexts read = read_all(command.texts, tokenizer);
+  const std::vector<LabelledText>& texts = read.texts;
   if (texts.empty()) throw std::runtime_error("no text is given; use --text or --ids");
   const bool fits = fits_coactivation(model.moe_layers().size(), static_cast<std::size_t>(model.config().experts));
   if (command.without_each && !fits)
     throw std::runtime_error("--without-each-expert: the model has too many experts to compare each with each");
-  if (!command.with.empty()) return run_pair(command, model, texts, tokenizer ? &*tokenizer : nullptr);
+  if (opened) read.notes.insert(read.notes.begin(), opened->notes.begin(), opened->notes.end());
+  read.notes.insert(read.notes.begin(), model.notes().begin(), model.notes().end());
+  print_notes(read.notes);
+  if (!command.with.empty()) return run_pair(command, model, read, tokenizer);
   CheckpointRun run(model, texts,
                     {.source = command.folder,
                      .texts = command.texts,
                      .sequences = command.batch,
                      .run_name = fs::weakly_canonical(command.folder).filename().string(),
-                     .tokenizer = tokenizer ? &*tokenizer : nullptr});
+                     .tokenizer = tokenizer});
   if (!command.quiet) print_beforehand(model, command);
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
-    begin_run(*recording, run);
+    begin_run(*recording, run, read.notes);
   }
   double seconds = 0;
   for (std::int64_t step = 0; step < run.steps(); ++step) {
@@ -369,7 +382,9 @@ void run(const RunCommand& command) {
 void add_run_command(CLI::App& app) {
   auto command = std::make_shared<RunCommand>();
   Command sub(app, "run", "Run texts through a checkpoint of Hugging Face's transformers");
-  sub.option("FOLDER", command->folder, "A folder with config.json and model*.safetensors: " + architecture_names())
+  sub.option("FOLDER", command->folder,
+             "A folder with config.json and model*.safetensors, or a cache of Hugging Face with one model: " +
+                 architecture_names())
       .required();
   sub.option(
          "--text", command->texts.texts,

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -135,6 +136,13 @@ void require_same_tokenizer(const std::string& folder_a, const std::string& fold
   if (!std::filesystem::exists(a) || !std::filesystem::exists(b)) return;
   const std::string difference = first_divergence_step(tokenizer_json(a.string()), tokenizer_json(b.string()), "");
   if (!difference.empty()) throw std::runtime_error("the tokenizers differ: " + difference);
+  const auto has_config = [](const std::string& folder) {
+    return std::filesystem::exists(std::filesystem::path(folder) / "tokenizer_config.json");
+  };
+  if (!has_config(folder_a) && !has_config(folder_b)) return;
+  if (open_checkpoint_tokenizer(folder_a).tokenizer.special_tokens() !=
+      open_checkpoint_tokenizer(folder_b).tokenizer.special_tokens())
+    throw std::runtime_error("the tokenizers differ: the files tokenizer_config.json add other tokens around a text");
 }
 
 CheckpointPair::CheckpointPair(const Source& a, const Source& b, const std::vector<LabelledText>& texts,

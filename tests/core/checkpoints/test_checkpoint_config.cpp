@@ -58,7 +58,7 @@ TEST(CheckpointConfig, what_is_not_known_names_its_key) {
             "config.json: 'rope_parameters.mrope_section' is [1,2], and the meaning of this key is not known");
   EXPECT_EQ(problem(mixtral(), "quantization_config", {{"quant_method", "gptq"}}),
             "config.json: 'quantization_config.quant_method' is 'gptq', which is not known; allowed: fp8, mxfp4, "
-            "compressed-tensors, modelopt");
+            "compressed-tensors, modelopt, quark");
   EXPECT_EQ(problem(deepseek_v3(), "scoring_func", "softmax"),
             "config.json: 'scoring_func' is 'softmax', which is not known; allowed: sigmoid");
 }
@@ -130,6 +130,118 @@ TEST(CheckpointConfig, yarns_temperature) {
   EXPECT_EQ(rope_attention_factor(yarn), 1.5);
 }
 
+// The values of transformers 5.17.
+TEST(CheckpointConfig, absent_keys_have_the_defaults_of_transformers) {
+  Json json = deepseek_v3();
+  json.erase("n_shared_experts");
+  const CheckpointConfig v3 = parsed(json);
+  EXPECT_EQ(v3.shared_width, 48);
+  EXPECT_EQ(v3.router.config.route_scale, 2.5);
+  EXPECT_EQ(v3.router.config.n_groups, 8);
+  EXPECT_EQ(v3.router.config.n_limited_groups, 4);
+  EXPECT_TRUE(v3.router.config.route_norm);
+  EXPECT_EQ(v3.latent->q_rank, 1536);
+  json["q_lora_rank"] = nullptr;
+  EXPECT_EQ(parsed(json).latent->q_rank, 0);
+  json.erase("first_k_dense_replace");
+  EXPECT_EQ(layers(parsed(json)), "dddE");
+  json["model_type"] = "deepseek_v2";
+  const CheckpointConfig v2 = parsed(json);
+  EXPECT_EQ(v2.shared_width, 96);
+  EXPECT_EQ(v2.router.config.route_scale, 1);
+  EXPECT_EQ(v2.router.config.n_groups, 0);
+  EXPECT_EQ(layers(v2), "EEEE");
+  json = mixtral();
+  json["num_attention_heads"] = 8;
+  json.erase("num_key_value_heads");
+  EXPECT_EQ(parsed(json).grouped.kv_heads, 8);
+  json["model_type"] = "gpt_oss";
+  const CheckpointConfig gpt_oss = parsed(json);
+  EXPECT_EQ(gpt_oss.grouped.head_dim, 64);
+  EXPECT_EQ(gpt_oss.layers[0].window, 128);
+  EXPECT_TRUE(gpt_oss.attention_bias);
+  json["model_type"] = "qwen2_moe";
+  json.update({{"num_key_value_heads", 8}, {"moe_intermediate_size", 48}, {"shared_expert_intermediate_size", 96}});
+  EXPECT_TRUE(parsed(json).qkv_bias);
+}
+
+TEST(CheckpointConfig, keys_that_contradict_each_other_are_refused) {
+  EXPECT_EQ(problem(mixtral(), "num_experts", 4),
+            "config.json: 'num_experts' is 4, but 'num_local_experts', which has the same meaning, is 8");
+  Json rope = mixtral();
+  rope["rope_theta"] = 500.0;
+  EXPECT_EQ(problem(rope, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10.0}}),
+            "config.json: 'rope_theta' differs from 'rope_parameters.rope_theta'");
+  rope["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_NE(problem(rope, "rope_parameters", {{"rope_type", "default"}}).find("same meaning"), std::string::npos);
+  EXPECT_EQ(problem(deepseek_v3(), "num_key_value_heads", 2),
+            "config.json: 'num_key_value_heads' differs from num_attention_heads; latent attention has as many");
+  EXPECT_EQ(problem(deepseek_v3(), "mlp_layer_types", {"sparse", "sparse", "sparse", "sparse"}),
+            "config.json: 'mlp_layer_types' has another kind for layer 0 than the other keys");
+  EXPECT_EQ(problem(deepseek_v3(), "layer_types", std::vector(4, "sliding_attention")).substr(0, 60),
+            "config.json: 'layer_types' has another kind of attention for");
+  EXPECT_EQ(problem(deepseek_v3(), "n_group", nullptr),
+            "config.json: 'n_group' is null; allowed: a number, or no such key");
+  EXPECT_EQ(problem(deepseek_v3(), "topk_group", 0), "config.json: 'topk_group' is 0; allowed: 1 to 65536");
+}
+
+TEST(CheckpointConfig, keys_that_transformers_does_not_read_are_noted) {
+  Json json = mixtral();
+  json.update({{"model_type", "gpt_oss"}, {"swiglu_limit", 7.0}});
+  EXPECT_TRUE(parsed(json).notes.empty());
+  json["swiglu_limit"] = 0.5;
+  EXPECT_EQ(parsed(json).notes.size(), 1u);
+  json = deepseek_v3();
+  json["mlp_bias"] = true;
+  EXPECT_FALSE(parsed(json).mlp_bias);
+  EXPECT_EQ(parsed(json).notes.size(), 1u);
+}
+
+TEST(CheckpointConfig, quantization_that_changes_the_result_is_obeyed_or_refused_by_name) {
+  const auto refused = [](const Json& quantization) {
+    const std::string text = problem(mixtral(), "quantization_config", quantization);
+    return text.empty() ? text : text.substr(text.find('.', 13) + 1);
+  };
+  const auto group = [](Json weights) {
+    return Json{{"quant_method", "compressed-tensors"},
+                {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", std::move(weights)}}}}}};
+  };
+  const Json fp8{{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}, {"symmetric", true}};
+  EXPECT_EQ(refused(group(fp8)), "");
+  const auto changed = [&](const char* key, const Json& value) {
+    Json weights = fp8;
+    weights[key] = value;
+    return refused(group(weights));
+  };
+  const std::string in_group = "config_groups.group_0.weights.";
+  EXPECT_EQ(changed("num_bits", 4), "");  // FP4 by rows, which no tensor of FP8 fits
+  EXPECT_EQ(changed("num_bits", 3), in_group + "num_bits' is 3 with type 'float'; allowed: 8, and 4 with 'float'");
+  EXPECT_EQ(changed("symmetric", false), in_group + "symmetric' is false: zero points are not supported");
+  EXPECT_EQ(changed("actorder", "group"), in_group + "actorder' reorders the columns, which is not supported");
+  EXPECT_EQ(changed("strategy", "block"), in_group + "block_structure' is missing");
+  EXPECT_EQ(changed("strategy", "group"), in_group + "group_size' is missing");
+  EXPECT_EQ(changed("new_key", 5), in_group + "new_key' is 5, and the meaning of this key is not known");
+  Json whole = group(fp8);
+  whole["transform_config"] = {{"config_groups", {{"R1", {{"type", "hadamard"}}}}}};
+  EXPECT_EQ(refused(whole), "transform_config' rotates weights or inputs, which is not supported");
+  whole = group(fp8);
+  whole["format"] = "pack-quantized";
+  EXPECT_EQ(refused(whole).substr(0, 52), "format' is 'pack-quantized', which is not known; all");
+  const Json modelopt{{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", 16}};
+  EXPECT_EQ(refused(modelopt), "");
+  for (const char* key : {"pre_quant_scale", "has_zero_point"}) {
+    Json json = modelopt;
+    json[key] = true;
+    EXPECT_TRUE(refused(json).starts_with(key)) << refused(json);
+  }
+  Json awq = modelopt;
+  awq["quant_algo"] = "W4A8_AWQ";
+  EXPECT_TRUE(refused(awq).starts_with("quant_algo' is 'W4A8_AWQ', which is not supported; allowed: FP8"));
+  for (const Json& sizes : {Json{0, 128}, Json{128}, Json{"a", 3}, Json(128), Json{-1, 2}})
+    EXPECT_TRUE(refused({{"quant_method", "fp8"}, {"weight_block_size", sizes}}).starts_with("weight_block_size'"));
+  EXPECT_EQ(refused({{"quant_method", "fp8"}, {"weight_block_size", {64, 64}}, {"activation_scheme", "dynamic"}}), "");
+}
+
 TEST(CheckpointConfig, which_layers_have_experts) {
   EXPECT_EQ(layers(parsed(mixtral())), "EEE");
   EXPECT_EQ(layers(parsed(deepseek_v3())), "dEEE");
@@ -162,8 +274,11 @@ TEST(CheckpointConfig, which_layers_see_a_window) {
   Json qwen2 = json;
   qwen2.update({{"model_type", "qwen2_moe"}, {"shared_expert_intermediate_size", 96}, {"max_window_layers", 2}});
   EXPECT_EQ(windows(parsed(qwen2)), std::vector<int>({16, 0, 0, 0}));  // every second layer below max_window_layers
-  json["layer_types"] = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
-  EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 16, 0, 0}));
+  qwen2["layer_types"] = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(windows(parsed(qwen2)), std::vector<int>({0, 16, 0, 0}));
+  EXPECT_EQ(problem(json, "layer_types", qwen2["layer_types"]),  // transformers computes qwen3_moe without this key
+            "config.json: 'layer_types' has another kind of attention for layer 0 than transformers computes by the "
+            "other keys, which is sliding_attention");
   EXPECT_EQ(problem(json, "layer_types", Json::array({"linear_attention", "", "", ""})),
             "config.json: 'layer_types' has \"linear_attention\"; allowed: full_attention, sliding_attention");
 }

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <stdexcept>
 
 #include "core/checkpoints/text_sources.h"
 #include "core/history/settings_track.h"
@@ -36,6 +38,35 @@ TEST(TextSources, OtherSettingsNameNone) {
   EXPECT_FALSE(text_sources_in({{"texts", "[\"a\"]"}, {"piece_tokens", "1"}}));
   EXPECT_FALSE(text_sources_in({{"texts", "[1"}}));
   EXPECT_TRUE(text_sources_in({{"texts", "[\"a\", 3]"}}));
+}
+
+TEST(TextSources, FilesThatAreNoTextAreNamed) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "moescope_text_sources";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "more");
+  const auto put = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name, std::ios::binary) << text;
+  };
+  put("good.txt", "aa");
+  put("latin1.txt", "a\ne\xe4");
+  put("more/utf16.txt", std::string("\xff\xfe"
+                                    "a\0",
+                                    4));
+  put("nul.txt", std::string("aaa\0aaa", 7));
+  put("empty.txt", "");
+  const Tokenizer tokenizer(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})", "tokenizer.json");
+  const ReadTexts read = read_all({.texts = {folder.string()}}, &tokenizer);
+  ASSERT_EQ(read.texts.size(), 1u);
+  EXPECT_EQ(read.texts[0].ids, (std::vector<std::int32_t>{0, 0}));
+  ASSERT_EQ(read.notes.size(), 3u);
+  EXPECT_TRUE(read.notes[0].starts_with((folder / "latin1.txt").string() + ": left out: line 2: byte 0xe4"))
+      << read.notes[0];
+  EXPECT_TRUE(read.notes[1].starts_with((folder / "more/utf16.txt").string() + ": left out: is UTF-16"))
+      << read.notes[1];
+  EXPECT_TRUE(read.notes[2].starts_with((folder / "nul.txt").string() + ": left out: has NUL bytes")) << read.notes[2];
+  EXPECT_THROW(read_all({.texts = {(folder / "latin1.txt").string()}}, &tokenizer), std::runtime_error);
+  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -1,0 +1,90 @@
+#include "core/checkpoints/checkpoint_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/text_escape.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLevels = 3;
+constexpr std::size_t kMostEntries = 100'000;  // of a folder
+constexpr std::uint64_t kLongestRef = 1000;
+
+std::vector<fs::path> sorted_folders(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  std::size_t entries = 0;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMostEntries;
+       it.increment(error))
+    if (std::error_code ignored; fs::is_directory(it->path(), ignored)) folders.push_back(it->path());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+void add_below(const fs::path& folder, int levels, std::size_t most, std::vector<std::string>& found) {
+  for (const fs::path& below : sorted_folders(folder)) {
+    std::error_code error;
+    if (found.size() >= most) return;
+    if (is_checkpoint(below.string()))
+      found.push_back(below.string());
+    else if (levels > 1 && !fs::is_symlink(below, error))
+      add_below(below, levels - 1, most, found);
+  }
+}
+
+// Returns the snapshot of a cache that refs/main names; "" if there is none.
+std::string main_snapshot(const fs::path& cache) {
+  const fs::path ref = cache / "refs" / "main";
+  std::error_code error;
+  if (!fs::is_regular_file(ref, error)) return {};
+  std::string commit = read_file(ref.string(), kLongestRef, "name of a commit");
+  commit.erase(commit.find_last_not_of(" \n\r") + 1);
+  if (commit.empty() || commit.find('/') != std::string::npos || commit.starts_with('.')) return {};
+  const std::string snapshot = (cache / "snapshots" / commit).string();
+  return is_checkpoint(snapshot) ? snapshot : std::string();
+}
+
+}  // namespace
+
+bool is_checkpoint(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::path(folder) / "config.json", error)) return false;
+  std::size_t entries = 0;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMostEntries;
+       it.increment(error))
+    if (it->path().extension() == ".safetensors") return true;
+  return false;
+}
+
+std::vector<std::string> checkpoints_below(const std::string& folder, std::size_t most) {
+  std::vector<std::string> found;
+  add_below(folder, kLevels, most, found);
+  return found;
+}
+
+std::string checkpoint_folder(const std::string& path) {
+  const fs::path given(path);
+  std::error_code error;
+  if (given.filename() == "config.json" && fs::is_regular_file(given, error))
+    return given.has_parent_path() ? given.parent_path().string() : ".";
+  if (fs::exists(given / "config.json", error) || !fs::is_directory(given, error)) return path;
+  if (fs::exists(given / "adapter_config.json", error))
+    throw std::runtime_error(path + ": is an adapter (PEFT), not a model; merge it into its base model first");
+  if (const std::string snapshot = main_snapshot(given); !snapshot.empty()) return snapshot;
+  constexpr std::size_t kNamed = 5;
+  const std::vector<std::string> found = checkpoints_below(path, kNamed + 1);
+  if (found.size() == 1) return found.front();
+  if (found.empty()) throw std::runtime_error(path + ": holds no config.json with .safetensors, nor do its subfolders");
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kNamed, found.size()); ++i) names += (i ? ", " : "") + printable(found[i]);
+  throw std::runtime_error(path + ": holds several models: " + names + (found.size() > kNamed ? " and more" : "") +
+                           "; name one of them");
+}
+
+}  // namespace moescope
