@@ -9,6 +9,7 @@
 #include "core/data/dataset.h"
 #include "core/data/domain_generator.h"
 #include "core/io/folder_walk.h"
+#include "core/io/text_encoding.h"
 
 namespace moescope {
 namespace {
@@ -30,9 +31,10 @@ struct Collection {
   std::string path;  // as the user gave it
   GoesOn goes_on;
   std::vector<TextDomain> domains;
+  bool needs_utf8 = false;  // the tokens are those of a tokenizer
   std::int64_t bytes = 0;
-  int files = 0, binary = 0, unreadable = 0, outside = 0, short_domains = 0;
-  std::string unreadable_reason;  // reason for the first unreadable file
+  int files = 0, binary = 0, not_utf8 = 0, unreadable = 0, outside = 0, short_domains = 0;
+  std::string binary_reason, not_utf8_reason, unreadable_reason;  // of the first file of each kind
 
   void require_going_on() const {
     if (goes_on && !goes_on()) throw std::runtime_error(path + ": reading it was cancelled");
@@ -66,16 +68,22 @@ bool read_file(Collection& all, const fs::path& path, std::string& text) {
   return false;
 }
 
-// Adds a file to the text of its domain. Skips files with NUL bytes, which count as binary.
+// Adds a file to the text of its domain. Skips files with NUL bytes, which count as binary, and files that are not
+// UTF-8 if the text is tokenized: a tokenizer would read other characters.
 void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   std::string text;
   const std::int64_t before = all.bytes;
   if (!read_file(all, path, text)) return;
-  if (is_binary(text)) {
-    ++all.binary;
+  const auto skip = [&](int& count, std::string& reason, const std::string& why) {
+    if (count++ == 0) reason = path.string() + ": " + why;
     all.bytes = before;
-    return;
-  }
+  };
+  const std::string encoding = encoding_problem(text);
+  if (!encoding.empty() || is_binary(text))
+    return skip(all.binary, all.binary_reason, encoding.empty() ? "has NUL bytes" : encoding);
+  if (all.needs_utf8)
+    if (const std::string problem = text_problem(text); !problem.empty())
+      return skip(all.not_utf8, all.not_utf8_reason, problem);
   if (text.empty()) return;
   ++all.files;
   domain_text += text;
@@ -108,8 +116,9 @@ void add_entry(Collection& all, const fs::path& path, std::string& domain_text) 
   }
 }
 
-Collection collect(const std::string& path, const GoesOn& goes_on) {
+Collection collect(const std::string& path, bool needs_utf8, const GoesOn& goes_on) {
   Collection all;
+  all.needs_utf8 = needs_utf8;
   all.path = path;
   all.goes_on = goes_on;
   std::error_code error;
@@ -133,7 +142,8 @@ std::string skipped_text(const Collection& all) {
   const auto add = [&](int count, const std::string& what) {
     if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
   };
-  add(all.binary, "binary");
+  add(all.binary, "binary (" + all.binary_reason + ")");
+  add(all.not_utf8, "not UTF-8 (" + all.not_utf8_reason + ")");
   add(all.unreadable, "unreadable (" + all.unreadable_reason + ")");
   add(all.outside, all.outside == 1 ? "link out of the folder" : "links out of the folder");
   add(all.short_domains, "too short");
@@ -246,7 +256,7 @@ class TextDataset : public Dataset {
 
 std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed,
                                            std::unique_ptr<const Tokenizer> tokenizer, const GoesOn& goes_on) {
-  Collection all = collect(config.path, goes_on);
+  Collection all = collect(config.path, tokenizer != nullptr, goes_on);
   if (tokenizer) tokenize(all, *tokenizer);
   all.goes_on = {};  // the objects that it captures may not live longer
   drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1, tokenizer ? "tokens" : "bytes");

@@ -330,7 +330,8 @@ TEST_F(TextFiles, FilesAndSubFoldersAreDomains) {
   write("d/tiny", "abc");
   const auto data = open("d");
   EXPECT_EQ(data->domains(), (std::vector<std::string>{"alpha", "beta.txt"}));
-  EXPECT_EQ(data->summary(), "4 files, 0.00 MB of text in 2 domains; skipped: 1 binary, 1 too short");
+  EXPECT_EQ(data->summary(), "4 files, 0.00 MB of text in 2 domains; skipped: 1 binary (" +
+                                 (root_ / "d/binary").string() + ": has NUL bytes), 1 too short");
   bool crossed = false;
   for (int step = 0; step < 40; ++step) {
     const Batch batch = data->batch(step);
@@ -394,7 +395,12 @@ TEST_F(TextFiles, FailuresSayWhatWasFoundAndWhatIsNeeded) {
   EXPECT_NE(failure("nowhere").find("nowhere: "), std::string::npos);
   EXPECT_NE(failure("nowhere").find("expected a text file or a folder of text files"), std::string::npos);
   write("b/only_binary", std::string(500, '\0'));
-  EXPECT_NE(failure("b").find("holds no text (skipped: 1 binary)"), std::string::npos) << failure("b");
+  EXPECT_NE(failure("b").find("holds no text (skipped: 1 binary (" + (root_ / "b/only_binary").string() +
+                              ": has NUL bytes))"),
+            std::string::npos)
+      << failure("b");
+  write("u/utf16", std::string("\xff\xfe", 2) + std::string(500, 'x'));  // no NUL byte
+  EXPECT_NE(failure("u").find("utf16: is UTF-16 text"), std::string::npos) << failure("u");
   fs::create_directories(root_ / "hollow");
   EXPECT_NE(failure("hollow").find("holds no text"), std::string::npos);
   EXPECT_NE(failure("../../../dev/zero").find("neither a file nor a folder"), std::string::npos);
