@@ -93,7 +93,8 @@ class Fp8Checkpoint {
 TEST(StoredContradictions, scales_have_the_shape_that_config_json_states) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   EXPECT_EQ(Fp8Checkpoint("scales_fit", {3, 2}, fp8).problem(), "");
-  for (const std::vector<std::size_t>& shape : {std::vector<std::size_t>{1, 1}, {1}, {24, 1}, {2, 3}}) {
+  using Shapes = std::vector<std::vector<std::size_t>>;
+  for (const auto& shape : Shapes{{1, 1}, {1}, {24, 1}, {2, 3}}) {
     const std::string problem = Fp8Checkpoint("scales_misfit", shape, fp8).problem();
     EXPECT_TRUE(says(problem, kCodedExpert)) << problem;
   }

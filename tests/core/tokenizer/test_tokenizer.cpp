@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tokenizer/tokenizer.h"
+#include "tests/support/says.h"
 
 using namespace moescope;
 
@@ -245,23 +246,20 @@ TEST(Tokenizer, ThirtyStepsThatDoubleTheTextAreAnError) {
             "tokenizer.json: the steps of the tokenizer make the text more than 64 times longer");
   const std::string bytes = R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" +
                             repeated(R"({"type": "ByteLevel", "use_regex": false})", 60) + "]}";
-  EXPECT_NE(problem_with(file_with(kAbc, bytes), "\u00e4\u00e4").find("64 times longer"), std::string::npos);
+  EXPECT_TRUE(says(problem_with(file_with(kAbc, bytes), "\u00e4\u00e4"), "64 times longer"));
   const std::string decoder = R"(, "decoder": {"type": "Sequence", "decoders": [)" + repeated(twice, 40) + "]}";
   EXPECT_THROW(tokenizer(file_with(kAbc, decoder)).decode(Ids{0, 0}), std::runtime_error);
 }
 
 TEST(Tokenizer, AnExpressionThatIsSlowOnEveryPieceIsAnError) {
-  const std::string slow = R"({"type": "Split", "pattern": {"Regex": "(?:a|a|a|a|a?){12}b"}, "behavior": "Isolated"})";
+  const std::string slow = R"({"type": "Split", "pattern": {"Regex": "(?:a|a|a){12}b"}, "behavior": "Isolated"})";
   const std::string cut = R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Removed"})";
-  std::string text;
-  for (int i = 0; i < 20'000; ++i) text += "aaaaaaaaaaaa ";
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_NE(problem_with(file_with(kAbc, R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" + cut + ", " +
-                                             slow + "]}"),
-                         text)
-                .find("too"),
-            std::string::npos);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(300));
+  const std::string file =
+      file_with(kAbc, R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" + cut + ", " + slow + "]}");
+  std::string text = "aaaaaaaaaaaa ";
+  EXPECT_EQ(problem_with(file, text), "") << "one piece takes a million steps";
+  for (int doublings = 0; doublings < 10; ++doublings) text += text;
+  EXPECT_TRUE(says(problem_with(file, text), "too ")) << problem_with(file, text);
 }
 
 TEST(Unigram, ManyLongTokensAreAnError) {
@@ -269,7 +267,7 @@ TEST(Unigram, ManyLongTokensAreAnError) {
   for (int i = 1; i < 3000; ++i) vocabulary += R"(, [")" + (token += "a") + R"(", -1])";
   const std::string model = R"({"type": "Unigram", "unk_id": 0, "vocab": [)" + vocabulary + "]}";
   EXPECT_EQ(tokenizer(file_with(model)).encode(std::string(3000, 'a')).size(), 1u);
-  EXPECT_EQ(problem_with(file_with(model), std::string(200'000, 'a')),
+  EXPECT_EQ(problem_with(file_with(model), std::string(20'000, 'a')),
             "tokenizer.json: the tokenizer takes too many steps on this text");
 }
 
