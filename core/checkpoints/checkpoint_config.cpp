@@ -294,6 +294,9 @@ void read_deepseek(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults
 void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
   constexpr DeepSeekDefaults kMissing{2, 0, 0, 0, 1.0};
   read_deepseek(keys, c, kMissing);
+  if (!c.latent->interleaved)
+    c.notes.push_back(c.path + ": 'rope_interleave' is false; transformers does not read this key of deepseek_v2");
+  c.latent->interleaved = true;
   keys.choice({"scoring_func"}, {"softmax"}, "softmax");
   const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
   if (method == "group_limited_greedy") {

@@ -178,7 +178,7 @@ TEST(CheckpointConfig, keys_that_contradict_each_other_are_refused) {
             "config.json: 'num_key_value_heads' differs from num_attention_heads; latent attention has as many");
   EXPECT_EQ(problem(deepseek_v3(), "mlp_layer_types", {"sparse", "sparse", "sparse", "sparse"}),
             "config.json: 'mlp_layer_types' has another kind for layer 0 than the other keys");
-  EXPECT_EQ(problem(deepseek_v3(), "layer_types", std::vector(4, "sliding_attention")).substr(0, 60),
+  EXPECT_EQ(problem(deepseek_v3(), "layer_types", std::vector<std::string>(4, "sliding_attention")).substr(0, 60),
             "config.json: 'layer_types' has another kind of attention for");
   EXPECT_EQ(problem(deepseek_v3(), "n_group", nullptr),
             "config.json: 'n_group' is null; allowed: a number, or no such key");
@@ -194,6 +194,13 @@ TEST(CheckpointConfig, keys_that_transformers_does_not_read_are_noted) {
   json = deepseek_v3();
   json["mlp_bias"] = true;
   EXPECT_FALSE(parsed(json).mlp_bias);
+  EXPECT_EQ(parsed(json).notes.size(), 1u);
+  json.erase("mlp_bias");
+  json["rope_interleave"] = false;
+  EXPECT_FALSE(parsed(json).latent->interleaved);
+  EXPECT_TRUE(parsed(json).notes.empty());
+  json["model_type"] = "deepseek_v2";
+  EXPECT_TRUE(parsed(json).latent->interleaved);
   EXPECT_EQ(parsed(json).notes.size(), 1u);
 }
 

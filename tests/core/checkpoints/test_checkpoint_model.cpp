@@ -226,7 +226,7 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
     matrix.read_outputs(0, half, got.data());
     matrix.read_outputs(half, matrix.outputs() - half, got.data() + half * matrix.inputs());
     EXPECT_EQ(got, want) << tensor.name;
-    const StoredMatrix transposed(tensor, 0, true, lost);
+    const StoredMatrix transposed(tensor, 0, true, failure);
     std::vector<float> column(static_cast<std::size_t>(transposed.inputs()));
     transposed.read_outputs(1, 1, column.data());
     for (Index r = 0; r < transposed.inputs(); ++r)

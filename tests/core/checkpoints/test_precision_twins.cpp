@@ -29,12 +29,12 @@ TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
   writer.add("w", DType::f32, {kOutputs, kInputs}, std::as_bytes(std::span(w)));
   writer.write(folder.file("w.safetensors"));
   const SafetensorsFile file(folder.file("w.safetensors"));
-  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  const auto failure = std::make_shared<ReadFailure>();
   for (const Recipe recipe :
        {Recipe::mxfp4, Recipe::nvfp4, Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::bf16}) {
     const OperandRounding rounding{recipe_format(recipe, Direction::forward, OperandRole::x),
                                    recipe_format(recipe, Direction::forward, OperandRole::w)};
-    const StoredLinear linear(StoredMatrix(file.at("w"), 0, false, lost), Arithmetic::fp32, &rounding);
+    const StoredLinear linear(StoredMatrix(file.at("w"), 0, false, failure), Arithmetic::fp32, &rounding);
     std::vector<float> y(kRows * kOutputs), want(kRows * kOutputs), qx(x.size()), qw(w.size());
     linear.forward({x.data(), kRows, kInputs}, {y.data(), kRows, kOutputs});
     quantize_operand(Operand<float>{.matrix = {x.data(), kRows, kInputs}, .format = rounding.x},

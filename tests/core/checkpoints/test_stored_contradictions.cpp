@@ -198,8 +198,8 @@ TEST(StoredContradictions, mixtral_in_the_names_of_transformers_5) {
   for (std::size_t layer = 0; layer < SmallCheckpoint::kLayers; ++layer) {
     const std::string at = "model.layers." + std::to_string(layer) + '.';
     stacked[at + "mlp.gate.weight"] = old[at + "block_sparse_moe.gate.weight"];
-    Stored gate_up{DType::f32, {SmallCheckpoint::kCodedExperts, 48, 16}, {}}, down{DType::f32, {4, 16, 24}, {}};
-    for (std::size_t e = 0; e < SmallCheckpoint::kCodedExperts; ++e) {
+    Stored gate_up{DType::f32, {SmallCheckpoint::kExperts, 48, 16}, {}}, down{DType::f32, {4, 16, 24}, {}};
+    for (std::size_t e = 0; e < SmallCheckpoint::kExperts; ++e) {
       const std::string expert = at + "block_sparse_moe.experts." + std::to_string(e) + '.';
       for (const char* part : {"w1.weight", "w3.weight"})
         gate_up.bytes.insert(gate_up.bytes.end(), old[expert + part].bytes.begin(), old[expert + part].bytes.end());
