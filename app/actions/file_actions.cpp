@@ -100,7 +100,8 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
   connect(session_, &RunSession::tooManyRuns, this, &FileActions::askWhichRun);
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
-    for (const QString& path : session_->paths()) rememberRecentFile(path);
+    if (!session_->readsStandardInput())
+      for (const QString& path : session_->paths()) rememberRecentFile(path);
     const auto& histories = session_->histories();
     if (histories.size() > 1 &&
         (session_->paths().size() > 1 || run_origin(histories.front()->info()) == RunOrigin::checkpoint))

@@ -25,6 +25,8 @@
 #include "core/logs/log_probs.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
+#include "core/logs/standard_input.h"
+#include "core/logs/standard_input_follower.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {
@@ -137,9 +139,14 @@ struct CheckedRun {
 // The runs of a file, or of a folder, that another program may still be writing.
 class GrowingRuns {
  public:
-  // A file that does not exist yet is followed as a log of JSON lines. Throws std::runtime_error if the file holds no
-  // runs.
+  // A file that does not exist yet is followed as a log of JSON lines; "-" is standard input. Throws
+  // std::runtime_error if the file holds no runs.
   explicit GrowingRuns(const std::string& path) : path_(path) {
+    if (path == kStandardInput) {
+      path_ = "standard input";
+      log_ = std::make_unique<StandardInputFollower>(0, kMaxRuns);
+      return;
+    }
     const bool there =
         std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
     const FileKind kind = there ? file_kind(path) : FileKind::training_log;
@@ -167,6 +174,12 @@ class GrowingRuns {
     for (; restarts_printed_ < restarts.size(); ++restarts_printed_) print(restarts[restarts_printed_]);
     if (const std::string now = log_->problem(); std::exchange(problem_, now) != now && !now.empty())
       print("waiting: " + now);
+  }
+  // True if standard input has ended. Throws std::runtime_error if it could not be read to its end.
+  bool has_ended() const {
+    if (!log_ || !log_->has_ended()) return false;
+    if (const std::string problem = log_->problem(); !problem.empty()) throw std::runtime_error(path_ + ": " + problem);
+    return true;
   }
   // Reads a last line that has no newline. No lines are read afterwards.
   void finish() {
@@ -237,12 +250,13 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
   Checker checker;
   std::int64_t seen = -1;
   for (auto grew = std::chrono::steady_clock::now();; std::this_thread::sleep_for(kPause)) {
+    const bool has_ended = file.has_ended();  // asked before reading, so that nothing arrives in between
     std::vector<CheckedRun> runs = checker.check(file.read());
     const auto now = std::chrono::steady_clock::now();
     if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
     const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
     file.print_news();
-    if (!fails(runs, fail_on) && (until < 0 || seen < until) && !idle) continue;
+    if (!fails(runs, fail_on) && (until < 0 || seen < until) && !idle && !has_ended) continue;
     if (idle) {
       file.finish();
       runs = checker.check(file.read());
@@ -334,7 +348,9 @@ void compare_engines(const CheckOptions& options) {
       grouped(ratios.tokens()).c_str(), ratios.k1(), ratios.k3(), 100 * ratios.ratio_beyond_2(), ratios.largest());
 }
 
-void check(const CheckOptions& options) {
+void check(CheckOptions options) {
+  if (!options.follow) options.file = input_path(options.file);
+  options.engine = input_path(options.engine);
   if (!options.engine.empty()) return compare_engines(options);
   const FailOn fail_on(options.fail_on);
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
@@ -351,7 +367,7 @@ void add_check_command(CLI::App& app) {
   Command command(
       app, "check",
       "Print the verdict and the findings of a run; the exit status is 1 if one of --fail-on is among them");
-  command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  command.option("RUN", options->file, "Recording (.moescope) or training log; - is standard input").required();
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);
   std::string words =
@@ -362,7 +378,7 @@ void add_check_command(CLI::App& app) {
   command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,
                                        "Read new steps while the recording or log grows (JSON lines may not exist "
-                                       "yet), until one of these findings appears");
+                                       "yet), until one of these findings appears or standard input ends");
   command
       .option("--until", options->until,
               "`finding`: wait for a finding without limit; or a step: end after this step even without a finding")
@@ -391,6 +407,7 @@ void add_check_command(CLI::App& app) {
       "Examples:\n"
       "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
       "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json\n"
+      "  ssh HOST tail -n +1 -F run.jsonl | moescope-cli check - --follow --fail-on nan,diverged\n"
       "  moescope-cli check batch.pt --engine batch.pt");
   command.runs([options] { check(*options); });
 }

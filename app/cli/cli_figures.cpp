@@ -153,8 +153,9 @@ HistoryPtr run_of(const FiguresOptions& options) {
                            joined(opened.histories, ", ", [](const auto& history) { return history->info().name; }));
 }
 
-void print_figures(const FiguresOptions& options) {
+void print_figures(FiguresOptions options) {
   const Wanted wanted(options.figures);
+  options.file = input_path(options.file);
   const HistoryPtr history = run_of(options);
   const StepRange steps = history->steps();
   if (steps.empty()) throw std::runtime_error(options.file + ": has no step yet");
@@ -182,7 +183,7 @@ void print_figures(const FiguresOptions& options) {
 void add_figures_command(CLI::App& app) {
   auto options = std::make_shared<FiguresOptions>();
   Command command(app, "figures", "Print the figures that the window shows at a step, for scripts");
-  command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  command.option("RUN", options->file, "Recording (.moescope) or training log; - is standard input").required();
   add_routed_options(command, options->routed);
   command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
   command.option("--run", options->run, "Name of the run, if the file has several (default: the first)");

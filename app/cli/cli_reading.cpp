@@ -1,8 +1,11 @@
 #include "app/cli/cli_reading.h"
 
 #include <cstdio>
+#include <memory>
+#include <stdexcept>
 
 #include "core/io/text_escape.h"
+#include "core/logs/standard_input.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {
@@ -18,6 +21,17 @@ void add_routed_options(Command& command, RoutedShape& routed) {
               "Files of routed experts: experts of a layer; higher numbers are slots without an expert (default: the "
               "highest)")
       .range(1, static_cast<int>(kMaxImportedExperts));
+}
+
+std::string input_path(const std::string& file) {
+  static std::unique_ptr<StandardInput> input;
+  if (file != kStandardInput) return file;
+  if (input) throw std::runtime_error("- (standard input) is named twice, but can be read only once");
+  input = std::make_unique<StandardInput>();
+  input->wait_for_end({});
+  if (const std::string problem = input->problem(); !problem.empty())
+    throw std::runtime_error("standard input: " + problem);
+  return input->path();
 }
 
 void add_run_option(Command& command, std::string& run) {

@@ -12,6 +12,9 @@ namespace moescope {
 
 // Adds --layers, --top-k and --experts, for files of routed experts that do not state their shape.
 void add_routed_options(Command& command, RoutedShape& routed);
+// Returns `file`, or for "-" the copy of standard input, after it has ended. The copy lasts as long as the program.
+// Throws std::runtime_error if standard input is a terminal, cannot be read, or is named for the second time.
+std::string input_path(const std::string& file);
 // Adds --run, for files that hold several runs.
 void add_run_option(Command& command, std::string& run);
 // Opens the run of this name, or all runs of the file if `run` is empty.

@@ -18,6 +18,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/run_feed.h"
 #include "core/logs/runs_in_folder.h"
+#include "core/logs/standard_input.h"
 #include "core/numerics/matrix_units.h"
 #include "core/training/engine/lock_step.h"
 
@@ -70,7 +71,8 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption(
       {"follow",
        "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that can be "
-       "opened, for example a folder of event files or router traces. Given twice: runs A and B.",
+       "opened, for example a folder of event files or router traces; - is standard input. Given twice: runs A and "
+       "B.",
        "LOG"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   addExportOptions(parser);
@@ -122,7 +124,9 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
   for (QString& file : result.files)  // a desktop may pass a file as a URL
     if (file.startsWith("file://")) file = QUrl(file).toLocalFile();
   for (const QString& file : result.files)
-    if (!QFileInfo::exists(file))
+    if (file == kStandardInput)
+      result.problems << "-: give --follow - to show standard input";
+    else if (!QFileInfo::exists(file))
       result.problems << file + ": no such file";
     else if (isUnknownText(file))
       result.problems << QString::fromStdString(no_runs_in(file.toStdString(), FileKind::text));
@@ -147,9 +151,21 @@ void readSetup(const QCommandLineParser& parser, Arguments& result) {
   if (!result.files.isEmpty()) result.problems << "--setup cannot be used with a file to open";
 }
 
+void checkStandardInput(Arguments& result) {
+  if (!result.follow.contains(kStandardInput)) return;
+  if (result.follow.count(kStandardInput) > 1)
+    result.problems << "--follow: - (standard input) is named twice, but can be read only once";
+  try {
+    require_standard_input();
+  } catch (const std::runtime_error& error) {
+    result.problems << QString("--follow: ") + error.what();
+  }
+}
+
 void readFollow(const QCommandLineParser& parser, Arguments& result) {
   result.follow = parser.values("follow");
   if (result.follow.isEmpty()) return;
+  checkStandardInput(result);
   if (!result.files.isEmpty()) result.problems << "--follow cannot be used with a file to open; give --follow twice";
   if (result.follow.size() > static_cast<qsizetype>(kMaxRuns))
     result.problems << QString("--follow: %1 logs given; at most %2 can be open side by side")

@@ -16,6 +16,8 @@
 #include "core/logs/file_stamp.h"
 #include "core/logs/run_choice.h"
 #include "core/logs/run_feed.h"
+#include "core/logs/standard_input.h"
+#include "core/logs/standard_input_follower.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/recompute.h"
@@ -66,6 +68,11 @@ std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History
     configs.push_back(*settings->config());
   }
   return configs;
+}
+
+std::unique_ptr<Follower> followerOf(const std::string& path, int run) {
+  if (path == kStandardInput) return std::make_unique<StandardInputFollower>(run, kMaxRuns);
+  return follow_file(path, run, kMaxRuns);
 }
 
 }  // namespace
@@ -185,12 +192,20 @@ void RunSession::follow(const QStringList& paths) {
     cancelled_ = true;
     return;
   }
+  std::vector<std::unique_ptr<Follower>> followers;
+  try {
+    for (const QString& path : paths)
+      followers.push_back(followerOf(path.toStdString(), static_cast<int>(followers.size())));
+  } catch (const std::runtime_error& problem) {
+    emit failed(QString::fromUtf8(problem.what()));
+    return;
+  }
   Opened files;
-  files.path = paths.front();
-  files.paths = paths;
+  for (const auto& follower : followers) files.paths << QString::fromStdString(follower->path());
+  files.path = files.paths.front();
+  files.reads_standard_input = paths.contains(kStandardInput);
   const std::unique_ptr<LiveRuns> old = take(files);
-  for (const QString& path : paths)
-    followers_.push_back(follow_file(path.toStdString(), static_cast<int>(followers_.size()), kMaxRuns));
+  followers_ = std::move(followers);
   follow_timer_.start();
   emit opened();
 }

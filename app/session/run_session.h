@@ -49,7 +49,8 @@ class RunSession : public QObject {
   // `snapshot`: the files are not followed.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
             bool snapshot = false);
-  // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet.
+  // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
+  // standard input.
   void follow(const QStringList& paths);
   // Attaches to a training that serves its frames (train --serve), and shows it from its first step.
   void attach(const QString& address, const QString& token);
@@ -66,6 +67,7 @@ class RunSession : public QObject {
   bool showsNewSteps() const { return open_.live || !followers_.empty() || shows_new_; }
   // Share of a large recording that was read, 0 to 1; meanwhile a sample of it is shown. -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
+  bool readsStandardInput() const { return open_.reads_standard_input; }  // its copy cannot be opened again later
   QString followingText() const;  // "following run.jsonl: 120 lines", or the file it waits for
   // HOST:PORT of the attached training; empty: not attached.
   const QString& attachedTo() const { return open_.attached_to; }
@@ -126,6 +128,7 @@ class RunSession : public QObject {
     QString path, attached_to;
     QStringList paths, only, missing;
     bool snapshot = false;  // true: the files are not followed
+    bool reads_standard_input = false;
   };
   struct Opened;
   using Work = std::function<void(Opened&)>;

@@ -141,7 +141,7 @@ void FirstSteps::onOpened() {
 // again.
 void FirstSteps::keepLastRun() const {
   const QStringList files = session_->isLive() ? QStringList{session_->path()} : session_->paths();
-  if (!remembers_ || files.isEmpty() || files.front().isEmpty()) return;
+  if (!remembers_ || files.isEmpty() || files.front().isEmpty() || session_->readsStandardInput()) return;
   QStringList full;
   for (const QString& file : files) full << QFileInfo(file).absoluteFilePath();
   settings().setValue(kLastRunKey, full);

@@ -32,17 +32,6 @@ std::string temporary_path(const std::string& path) {
   return (fs::path(path).parent_path() / (kTemporaryBegin + std::string(digits) + kTemporaryEnd)).string();
 }
 
-// Returns false and sets errno if writing fails.
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(file, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
 // Makes the new name survive a power cut. Not every file system supports this.
 void sync_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
@@ -53,6 +42,16 @@ void sync_folder_of(const std::string& path) {
 }
 
 }  // namespace
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
 
 std::string output_problem(const std::string& path) {
   struct stat status {};

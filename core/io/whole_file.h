@@ -18,6 +18,9 @@ namespace moescope {
 // empty if a file can be written.
 std::string output_problem(const std::string& path);
 
+// Writes all bytes to an open file. Returns false and sets errno if writing fails.
+bool write_all(int file, std::string_view bytes);
+
 // Every member throws std::runtime_error "PATH: why" if it fails.
 class WholeFile {
  public:

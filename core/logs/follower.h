@@ -34,7 +34,8 @@ class Follower {
   virtual std::string amount() const = 0;  // amount read: "412 lines", "up to step 102"
   // Reads a last line that has no newline, and follows the file no longer. To be called if nothing more is expected.
   virtual void finish() = 0;
-  virtual std::string problem() const = 0;  // why the file cannot be read now ("no such file"); else empty
+  virtual std::string problem() const = 0;          // why the file cannot be read now ("no such file"); else empty
+  virtual bool has_ended() const { return false; }  // true if nothing more can come: standard input was closed
 
  private:
   std::string path_;

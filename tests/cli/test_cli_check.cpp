@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "tests/support/cli_fixture.h"
 
@@ -79,6 +80,113 @@ TEST_F(CliCheck, TheLastLineOfAFollowedLogIsReadWhenItIsIdle) {
   log << "step: 9 loss: 3.5\nstep: 10 loss: 2.5" << std::flush;  // stays open
   const Result result = run({"check", path("log.txt"), "--follow", "--until", "20", "--idle", "2", "--json"});
   EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({9, 10})) << result.out << result.err;
+}
+
+// A pipe whose end is written to while moescope-cli reads it as standard input.
+class GrowingPipe {
+ public:
+  GrowingPipe() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
+  ~GrowingPipe() {
+    end();
+    close(ends_[0]);
+  }
+  std::function<void()> as_standard_input() const {
+    return [this] { dup2(ends_[0], STDIN_FILENO); };
+  }
+  void write(const std::string& text) const {
+    EXPECT_EQ(::write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void end() {
+    if (const int file = std::exchange(ends_[1], -1); file >= 0) close(file);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST_F(CliCheck, StandardInputIsReadToItsEnd) {
+  const std::string log = sample("unbalanced_bf16");
+  const auto from_log = [&] { dup2(open(log.c_str(), O_RDONLY), STDIN_FILENO); };
+  const Result file = run({"check", log, "--json"}), piped = run({"check", "-", "--json"}, from_log);
+  EXPECT_EQ(piped.status, file.status) << piped.err;
+  const Json expected = Json::parse(file.out)["runs"][0], checked = Json::parse(piped.out)["runs"][0];
+  for (const char* key : {"steps", "verdict", "findings", "not_checked"}) EXPECT_EQ(checked[key], expected[key]);
+  const Result figures = run({"figures", "-", "--figure", "ce_loss"}, from_log);
+  EXPECT_EQ(figures.status, 0) << figures.err;
+  EXPECT_NE(figures.out.find("step 1380"), std::string::npos) << figures.out;
+}
+
+TEST_F(CliCheck, APipeIsFollowedUntilItEnds) {
+  GrowingPipe log;
+  const pid_t pid = start({"check", "-", "--follow", "--json"}, log.as_standard_input());
+  log.write("{\"step\":0,\"loss\":5}\n{\"step\":1,\"lo");
+  std::this_thread::sleep_for(1500ms);  // half a line stays half a line, however long its rest takes
+  log.write("ss\":4}\n{\"step\":2,\"loss\":3}");
+  std::this_thread::sleep_for(500ms);
+  log.end();
+  const Result result = finish(pid);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({0, 2})) << result.out << result.err;
+  EXPECT_EQ(result.err.find("could not be read"), std::string::npos) << result.err;
+}
+
+TEST_F(CliCheck, AFindingEndsTheFollowingOfAPipeThatStaysOpen) {
+  GrowingPipe log;
+  const pid_t pid = start({"check", "-", "--follow", "--fail-on", "nan"}, log.as_standard_input());
+  log.write("step: 9 loss: 3.5\nstep: 10 loss: nan\nstep: 11 loss: 2.5\n");
+  const Result result = finish(pid);
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.out.find("FAIL  nan"), std::string::npos) << result.out;
+}
+
+TEST_F(CliCheck, ATablePipedInIsReadAsATable) {
+  GrowingPipe table;
+  const pid_t pid = start({"check", "-", "--follow", "--json"}, table.as_standard_input());
+  table.write("step,lay");
+  std::this_thread::sleep_for(300ms);
+  table.write("er,expert,count\n0,0,0,5\n0,0,1,7\n1,0,0,6\n1,0,1,6\n");
+  table.end();
+  const Result result = finish(pid);
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({0, 1})) << result.out << result.err;
+}
+
+TEST_F(CliCheck, NoCopyOfStandardInputIsLeftBehind) {
+  const auto prepare = [this](const GrowingPipe& log) {
+    return [this, &log] {
+      log.as_standard_input()();
+      setenv("TMPDIR", root_.c_str(), 1);
+    };
+  };
+  const std::vector<std::string> before = files();
+  GrowingPipe ended, stopped;
+  ended.write("{\"step\":0,\"loss\":5}\n");
+  ended.end();
+  EXPECT_EQ(run({"check", "-"}, prepare(ended)).status, 0);
+  EXPECT_EQ(files(), before);
+  stopped.write("{\"step\":0,\"loss\":5}\n");
+  const pid_t pid = start({"check", "-", "--follow"}, prepare(stopped));
+  for (int i = 0; i < 500 && files().size() < before.size() + 3; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(files().size(), before.size() + 3) << "the copy, and both outputs of the program";
+  kill(pid, SIGINT);
+  EXPECT_EQ(finish(pid).status, 1000 + SIGINT);
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(CliCheck, StandardInputThatCannotBeReadIsRefused) {
+  const Result terminal = run({"check", "-"}, [] { dup2(open("/dev/ptmx", O_RDWR | O_NOCTTY), STDIN_FILENO); });
+  EXPECT_EQ(terminal.status, 2);
+  EXPECT_NE(terminal.err.find("is a terminal, expected a log"), std::string::npos) << terminal.err;
+  const Result closed = run({"check", "-", "--follow"}, [] { close(STDIN_FILENO); });
+  EXPECT_EQ(closed.status, 2);
+  EXPECT_NE(closed.err.find("standard input: is closed"), std::string::npos) << closed.err;
+  const Result folder = run({"check", "-", "--follow"}, [] { dup2(open("/", O_RDONLY), STDIN_FILENO); });
+  EXPECT_EQ(folder.status, 2);
+  EXPECT_NE(folder.err.find("standard input: Is a directory"), std::string::npos) << folder.err;
+  const Result empty = run({"figures", "-"}, [] { dup2(open("/dev/null", O_RDONLY), STDIN_FILENO); });
+  EXPECT_EQ(empty.status, 2);
+  const Result twice = run({"check", "-", "--engine", "-"}, [] { dup2(open("/dev/null", O_RDONLY), STDIN_FILENO); });
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_NE(twice.err.find("named twice"), std::string::npos) << twice.err;
 }
 
 TEST_F(CliCheck, ALossThatWasNoNumberCountsForEver) {

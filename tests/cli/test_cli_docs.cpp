@@ -58,6 +58,7 @@ constexpr Replacement kReplacements[] = {
     {"run BASE --with TUNED", "run model --with model"},
     {"run base --with tuned", "run model --with model"},
     {"run base", "run model"},
+    {" < run.jsonl", ""},  // standard input of every command
 };
 
 std::vector<std::string> words_of(std::string command) {
@@ -66,7 +67,7 @@ std::vector<std::string> words_of(std::string command) {
       command.replace(at, std::string(from).size(), to);
   std::istringstream text(command);
   std::string word;
-  text >> word;  // moescope-cli
+  while (text >> word && word != "moescope-cli") continue;
   std::vector<std::string> words;
   while (text >> word) words.push_back(word);
   return words;
@@ -118,7 +119,10 @@ TEST_F(CliDocs, EveryCommandWorks) {
     const bool needs_window = std::ranges::find(words, "html") != words.end();
     if (needs_window && !fs::exists(MOESCOPE_APP)) continue;  // the window program is not built
     remove_outputs(words);
-    const Result result = run(words, [this] { ASSERT_EQ(chdir(root_.c_str()), 0); });
+    const Result result = run(words, [this] {
+      ASSERT_EQ(chdir(root_.c_str()), 0);
+      dup2(open("run.jsonl", O_RDONLY), STDIN_FILENO);
+    });
     std::string line;
     for (const std::string& word : words) line += word + ' ';
     EXPECT_EQ(result.status, 0) << line << '\n' << result.out << result.err;

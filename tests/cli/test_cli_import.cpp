@@ -67,6 +67,14 @@ TEST_F(CliImport, TwoLogsBecomeOneRecording) {
   EXPECT_NE(read("err").find("is a recording already"), std::string::npos) << read("err");
 }
 
+TEST_F(CliImport, StandardInputBecomesARecording) {
+  ASSERT_EQ(import("- -o " + path("r.moescope") + " <" + kSamples + "domain_shift.jsonl"), 0) << read("err");
+  const auto log = import_jsonl(kSamples + "domain_shift.jsonl").runs.at(0);
+  EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), log->steps());
+  EXPECT_EQ(import("- - -o " + path("two.moescope") + " <" + kSamples + "domain_shift.jsonl"), 2);
+  EXPECT_NE(read("err").find("named twice"), std::string::npos) << read("err");
+}
+
 TEST_F(CliImport, BadLinesAreToldWithTheirNumbers) {
   std::ofstream(path("bad.jsonl")) << "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\nnot json\n"
                                    << "{\"step\":1,\"tokens_per_expert\":[[1,2,3]]}\n{\"step\":2,\"loss\":1}\n";

@@ -1,4 +1,6 @@
 // Files that are opened, dropped, followed and imported, and the messages if a file cannot be opened.
+#include <unistd.h>
+
 #include <QAction>
 #include <QApplication>
 #include <QCheckBox>
@@ -406,6 +408,32 @@ class OpeningTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("truncated or replaced"), kWaitMs);
     file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
+  }
+
+  void aPipeIsFollowedUntilItEnds() {
+    int ends[2], input = dup(STDIN_FILENO);
+    QCOMPARE(pipe(ends), 0);
+    dup2(ends[0], STDIN_FILENO);
+    const auto write = [&](const QByteArray& text) {
+      QCOMPARE(::write(ends[1], text.constData(), static_cast<std::size_t>(text.size())), text.size());
+    };
+    MainWindow window(false);
+    window.show();
+    window.session()->follow({"-"});
+    QVERIFY(window.session()->isFollowing());
+    for (int step = 0; step < 3; ++step) {
+      write("{\"step\":" + QByteArray::number(step) + ",\"loss\":2}\n");
+      QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), step, kWaitMs);
+    }
+    QVERIFY(!window.session()->followingText().contains("ended"));
+    write("{\"step\":3,\"loss\":2}");  // the last line has no newline
+    close(ends[1]);
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().endsWith(", ended"), kWaitMs);
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), 3, kWaitMs);
+    QVERIFY(!recentFiles().contains(window.session()->path()));  // the copy goes when other runs are opened
+    dup2(input, STDIN_FILENO);
+    close(input);
+    close(ends[0]);
   }
 
   void anImportTellsHowFarItIsAndCanBeCancelled() {

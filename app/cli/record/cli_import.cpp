@@ -106,7 +106,8 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
               seconds);
 }
 
-void import(const ImportCommand& command) {
+void import(ImportCommand command) {
+  for (std::string& file : command.files) file = input_path(file);
   check_output(command);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_unless_ignored(signal, SA_RESETHAND);
   const auto start = std::chrono::steady_clock::now();
@@ -151,7 +152,7 @@ void add_import_command(CLI::App& app) {
              "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
              "(CSV: step,layer,expert,count, or a column for each expert; step and figures, as Lightning's metrics.csv "
              "and the downloads of W&B's and TensorBoard's charts; llama.cpp's moe-trace); "
-             "several become runs A, B, ...")
+             "several become runs A, B, ...; - is standard input")
       .required()
       .up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write").required();

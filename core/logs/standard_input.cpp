@@ -1,0 +1,132 @@
+#include "core/logs/standard_input.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/io/whole_file.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPollMs = 100;  // between two looks whether the copying shall end
+constexpr std::size_t kCopiedBytes = std::size_t{256} << 10;
+
+// The paths that a signal removes; empty: none. A handler cannot read a std::string safely.
+std::array<char, PATH_MAX> removed_file{}, removed_folder{};
+
+void remove_and_end(int signal) {
+  ::unlink(removed_file.data());
+  ::rmdir(removed_folder.data());
+  ::raise(signal);  // ends the program, since the handler is reset (SA_RESETHAND)
+}
+
+// Handles only signals that would end the program: a program with handlers ends in its own order.
+void remove_at_signals(const std::string& file, const std::string& folder) {
+  if (file.size() >= removed_file.size()) return;
+  std::ranges::copy(file.c_str(), file.c_str() + file.size() + 1, removed_file.begin());
+  std::ranges::copy(folder.c_str(), folder.c_str() + folder.size() + 1, removed_folder.begin());
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction present {};
+    if (::sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
+    present.sa_handler = remove_and_end;
+    present.sa_flags = SA_RESETHAND;
+    ::sigaction(signal, &present, nullptr);
+  }
+}
+
+}  // namespace
+
+void require_standard_input() {
+  const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
+  if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY) throw std::runtime_error("standard input: is closed");
+  if (::isatty(STDIN_FILENO) == 1)
+    throw std::runtime_error(
+        "standard input: is a terminal, expected a log; for example: ssh HOST tail -n +1 -F run.jsonl | COMMAND -");
+}
+
+StandardInput::StandardInput() {
+  require_standard_input();
+  std::string folder = (fs::temp_directory_path() / "moescope-XXXXXX").string();
+  if (!::mkdtemp(folder.data())) throw std::runtime_error(folder + ": " + std::strerror(errno));
+  folder_ = folder;
+  path_ = folder_ + "/standard input";
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file_ < 0) {
+    const std::string why = std::strerror(errno);
+    remove_file();
+    throw std::runtime_error(path_ + ": " + why);
+  }
+  remove_at_signals(path_, folder_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { copy(stop); });
+}
+
+StandardInput::~StandardInput() {
+  thread_ = {};
+  ::close(file_);
+  remove_file();
+}
+
+void StandardInput::remove_file() {
+  ::unlink(path_.c_str());
+  ::rmdir(folder_.c_str());
+  removed_file.front() = removed_folder.front() = '\0';
+}
+
+void StandardInput::copy(const std::stop_token& stop) {
+  bool ended = false;
+  std::string problem;
+  while (!ended && problem.empty() && !stop.stop_requested()) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    if (::poll(&input, 1, kPollMs) > 0) problem = copy_some(ended);
+  }
+  const std::lock_guard lock(mutex_);
+  has_line_ = has_ended_ = true;
+  problem_ = problem;
+  changed_.notify_all();
+}
+
+// Copies what has arrived. Returns why it failed, else an empty text.
+std::string StandardInput::copy_some(bool& ended) {
+  std::string chunk(kCopiedBytes, '\0');
+  const ssize_t got = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+  if (got < 0) return errno == EINTR || errno == EAGAIN ? std::string() : std::strerror(errno);
+  ended = got == 0;
+  const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+  if (!write_all(file_, bytes)) return "copy to " + path_ + ": " + std::strerror(errno);
+  if (bytes.find('\n') == std::string_view::npos) return {};
+  const std::lock_guard lock(mutex_);
+  has_line_ = true;
+  changed_.notify_all();
+  return {};
+}
+
+bool StandardInput::wait_for_line(const std::stop_token& stop) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait(lock, stop, [this] { return has_line_; });
+}
+
+bool StandardInput::wait_for_end(const std::stop_token& stop) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait(lock, stop, [this] { return has_ended_; });
+}
+
+std::string StandardInput::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+}  // namespace moescope

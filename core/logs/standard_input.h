@@ -1,0 +1,50 @@
+// Standard input as a file: a thread copies it into a temporary file, which readers open like any other file.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+namespace moescope {
+
+inline constexpr const char* kStandardInput = "-";  // stands for standard input where a file is named
+
+// Throws std::runtime_error if standard input is a terminal or is closed.
+void require_standard_input();
+
+// Only one may exist in a program. All functions may be called from any thread.
+class StandardInput {
+ public:
+  // Begins to copy. Throws std::runtime_error as require_standard_input() does, or if the temporary file cannot be
+  // written. A signal that ends the program removes the file.
+  StandardInput();
+  ~StandardInput();  // ends the copying and removes the file
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+
+  // "TMPDIR/moescope-XXXXXX/standard input"
+  const std::string& path() const { return path_; }
+  // Both wait, and return false if `stop` is requested before: until a whole line is in the file or the input has
+  // ended; until the input has ended.
+  bool wait_for_line(const std::stop_token& stop) const;
+  bool wait_for_end(const std::stop_token& stop) const;
+  // Why it could not be read or copied to its end; empty if it could, or has not ended.
+  std::string problem() const;
+
+ private:
+  void copy(const std::stop_token& stop);
+  std::string copy_some(bool& ended);
+  void remove_file();
+
+  std::string folder_, path_;
+  int file_ = -1;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any changed_;
+  bool has_line_ = false, has_ended_ = false;
+  std::string problem_;
+  std::jthread thread_;  // last member, because the thread uses the others
+};
+
+}  // namespace moescope

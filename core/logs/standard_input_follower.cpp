@@ -1,0 +1,69 @@
+#include "core/logs/standard_input_follower.h"
+
+#include <utility>
+
+#include "core/logs/file_follower.h"
+
+namespace moescope {
+
+StandardInputFollower::StandardInputFollower(int run, std::size_t most_runs)
+    : StandardInputFollower(std::make_unique<StandardInput>(), run, most_runs) {}
+
+StandardInputFollower::StandardInputFollower(std::unique_ptr<StandardInput> input, int run, std::size_t most_runs)
+    : Follower(input->path()), input_(std::move(input)), run_(run), most_runs_(most_runs) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { read(stop); });
+}
+
+void StandardInputFollower::read(const std::stop_token& stop) {
+  if (!input_->wait_for_line(stop)) return;
+  begin();
+  if (!input_->wait_for_end(stop)) return;
+  lines_->finish();
+  has_ended_ = true;
+}
+
+void StandardInputFollower::begin() {
+  auto follower = follow_file(path(), run_, most_runs_);
+  const std::lock_guard lock(mutex_);
+  lines_ = std::move(follower);
+}
+
+void StandardInputFollower::finish() {
+  thread_ = {};
+  if (has_ended_) return;
+  if (!lines_) begin();
+  lines_->finish();
+}
+
+const Follower* StandardInputFollower::lines() const {
+  const std::lock_guard lock(mutex_);
+  return lines_.get();
+}
+
+std::vector<std::shared_ptr<History>> StandardInputFollower::histories() const {
+  const Follower* follower = lines();
+  return follower ? follower->histories() : std::vector<std::shared_ptr<History>>();
+}
+BadLines StandardInputFollower::bad() const {
+  const Follower* follower = lines();
+  return follower ? follower->bad() : BadLines();
+}
+std::vector<std::string> StandardInputFollower::remarks() const {
+  const Follower* follower = lines();
+  return follower ? follower->remarks() : std::vector<std::string>();
+}
+std::vector<std::string> StandardInputFollower::restart_remarks() const {
+  const Follower* follower = lines();
+  return follower ? follower->restart_remarks() : std::vector<std::string>();
+}
+std::string StandardInputFollower::amount() const {
+  const Follower* follower = lines();
+  return (follower ? follower->amount() : "no line yet") + (has_ended_ ? ", ended" : "");
+}
+std::string StandardInputFollower::problem() const {
+  const Follower* follower = lines();
+  const std::string copying = input_->problem();
+  return copying.empty() && follower ? follower->problem() : copying;
+}
+
+}  // namespace moescope
