@@ -71,9 +71,7 @@ void SourceStatus::onRunsChanged() {
 void SourceStatus::onGrowingEnded(const QString& why) {
   const bool attached = !session_->attachedTo().isEmpty();
   status_->showState(attached ? "Detached" : "Recording opened, no longer followed");
-  // A training on hosts may have ended before its last steps were read here. HostActions then shows a notice that says
-  // more.
-  if (!notice_->offers()) notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
+  notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
   if (!attached || !why.contains("the training ended")) messages_->warn(why);
 }
 

@@ -17,7 +17,6 @@ class NoticeBar : public QFrame {
   void showNotice(const QString& text);  // shows a warning; an empty text hides the line
   // Shows an offer with a button that calls `action` and hides the line.
   void offer(const QString& text, const QString& button, std::function<void()> action);
-  bool offers() const { return !isHidden() && action_; }
   QString text() const { return text_->text(); }
 
  protected:

@@ -14,7 +14,6 @@
 #include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
 #include "app/actions/file_actions.h"
-#include "app/actions/host_actions.h"
 #include "app/actions/live_settings.h"
 #include "app/actions/queue_actions.h"
 #include "app/actions/recording_actions.h"
@@ -175,7 +174,6 @@ void MainWindow::buildActions() {
   source_status_ = new SourceStatus(context, status_, notice_);
   comparison_ = new CompareActions(context, &compared_, bar_->chips());
   candidates_ = new QueueActions(context, outcomes_, notice_, files_);
-  hosts_ = new HostActions(context, form_, notice_);
   checkpoints_ = new CheckpointActions(context, actions_dock_);
   recordings_ = new RecordingActions(context, &replay_);
   router_ = new RouterActions(context, settings_);
@@ -251,7 +249,6 @@ void MainWindow::buildRunMenu() {
   menu->addActions({bar_->runAction(), bar_->stepAction(), bar_->resetAction()});
   comparison_->addActionsTo(menu);
   candidates_->addActionsTo(menu);
-  hosts_->addActionsTo(menu);
   menu->addSeparator();
   recordings_->addActionsTo(menu);
   menu->addSeparator();
@@ -457,7 +454,6 @@ void MainWindow::showEvent(QShowEvent* event) {
 void MainWindow::end() {
   session_.end();
   outcomes_->end();
-  hosts_->stopNow();
 }
 
 // The window hides at once; the end of the session waits for the current step.

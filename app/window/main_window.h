@@ -28,7 +28,6 @@ class NotesDock;
 class NoticeBar;
 class OutcomesDock;
 class ProjectorView;
-class HostActions;
 class QueueActions;
 class RecordingActions;
 class RouterActions;
@@ -128,7 +127,6 @@ class MainWindow : public QMainWindow {
   SourceStatus* source_status_;
   CompareActions* comparison_;
   QueueActions* candidates_;
-  HostActions* hosts_;
   CheckpointActions* checkpoints_;
   RecordingActions* recordings_;
   RouterActions* router_;

@@ -342,26 +342,6 @@ class ParallelTest : public QObject {
     QCOMPARE(open.window.selection()->history()->steps().last, 3);  // the steps seen so far stay open
   }
 
-  // A training on hosts offers its recording when mpirun has ended. The message that the feed has ended does not
-  // replace the offer.
-  void whatIsOfferedOutlastsTheEndOfWhatIsAttached() {
-    RunFeed feed(FeedAddress{"127.0.0.1", 0}, kToken);
-    feed.add_run(spreadInfo());
-    feed.publish(std::make_shared<const TelemetryFrame>(spreadFrame(0, 16)));
-    OpenWindow open;
-    QSignalSpy opened(open.window.session(), &RunSession::opened);
-    QSignalSpy ended(open.window.session(), &RunSession::growingEnded);
-    open.window.files()->attach(QString::fromStdString(feed.address().text()), kToken);
-    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    auto* notice = open.window.findChild<NoticeBar*>();
-    notice->offer("The training on hosts took all steps.", "Open the recording", [] {});
-    feed.end("the training ended after 1 step");
-    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // sent by another thread, perhaps already
-    QCoreApplication::processEvents();
-    QVERIFY(notice->isVisible());
-    QCOMPARE(notice->text(), QString("The training on hosts took all steps."));
-  }
-
   void everyPanelExplainsItself() {
     SyntheticRun run(SyntheticShape{});
     run.append(3);
