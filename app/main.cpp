@@ -148,8 +148,6 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     window.files()->open(arguments.files);
   else if (!arguments.setup.isEmpty())
     window.files()->open({arguments.setup});
-  else if (!arguments.attach.isEmpty())
-    window.files()->attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())
     window.lessons()->start(arguments.lesson);
   else if (arguments.run_given)

@@ -37,7 +37,6 @@
 #include "core/io/whole_file.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/import.h"
-#include "core/logs/run_feed.h"
 #include "widgets/look/style.h"
 #include "widgets/microscaling/tensor_lab.h"
 
@@ -115,7 +114,6 @@ void FileActions::addOpenActionsTo(QMenu* menu) {
   menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen);
   menu->addAction("Open fo&lder...", QKeySequence("Ctrl+Shift+O"), this, &FileActions::askOpenFolder)
       ->setWhatsThis("Open folder: choose among the runs in it, or train on its text");
-  menu->addAction("&Attach to a training...", this, &FileActions::askAttach);
   menu->addAction("Open &config...", this, &FileActions::askOpenConfig);
   menu->addAction("Open &tensors...", this, &FileActions::askOpenTensors);
 }
@@ -319,14 +317,6 @@ bool FileActions::loadConfigIntoForm(const QString& path) {
   return true;
 }
 
-void FileActions::attach(const QString& address, QString token) {
-  if (token.isEmpty()) token = qEnvironmentVariable(kTokenVariable);
-  if (token.isEmpty())
-    token = QInputDialog::getText(messages_->window(), "Attach to a training",
-                                  "Token of the training at " + address + ":", QLineEdit::Password);
-  session_->attach(address, token);
-}
-
 void FileActions::askOpen() {
   auto* dialog = new OpenDialog(messages_->window());
   connect(dialog, &OpenDialog::chosen, this,
@@ -345,15 +335,6 @@ void FileActions::openSnapshot(const QStringList& paths) {
 void FileActions::askOpenFolder() {
   const QString folder = QFileDialog::getExistingDirectory(messages_->window(), "Folder of runs, or of text");
   if (!folder.isEmpty()) open({folder});
-}
-
-void FileActions::askAttach() {
-  bool given = false;
-  const QString address = QInputDialog::getText(
-      messages_->window(), "Attach to a training",
-      "HOST:PORT of a training that runs with --serve PORT.\nThat training prints the address and its token.",
-      QLineEdit::Normal, "127.0.0.1:5000", &given);
-  if (given) attach(address.trimmed());
 }
 
 void FileActions::askOpenConfig() {

@@ -32,8 +32,6 @@ class FileActions : public Actions {
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
-  // Attaches to a training that serves its frames. If `token` is empty, takes MOESCOPE_TOKEN or asks for the token.
-  void attach(const QString& address, QString token = {});
   void askOpen();
   void openSamples(const QStringList& names);  // opens logs of assets/samples by name
   void askOpenConfig();                        // asks for a file of settings and loads it into the set-up form
@@ -62,7 +60,6 @@ class FileActions : public Actions {
   void startConfig(const QString& path);
   bool loadConfigIntoForm(const QString& path);  // returns false after showing why the file was refused
   void askOpenFolder();
-  void askAttach();
   void askOpenTensors();
   void askOpenRecording();
   void askSaveConfig();

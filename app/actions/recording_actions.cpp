@@ -29,7 +29,7 @@ void RecordingActions::addActionsTo(QMenu* menu) {
   again->setToolTip("Train this recording again and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
-    const bool recording = session_->showsLog() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+    const bool recording = session_->showsLog() && !session_->isFollowing();
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_->path().toStdString())) : std::vector<std::int64_t>{};
     go_on->setText(steps.empty()

@@ -137,7 +137,7 @@ void RunControl::stepOnce() {
 }
 
 bool RunControl::isReplay() const {
-  return session_->showsLog() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+  return session_->showsLog() && !session_->isFollowing();
 }
 
 void RunControl::showReplay() {

@@ -47,8 +47,6 @@ void SourceStatus::onOpened() {
   if (session_->isSnapshot()) {
     offerToFollow();
     status_->showState("Snapshot, not following");
-  } else if (!session_->attachedTo().isEmpty()) {
-    status_->showState("Attached to " + session_->attachedTo(), StatusLine::Dot::good);
   } else {
     status_->showState(session_->canGrow() ? "Recording opened" : "Log opened");
   }
@@ -64,15 +62,14 @@ void SourceStatus::offerToFollow() {
 
 // Called when the open runs have changed, for example when a large recording has been read to its end.
 void SourceStatus::onRunsChanged() {
-  if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
+  if (!session_->isLive() && !session_->isFollowing())
     status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
 }
 
 void SourceStatus::onGrowingEnded(const QString& why) {
-  const bool attached = !session_->attachedTo().isEmpty();
-  status_->showState(attached ? "Detached" : "Recording opened, no longer followed");
-  notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
-  if (!attached || !why.contains("the training ended")) messages_->warn(why);
+  status_->showState("Recording opened, no longer followed");
+  notice_->showNotice("No longer followed. " + why + '.');
+  messages_->warn(why);
 }
 
 void SourceStatus::showProgress() {

@@ -186,13 +186,11 @@ void StatusLine::showState(const QString& text, Dot dot) {
   fit();
 }
 
-void StatusLine::showRecording(const QString& path, bool attached, bool training, const History& history) {
+void StatusLine::showRecording(const QString& path, bool training, const History& history) {
   const QFileInfo file(path);
   const QString size = bytes(recordingBytes(path));
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();
-  if (attached)
-    recording_->setForms({"Recorded by the training itself"});
-  else if (path.isEmpty())
+  if (path.isEmpty())
     recording_->setForms({"Not recorded"});
   else if (training)
     recording_->setForms({"Recording " + name + ", " + size, "Recording, " + size}, colors(palette()).bad);

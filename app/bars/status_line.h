@@ -19,9 +19,9 @@ class StatusLine : public QStatusBar {
 
   enum class Dot { quiet, good };
   void showTraining(const LiveStatus& status, int runs);
-  void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
+  void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened run
   // `path`: path of the recording or log; empty if there is none.
-  void showRecording(const QString& path, bool attached, bool training, const History& history);
+  void showRecording(const QString& path, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready);
 
  signals:

@@ -16,7 +16,6 @@
 #include "core/io/words.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/run_feed.h"
 #include "core/logs/runs_in_folder.h"
 #include "core/logs/standard_input.h"
 #include "core/numerics/matrix_units.h"
@@ -60,10 +59,6 @@ void addOptions(QCommandLineParser& parser) {
                     "also be given without --setup, as a desktop does when it opens such a link.",
                     "moescope:..."});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
-  parser.addOption(
-      {"attach",
-       "Show a training that runs with --serve PORT; MOESCOPE_TOKEN holds its token, or the window asks for it.",
-       "HOST:PORT"});
   parser.addOption({"lesson",
                     "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names(), ", ")) +
                         ", its number, or a lesson file. With --screenshot: its first step, after its run.",
@@ -145,8 +140,7 @@ void readSetup(const QCommandLineParser& parser, Arguments& result) {
   } catch (const std::runtime_error& error) {
     result.problems << QString("--setup: ") + error.what();
   }
-  for (const char* option :
-       {"preset", "config", "data", "after-steps", "lesson", "follow", "attach", "screenshot", "export"})
+  for (const char* option : {"preset", "config", "data", "after-steps", "lesson", "follow", "screenshot", "export"})
     if (parser.isSet(option)) result.problems << QString("--%1 cannot be used with --setup").arg(option);
   if (!result.files.isEmpty()) result.problems << "--setup cannot be used with a file to open";
 }
@@ -180,21 +174,6 @@ void readLesson(const QCommandLineParser& parser, Arguments& result) {
   result.lesson = parser.value("lesson");
   addProblems(result, find_lesson(result.lesson.toStdString()).problems);
   if (!result.files.isEmpty()) result.problems << "--lesson cannot be used with a file to open";
-}
-
-void readAttach(const QCommandLineParser& parser, Arguments& result) {
-  if (!parser.isSet("attach")) return;
-  result.attach = parser.value("attach");
-  try {
-    parse_feed_address(result.attach.toStdString());
-  } catch (const std::runtime_error& error) {
-    result.problems << QString("--attach: ") + error.what();
-  }
-  for (const char* option : {"preset", "config", "data", "after-steps", "lesson", "follow"})
-    if (parser.isSet(option)) result.problems << QString("--%1 cannot be used with --attach").arg(option);
-  if (parser.isSet("screenshot") && qEnvironmentVariableIsEmpty(kTokenVariable))
-    result.problems << QString("--attach with --screenshot: %1 must hold the token").arg(kTokenVariable);
-  if (!result.files.isEmpty()) result.problems << "--attach cannot be used with a file to open";
 }
 
 void readSteps(const QCommandLineParser& parser, Arguments& result) {
@@ -265,11 +244,10 @@ Arguments parseArguments(const QStringList& arguments) {
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
   readSetup(parser, result);
   readFollow(parser, result);
-  readAttach(parser, result);
   readLesson(parser, result);
   const auto is_set = [&](const char* option) { return parser.isSet(option); };
   result.run_given = !result.files.isEmpty() || !result.setup.isEmpty() ||
-                     std::ranges::any_of(std::array{"preset", "config", "data", "follow", "attach", "lesson"}, is_set);
+                     std::ranges::any_of(std::array{"preset", "config", "data", "follow", "lesson"}, is_set);
   readSteps(parser, result);
   result.export_request = readExport(parser, result.problems);
   readMatrixUnits(parser, result);

@@ -16,7 +16,6 @@ struct Arguments {
   QStringList follow;              // logs to follow instead of training
   std::vector<RunConfig> configs;  // runs to train; the first is run A
   bool run_given = false;          // whether the command line names what to train or open
-  QString attach;                  // HOST:PORT of a training to attach to; empty: none
   QString lesson;                  // lesson to start; empty: none
   QString setup;                   // set-up link to open; empty: none
   QString screenshot;              // path of the picture to save; empty: an ordinary window

@@ -133,10 +133,6 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     finishOnce(ready, window, path);
     return window->session()->follow(arguments.follow);
   }
-  if (!arguments.attach.isEmpty()) {
-    QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
-    return window->files()->attach(arguments.attach);
-  }
   window->runControl()->setRecorded(false);
   if (!arguments.lesson.isEmpty()) {
     window->lessons()->start(arguments.lesson, LessonActions::Ask::never);

@@ -15,7 +15,6 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"
 #include "core/logs/run_choice.h"
-#include "core/logs/run_feed.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/standard_input_follower.h"
 #include "core/recording/recording.h"
@@ -328,22 +327,6 @@ void RunSession::fill() {
   });
 }
 
-void RunSession::attach(const QString& address, const QString& token) {
-  auto result = std::make_shared<Opened>();
-  const QString what = "Attaching to " + address + " and waiting for its first step";
-  launch(what, result, [this, address, token](Opened& opened) {
-    const auto runs =
-        std::make_shared<AttachedRuns>(parse_feed_address(address.toStdString()), token.trimmed().toStdString());
-    while (!runs->complete() && !cancelled_) runs->read(kFollowMs);
-    for (const auto& history : runs->histories()) opened.histories.push_back(history);
-    if (opened.histories.size() > kMaxRuns)
-      throw std::runtime_error(address.toStdString() + ": trains more runs than can be shown side by side");
-    opened.configs = configsOf(opened.histories);
-    opened.attached_to = QString::fromStdString(runs->address().text());
-    opened.more.push_back([runs] { return runs->read(kFollowMs); });
-  });
-}
-
 // Appends new steps in a thread, until other runs are opened or a source ends.
 void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
   grower_ = {};
@@ -400,7 +383,7 @@ std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
   grower_ = {};
   open_ = std::move(static_cast<Open&>(result));
   can_grow_ = !result.more.empty();
-  shows_new_ = !open_.attached_to.isEmpty();
+  shows_new_ = false;
   return old;
 }
 

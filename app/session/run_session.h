@@ -52,27 +52,21 @@ class RunSession : public QObject {
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
   // standard input.
   void follow(const QStringList& paths);
-  // Attaches to a training that serves its frames (train --serve), and shows it from its first step.
-  void attach(const QString& address, const QString& token);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
   bool isLive() const { return open_.live != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
   bool isSnapshot() const { return open_.snapshot && !open_.live; }  // whether the open files are not followed
-  // True if new steps may arrive: a recording that is still being written is open, or the window is attached to a
-  // training.
+  // True if new steps may arrive: a recording that is still being written is open.
   bool canGrow() const { return can_grow_; }
-  // True if new steps do arrive: the runs train, are attached or followed, or have grown since they were opened.
+  // True if new steps do arrive: the runs train, are followed, or have grown since they were opened.
   bool showsNewSteps() const { return open_.live || !followers_.empty() || shows_new_; }
   // Share of a large recording that was read, 0 to 1; meanwhile a sample of it is shown. -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   bool readsStandardInput() const { return open_.reads_standard_input; }  // its copy cannot be opened again later
   QString followingText() const;  // "following run.jsonl: 120 lines", or the file it waits for
-  // HOST:PORT of the attached training; empty: not attached.
-  const QString& attachedTo() const { return open_.attached_to; }
-  // True if the open steps were not trained here: a recording, a log of another program, or an attached training is
-  // open.
+  // True if the open steps were not trained here: a recording or a log of another program is open.
   bool showsLog() const { return !open_.live && !open_.histories.empty(); }
   LiveRuns* live() const { return open_.live.get(); }  // nullptr: no run is in training
   const QString& path() const { return open_.path; }   // path of the written or shown recording; empty: in memory only
@@ -116,7 +110,7 @@ class RunSession : public QObject {
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
   void runsChanged();              // a run was added or removed, or its history was replaced by a complete one
-  void grew();                     // a growing recording or an attached training has new steps
+  void grew();                     // a growing recording has new steps
   void growingEnded(QString why);  // no more steps will come
 
  private:
@@ -125,7 +119,7 @@ class RunSession : public QObject {
     std::vector<std::shared_ptr<const History>> histories;
     std::vector<RunConfig> configs;  // one for each history, or empty
     std::vector<SkippedLines> skipped;
-    QString path, attached_to;
+    QString path;
     QStringList paths, only, missing;
     bool snapshot = false;  // true: the files are not followed
     bool reads_standard_input = false;

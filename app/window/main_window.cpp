@@ -369,7 +369,7 @@ void MainWindow::showOpened() {
   showGrowth();
   if (session_.hasConfig()) form_->setDraft(session_.config());
   showSettings();
-  const QString shown = session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
+  const QString shown = QFileInfo(session_.path()).fileName();
   setWindowTitle(shown.isEmpty() ? QString("MoEScope") : shown + " - MoEScope");
   clock_.wake();
 }
@@ -433,8 +433,7 @@ void MainWindow::onTick() {
     source_status_->showStatus(status);
   }
   source_status_->showProgress();
-  if (selection_.history())
-    status_->showRecording(session_.path(), !session_.attachedTo().isEmpty(), session_.isLive(), *selection_.history());
+  if (selection_.history()) status_->showRecording(session_.path(), session_.isLive(), *selection_.history());
 }
 
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {

@@ -1,5 +1,4 @@
-// Expert placement, Bytes on the wire, the timeline of a layer, recordings that grow, and trainings to which the window
-// is attached.
+// Expert placement, Bytes on the wire, the timeline of a layer, and recordings that grow.
 #include <QFile>
 #include <QMessageBox>
 #include <QMouseEvent>
@@ -15,14 +14,12 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
-#include "app/bars/notice_bar.h"
 #include "app/export/export_actions.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
-#include "core/logs/run_feed.h"
 #include "core/parallel/wire.h"
 #include "core/recording/recording.h"
 #include "tests/support/controls.h"
@@ -37,7 +34,6 @@ using namespace moescope;
 namespace {
 
 constexpr int kWaitMs = 20000;
-constexpr const char* kToken = "0123456789abcdef";
 
 RunConfig nano() {
   RunConfig config = load_preset("nano").config;
@@ -303,43 +299,6 @@ class ParallelTest : public QObject {
     write(4);
     QTest::qWait(500);
     QCOMPARE(selection->history()->steps().last, 0);
-  }
-
-  void theWindowAttachesAndSaysWhenItEnds() {
-    auto feed = std::make_unique<RunFeed>(FeedAddress{"127.0.0.1", 0}, kToken);
-    feed->add_run(spreadInfo());
-    const auto publish = [&](int step) {
-      feed->publish(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));
-    };
-    const QString address = QString::fromStdString(feed->address().text());
-    OpenWindow open;
-    QSignalSpy opened(open.window.session(), &RunSession::opened), failed(&open.window, &MainWindow::failed);
-    open.window.files()->attach(address, "wrong");
-    QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
-    QVERIFY2(failed[0][0].toString().contains("token"), qPrintable(failed[0][0].toString()));
-    open.window.files()->attach(address, kToken);  // before the first step
-    QTest::qWait(300);
-    QVERIFY(open.window.session()->opening());
-    publish(0);
-    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QCOMPARE(open.window.session()->attachedTo(), address);
-    for (int step = 1; step < 4; ++step) {
-      publish(step);
-      QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->step(), step, kWaitMs);
-    }
-    QSignalSpy ended(open.window.session(), &RunSession::growingEnded);
-    feed->end("the training ended after 4 steps");
-    QTRY_VERIFY_WITH_TIMEOUT(!ended.isEmpty(), kWaitMs);  // sent by another thread, perhaps already
-    QCoreApplication::processEvents();
-    QCOMPARE(failed.size(), 1);  // the end of a training is no error
-    QVERIFY(open.window.findChild<NoticeBar*>()->isVisible());
-    QVERIFY(open.window.findChild<NoticeBar*>()->text().contains("the training ended after 4 steps"));
-    QCOMPARE(open.window.selection()->history()->steps().last, 3);
-    feed.reset();
-    open.window.files()->attach(address, kToken);
-    QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
-    QVERIFY2(failed[1][0].toString().contains("no program answers"), qPrintable(failed[1][0].toString()));
-    QCOMPARE(open.window.selection()->history()->steps().last, 3);  // the steps seen so far stay open
   }
 
   void everyPanelExplainsItself() {

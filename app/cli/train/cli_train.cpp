@@ -43,7 +43,6 @@ void refuse_options(const TrainOptions& o, std::size_t runs) {
   };
   check_table_name(o.table);
   if (o.ep > 0) refuse("--ep");
-  if (o.serve > 0) refuse("--serve");
   if (!o.jsonl.empty()) refuse("--jsonl");
   if (!o.checkpoint.empty()) refuse("--checkpoint");
   if (o.continues && o.out.empty()) throw std::runtime_error("--continue: needs --out, whose recordings it continues");
@@ -254,7 +253,7 @@ void add_train_command(CLI::App& app) {
       "[[compare]]\n"
       "  moescope-cli train --config many.toml --steps 300 --out many.moescope --table all.csv --continue   after a "
       "stop\n"
-      "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope --serve 5000\n"
+      "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope\n"
       "The published check that MXFP8 trains like BF16, at a small scale (1,500 steps, three models: minutes to an "
       "hour),\n"
       "and a case in which it fails:\n"

@@ -56,15 +56,6 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--all-to-all", o.all_to_all,
              "With --ep: flat, or hierarchical: rows for another node are sent to it once and forwarded there")
       .one_of({"flat", "hierarchical"});
-  const Option serve =
-      sub.option("--serve", o.serve,
-                 "Port on which moescope --attach can watch the training; creates the token for it and "
-                 "prints it, or uses MOESCOPE_TOKEN (16 characters or more), which is not printed")
-          .range(1, 65535);
-  sub.option("--serve-address", o.serve_address,
-             "With --serve: address to listen on (default: 127.0.0.1, this machine only). With another address other "
-             "machines can connect, without encryption: prefer a tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
-      .needs(serve);
   sub.option("-o,--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
   sub.option("--checkpoint", o.checkpoint,

@@ -20,9 +20,8 @@ struct TrainOptions {
   std::optional<std::int64_t> steps, seed;
   std::int64_t every = 0;
   std::string all_to_all;  // algorithm of the all-to-all; empty: flat
-  std::string serve_address = "127.0.0.1";
   std::string matrix_units;
-  int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
+  int threads = 0, ep = 0, ranks_per_node = 0;
   double epsilon = kGapEpsilon;
   bool overwrite = false, continues = false, noise_twin = false, perturbed_twin = false;
   bool compares() const { return !compare.empty() || !dense_twins.empty() || noise_twin || perturbed_twin; }

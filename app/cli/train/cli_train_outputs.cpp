@@ -15,7 +15,6 @@
 #include "core/io/output_guard.h"
 #include "core/io/whole_file.h"
 #include "core/logs/lines/jsonl.h"
-#include "core/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {
@@ -103,17 +102,11 @@ void TrainCheckpoints::find_removed() {
   newest_.clear();
 }
 
-std::string given_token() {
-  const char* given = std::getenv(kTokenVariable);
-  return given ? given : "";
-}
-
 bool continues_checkpoints(const TrainOptions& o) {
   return !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
 }
 
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
-  if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
   const auto check_folder = [](const char* option, const std::string& path) {
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)

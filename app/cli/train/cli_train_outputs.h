@@ -82,6 +82,5 @@ struct TrainOutputs {
 bool continues_checkpoints(const TrainOptions& o);
 // Checks all paths of the options before anything is written. `configs`: those of all runs. Throws std::runtime_error.
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs);
-std::string given_token();  // token for --serve from the environment; empty if it is not set
 
 }  // namespace moescope

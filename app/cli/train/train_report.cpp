@@ -141,14 +141,6 @@ void print_line(std::FILE* out, const char* word, const std::string& text) {
   if (!text.empty()) std::fprintf(out, "%-11s %s\n", word, printable(text).c_str());
 }
 
-void warn_of_listeners(const std::string& address, int port) {
-  std::fprintf(stderr,
-               "moescope-cli: warning: %s can be reached from other machines, and nothing is encrypted: whoever can "
-               "read the network's traffic sees the token and the whole run. Safer: leave --serve-address out and, "
-               "on the other machine, open a tunnel: ssh -L %d:127.0.0.1:%d THIS_MACHINE\n",
-               address.c_str(), port, port);
-}
-
 std::FILE* where_to_report(const TrainOptions& o, bool writes) {
   if (!writes) return std::fopen("/dev/null", "w");
   return o.jsonl == "-" ? stderr : stdout;
@@ -205,7 +197,6 @@ TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob j
   if (writes() && o_.overwrite && !continues_checkpoints(o_)) job_.outputs->checkpoints.remove_earlier();
   for (const auto& history : engine_.histories()) job_.outputs->lines.write(history->info());
   introduce();
-  if (writes() && o_.serve > 0) serve();
 }
 
 void TrainReport::introduce() {
@@ -219,26 +210,6 @@ void TrainReport::introduce() {
   for (std::size_t i = 1; i < engine_.runs().size(); ++i)
     std::fprintf(text_, "in lock-step with %s\n", engine_.runs()[i].trainer.config().name.c_str());
   std::fflush(text_);
-}
-
-void TrainReport::serve() {
-  const std::string given = given_token(), token = given.empty() ? new_feed_token() : given;
-  try {
-    feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
-  } catch (const std::runtime_error& error) {
-    failure_ = std::string("--serve: ") + error.what();  // wants_step() sums it over the ranks before the first step
-    return;
-  }
-  for (const auto& history : engine_.histories()) feed_->add_run(history->info());
-  const std::string address = feed_->address().text();
-  if (given.empty())
-    std::fprintf(text_, "serving     %s; to watch: %s=%s moescope --attach %s\n", address.c_str(), kTokenVariable,
-                 token.c_str(), address.c_str());
-  else
-    std::fprintf(text_, "serving     %s; to watch: moescope --attach %s, with the %s that is set here\n",
-                 address.c_str(), address.c_str(), kTokenVariable);
-  std::fflush(text_);
-  if (!feed_->is_loopback()) warn_of_listeners(address, o_.serve);
 }
 
 bool TrainReport::wants_step() {
@@ -255,7 +226,6 @@ void TrainReport::frame(const TelemetryFrame& frame) {
     progress_.show(frame);
     engine_.sink().flush();  // so that a kill loses at most the present step
   }
-  if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
   job_.outputs->lines.write(frame);
 }
 
@@ -275,9 +245,6 @@ void TrainReport::ended(Engine&) {
   if (!o_.checkpoint.empty() && !engine_.trouble()) save_checkpoint(true);
   engine_.sink().flush();
   look_after_outputs();
-  if (feed_)
-    feed_->end(!failure_.empty() ? "the training failed: " + failure_
-                                 : "the training ended after " + std::to_string(engine_.next_step()) + " steps");
   summarize();
   if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", printable_lines(failure_).c_str());
   const bool failed = engine_.trouble() || unwritten_ || !failure_.empty();

@@ -1,5 +1,5 @@
-// The outputs of moescope-cli train while an engine trains: progress, JSON lines, checkpoints, frames for attached
-// windows, and a summary at the end.
+// The outputs of moescope-cli train while an engine trains: progress, JSON lines, checkpoints, and a summary at the
+// end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,6 @@
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
-#include "core/logs/run_feed.h"
 #include "core/parallel/ranks.h"
 #include "core/training/engine/engine.h"
 
@@ -50,8 +49,7 @@ struct WireTotals {
 
 class TrainReport : public EngineObserver {
  public:
-  // `options` and `engine` must outlive the report. Prints which runs train, and serves their frames if --serve is
-  // given.
+  // `options` and `engine` must outlive the report. Prints which runs train.
   TrainReport(const TrainOptions& options, Engine& engine, TrainJob job);
 
   // True if the next step should be taken; the same on all ranks, since the others would wait for a rank that ended.
@@ -65,7 +63,6 @@ class TrainReport : public EngineObserver {
   bool writes() const { return !job_.ranks || job_.ranks->rank() == 0; }
   const RunConfig& config() const { return engine_.first().trainer.config(); }
   void introduce();
-  void serve();
   void save_checkpoint(bool last);
   void look_after_outputs();
   void say(const std::string& warning);
@@ -80,7 +77,6 @@ class TrainReport : public EngineObserver {
   const std::int64_t first_;  // the first step of this training
   std::FILE* text_;           // stream of progress and summary
   Progress progress_;
-  std::unique_ptr<RunFeed> feed_;  // serves frames to attached windows
   LastSteps last_;
   WireTotals wire_;
   std::string failure_;                               // error of an output or a step that ended the training early
