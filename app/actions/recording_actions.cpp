@@ -7,7 +7,6 @@
 
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
-#include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "core/training/checkpoint_folder.h"
@@ -17,12 +16,9 @@
 
 namespace moescope {
 
-RecordingActions::RecordingActions(const Context& context, Replay* replay) : Actions(context), replay_(replay) {}
+RecordingActions::RecordingActions(const Context& context) : Actions(context) {}
 
 void RecordingActions::addActionsTo(QMenu* menu) {
-  QAction* loop = menu->addAction("&Loop the replay of a recording");
-  loop->setCheckable(true);
-  connect(loop, &QAction::toggled, replay_, &Replay::setLoop);
   QAction* go_on =
       menu->addAction("Co&ntinue this recording from its checkpoint", this, &RecordingActions::continueTraining);
   QAction* again = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);

@@ -1,5 +1,4 @@
-// Actions on an opened recording: replay it, resume training from its checkpoints, and train it again to check that it
-// reproduces.
+// Actions on an opened recording: resume training from its checkpoints, and train it again to check that it reproduces.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +11,13 @@ class QMenu;
 namespace moescope {
 
 class History;
-class Replay;
 struct RunInfo;
 
 class RecordingActions : public Actions {
   Q_OBJECT
 
  public:
-  RecordingActions(const Context& context, Replay* replay);
+  explicit RecordingActions(const Context& context);
 
   void addActionsTo(QMenu* menu);
 
@@ -28,8 +26,6 @@ class RecordingActions : public Actions {
   void continueTraining();
   void askToReproduce();
   void reproduce(const RunInfo& first, const std::shared_ptr<const History>& history);
-
-  Replay* replay_;
 };
 
 }  // namespace moescope

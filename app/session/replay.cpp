@@ -51,8 +51,7 @@ void Replay::tick() {
   const auto steps = static_cast<std::int64_t>(std::floor(due_));
   if (steps < 1) return;
   due_ -= static_cast<double>(steps);
-  std::int64_t step = selection_->step() + steps;
-  if (step >= all.last && loop_) step = all.first;
+  const std::int64_t step = selection_->step() + steps;
   show(step);
   if (step >= all.last) pause();
 }

@@ -21,7 +21,6 @@ class Replay : public QObject {
   void toStart();
   bool playing() const { return timer_.isActive(); }
   void setSpeed(double steps_per_s) { speed_ = steps_per_s; }  // 0: plays the whole recording in kWholeSeconds
-  void setLoop(bool loop) { loop_ = loop; }
 
   static constexpr double kWholeSeconds = 10;
 
@@ -36,7 +35,6 @@ class Replay : public QObject {
   QTimer timer_;
   QElapsedTimer since_tick_;
   double speed_ = 0, due_ = 0;  // number of steps that are due
-  bool loop_ = false;
 };
 
 }  // namespace moescope

@@ -175,7 +175,7 @@ void MainWindow::buildActions() {
   comparison_ = new CompareActions(context, &compared_, bar_->chips());
   candidates_ = new QueueActions(context, outcomes_, notice_, files_);
   checkpoints_ = new CheckpointActions(context, actions_dock_);
-  recordings_ = new RecordingActions(context, &replay_);
+  recordings_ = new RecordingActions(context);
   router_ = new RouterActions(context, settings_);
   exports_ = new ExportActions(context, &compared_);
   costs_ = new RunCosts(context, form_, comparison_, remembers_);
