@@ -18,8 +18,8 @@ constexpr std::size_t kMaxMarks = 24;  // more discs would merge into a band
 QString noRanks() {
   return QString(
       "No ranks: this run trains in one process.\n"
-      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains in several processes:\n"
-      "attach to it, or open its recording.");
+      "mpirun -n 4 moescope-cli train --ep 4 --out run.moescope trains in several processes:\n"
+      "open its recording.");
 }
 
 }  // namespace
