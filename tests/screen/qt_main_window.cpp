@@ -407,7 +407,7 @@ class MainWindowTest : public QObject {
     line.resize(1280, 24);
     line.show();
     line.showTraining(status, 2);
-    line.showRecording("/tmp/20261126-151323-small.moescope", false, true, *run.history());
+    line.showRecording("/tmp/20261126-151323-small.moescope", true, *run.history());
     line.showFindings(5, 9, true);
     for (const int width : {1280, 500, 300, 120, 49, 20, 1}) {
       line.resize(width, 24);
