@@ -18,7 +18,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/launcher.h"
 #include "app/program/kernel_restart.h"
-#include "core/io/json_error.h"
+#include "core/io/json_text.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 
-#include "core/io/json_error.h"
 #include "core/io/nesting.h"
 
 namespace moescope {

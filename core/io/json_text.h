@@ -15,6 +15,10 @@ struct BadJson : std::runtime_error {
 nlohmann::json parse_json(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& path);  // throws std::runtime_error "PATH: why"
 
+// Returns a message of the JSON library, or a text with such messages, without the library's own error numbers:
+// "[json.exception.parse_error.101] parse error at ..." becomes "parse error at ...".
+std::string without_json_error_numbers(std::string text);
+
 std::string json_string(std::string_view text);  // quoted; invalid UTF-8 is replaced
 std::string json_number(double value);           // "2.5", "NaN", "-Infinity", as Python's json writes it
 

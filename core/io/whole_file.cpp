@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "core/io/disk_sync.h"
 
 namespace moescope {
 

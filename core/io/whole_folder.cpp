@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "core/io/disk_sync.h"
 #include "core/io/whole_file.h"
 
 namespace moescope {

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/io/json_error.h"
+#include "core/io/json_text.h"
 #include "core/io/nesting.h"
 #include "core/io/text_escape.h"
 

@@ -148,7 +148,6 @@ class PanelsTest : public QObject {
 
   void theLabelOfASmoothedCurveIsItsValue() {
     LossPanel panel(selection_.get());
-    panel.setSmoothing(0.9);
     show(&panel);
     const History& history = *run_->history();
     const double raw = history.value_at(Metric::ce_loss, kWholeRun, history.steps().last);

@@ -233,7 +233,7 @@ TEST(Oscillation, TextsThatAlternateAreANote) {
     const auto notes = of_kind(findings, FindingKind::alternating_texts);
     ASSERT_EQ(notes.size(), 1u) << each << "\n" << all_text(findings);
     EXPECT_EQ(notes[0].severity, Severity::note);
-    EXPECT_EQ(health_of(log.history()).verdict, HealthVerdict::healthy);
+    EXPECT_EQ(health_of(log.history()).router, HealthVerdict::healthy);
   }
 }
 

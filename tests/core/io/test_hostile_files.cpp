@@ -23,7 +23,7 @@
 #include "core/cluster/hardware.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/io/json_error.h"
+#include "core/io/json_text.h"
 #include "core/io/toml_text.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/events/import_events.h"
