@@ -38,16 +38,15 @@ bool is_mx(const NamedFormat& named) {
   return named.format.scheme == QuantScheme::mx;
 }
 
-// Names of the MX element formats, then of the other recipes.
+// Names of the MX element formats, of the other formats, then of the recipes that are no format.
 std::string format_names() {
-  std::string names;
-  for (const NamedFormat& named : named_formats())
-    if (is_mx(named)) names += (names.empty() ? "" : ", ") + std::string(named.name);
-  for (const RecipeInfo& recipe : recipes()) {
-    const NamedFormat* named = find_format(recipe.name);
-    if (recipe.recipe != Recipe::fp32 && !(named && is_mx(*named))) names += ", " + std::string(recipe.name);
-  }
-  return names;
+  std::vector<std::string> names;
+  for (const bool mx : {true, false})
+    for (const NamedFormat& named : named_formats())
+      if (is_mx(named) == mx && named.format.scheme != QuantScheme::fp32) names.emplace_back(named.name);
+  for (const RecipeInfo& recipe : recipes())
+    if (!find_format(recipe.name)) names.emplace_back(recipe.name);
+  return joined(names, ", ");
 }
 
 ScaleRule scale_rule_of(const QuantizeOptions& options) {
@@ -83,13 +82,14 @@ std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
 
 OperandFormat format_of(const QuantizeOptions& options) {
   if (const auto mx = mx_format_of(options)) return *mx;
+  const NamedFormat* named = find_format(options.format);
   const auto recipe = recipe_named(options.format);
-  if (!recipe || *recipe == Recipe::fp32)
+  if ((!named && !recipe) || recipe == Recipe::fp32)
     throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
   if (options.scale_given)
-    throw std::runtime_error("--scale " + options.scale + ": needs an MX element format; the recipe " + options.format +
+    throw std::runtime_error("--scale " + options.scale + ": needs an MX element format; " + options.format +
                              " defines its own scales");
-  return recipe_format_of(*recipe, operand_of(options));
+  return recipe ? recipe_format_of(*recipe, operand_of(options)) : named->format;
 }
 
 std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
@@ -526,7 +526,7 @@ void add_quantize_command(CLI::App& app) {
   command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
   command
       .option("--format", options->format,
-              "An MX element format in blocks of 32, or a training recipe: " + format_names())
+              "A number format (MX in blocks of 32), or a training recipe: " + format_names())
       .shows_default();
   command.option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
       .shows_default();

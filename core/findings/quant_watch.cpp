@@ -28,8 +28,9 @@ bool may_clip(const QuantFormat& format) {
 std::string why_clipped(const QuantFormat& format) {
   const double cut = largest_cut(format);
   if (!(cut > 0)) return "The largest value of a block is clipped, which adds noise. MX scales by RCEIL never clip.";
-  return upper(format.rule) + " reduces the largest value of a block by up to " + percent(cut) + " in " +
-         upper(format.element) + ", which adds noise. Scales by RCEIL never clip.";
+  return upper(scale_rule_name(format.operand->rule)) + " reduces the largest value of a block by up to " +
+         percent(cut) + " in " + upper(traits(*format.element).name) +
+         ", which adds noise. Scales by RCEIL never clip.";
 }
 
 // Returns a text with the SQNR of bell-shaped data; if the scales are not known, with that of MX.
@@ -86,11 +87,10 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
   fresh_.clear();
   for (const QuantFrame& quant : frame.quants) {
     const QuantFormat format = quant_format(quant.format);
-    const double reference = bell_sqnr_db(format);
-    if (std::isnan(reference)) continue;
+    if (!format.element) continue;  // BF16, or a name in a log of another program that is unknown here
     const auto sqnr = static_cast<double>(quant.sqnr_db), underflow = static_cast<double>(quant.underflow);
     const auto blocks = static_cast<double>(quant.clipped_blocks);
-    if (sqnr < reference - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
+    if (sqnr < bell_sqnr_db(format) - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
     if (underflow > std::max(kLeastUnderflow, kUnderflowTimes * bell_underflow(format)))
       note(FindingKind::underflow, quant, underflow, true);
     if (may_clip(format) && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)

@@ -19,7 +19,7 @@ constexpr NamedFormat kFormats[] = {
     {"mxfp4_e2m1", mx_format(ElementFormat::e2m1), true},
     {"mxint8", mx_format(ElementFormat::int8), false},
     {"nvfp4", kNvfp4Format, true},
-    {"fp8_tensor", fp8_format(ScaleGranularity::tensor), false},
+    {"fp8_tensorwise", fp8_format(ScaleGranularity::tensor), false},
     {"fp8_row", fp8_format(ScaleGranularity::row), false},
     {"fp8_1x128", fp8_format(ScaleGranularity::block_1x128), false},
     {"fp8_128x128", fp8_format(ScaleGranularity::block_128x128), false},
@@ -41,7 +41,7 @@ std::string name_without_rounding(const OperandFormat& format) {
       assert(format.block == 32);
       return std::string(find_format(mx_format(format.element))->name) + '_' + scale_rule_name(format.rule);
     case QuantScheme::fp8:
-      return std::string("fp8_") + element_name(format) + '_' + kGranularityNames[static_cast<int>(format.granularity)];
+      return std::string("fp8_") + element_name(format) + '_' + granularity_name(format.granularity);
     case QuantScheme::nvfp4:
       return nvfp4_name(format.nvfp4);
     case QuantScheme::fp32:
@@ -61,6 +61,10 @@ std::optional<ScaleRule> scale_rule_named(std::string_view name) {
 
 const char* scale_rule_name(ScaleRule rule) {
   return kRuleNames[static_cast<int>(rule)];
+}
+
+const char* granularity_name(ScaleGranularity granularity) {
+  return kGranularityNames[static_cast<int>(granularity)];
 }
 
 std::span<const NamedFormat> named_formats() {

@@ -1,8 +1,8 @@
 // Number formats that a tensor can be quantized to, and the table of formats with a name of their own.
 //
 // quantize.h defines their effect on a value; scale_rules.h defines their scales and the values that share one. A new
-// element format needs a row in float_formats.h and one in number_format.cpp; the figures that findings expect of it
-// are a row in core/numerics/quant_format.cpp.
+// element format needs a row in float_formats.h, one in number_format.cpp, and one in quant_format.cpp with the figures
+// that findings expect of it; without it quant_format.cpp does not compile.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ const char* scale_rule_name(ScaleRule rule);
 // Values that share one FP32 scale of fp8. "row" is a row of the operand as the GEMM reads it: it has the full length
 // of the contracting dimension.
 enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
+const char* granularity_name(ScaleGranularity granularity);  // "tensor", "1x128"
 
 // stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
 // that the mean of q is x wherever nothing clips. y is moved by (k + 1/2) / 2^16 of b - a, where k is a signed draw of
@@ -96,7 +97,8 @@ constexpr int block_size(const OperandFormat& format) {
 }
 
 // A format with its name in run configs, on the command line and in lists on the screen: "mxfp8_e4m3", "nvfp4",
-// "fp8_row". MX has blocks of 32 and scales by rceil.
+// "fp8_tensorwise": torchao's name, if torchao has the format. MX has blocks of 32 and scales by rceil. Scales of
+// fp8_row are not rounded; those of the recipe fp8_rowwise are powers of two.
 struct NamedFormat {
   const char* name;
   OperandFormat format;

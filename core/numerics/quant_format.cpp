@@ -1,9 +1,9 @@
 #include "core/numerics/quant_format.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <vector>
 
 namespace moescope {
@@ -11,22 +11,16 @@ namespace {
 
 constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 
-constexpr std::array<std::string_view, 4> kRules = {"floor", "rceil", "even", "ceil"};
-constexpr std::size_t kRceil = 1;
-
-struct Element {
-  std::string_view name;
-  double largest;                 // significand of the largest number, in [1, 2)
-  int mantissa_bits;              // mantissa bits of the number to which EVEN rounds amax
-  std::array<double, 4> sqnr_db;  // for bell-shaped data in MX, in the order of kRules
-  double underflow;               // for MX with RCEIL
-  double by_128 = 0;              // gain of FP8 by an FP32 scale for each 1 x 128, dB
+struct ElementFigures {
+  double sqnr_db[4];  // for bell-shaped data in MX, in the order of ScaleRule
+  double underflow;   // for MX with RCEIL
+  double by_128 = 0;  // gain of FP8 by an FP32 scale for each 1 x 128, dB
 };
-constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0, 0.28},
-                                 {"e5m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0, 0.2},
-                                 {"e2m3", 1.875, 3, {30.9, 30.9, 31.0, 28.8}, 0.023},
-                                 {"e3m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0.003},
-                                 {"e2m1", 1.5, 1, {18.8, 18.8, 19.0, 16.8}, 0.107}};
+constexpr ElementFigures kElementFigures[] = {
+    {{30.6, 31.5, 31.2, 31.5}, 0, 0.28}, {{25.4, 25.6, 25.6, 25.6}, 0, 0.2},  // e4m3, e5m2
+    {{25.4, 25.6, 25.6, 25.6}, 0.003},   {{30.9, 30.9, 31.0, 28.8}, 0.023},   // e3m2, e2m3
+    {{18.8, 18.8, 19.0, 16.8}, 0.107},   {{41.7, 41.6, 41.7, 35.7}, 0.011}};  // e2m1, int8
+static_assert(std::size(kElementFigures) == kNumElementFormats, "every element format has its figures");
 // First index: whether squares of 16x16 share a scale. Second index: whether 4over6 is used. With squares 4over6 gains
 // nothing, because the best scale for one row is not the best for another.
 constexpr double kNvfp4Sqnr[2][2] = {{20.4, 21.15}, {19.07, 19.07}};
@@ -40,78 +34,106 @@ constexpr double kStochasticCostsNvfp4 = 3.2;
 constexpr double kStochasticCosts4over6 =
     0.4;  // additional cost, dB: 4over6 chooses by the errors of rounding to nearest
 
-const Element* find_element(std::string_view name) {
-  const auto found = std::ranges::find(kElements, name, &Element::name);
-  return found == std::end(kElements) ? nullptr : found;
+const ElementFigures& figures_of(ElementFormat element) {
+  return kElementFigures[static_cast<int>(element)];
 }
 
-// Splits at underscores; returns at least one word.
-std::vector<std::string_view> words_of(std::string_view name) {
-  std::vector<std::string_view> words;
-  for (std::size_t from = 0, to = 0; to != name.npos; from = to + 1) {
-    to = name.find('_', from);
-    words.emplace_back(name.substr(from, to - from));
+// Returns all formats that format_name() tells apart, rounded to nearest.
+std::vector<OperandFormat> distinct_formats() {
+  std::vector<OperandFormat> formats = {{}, kBf16Format};
+  for (int element = 0; element < kNumElementFormats; ++element)
+    for (int rule = 0; rule < 4; ++rule)
+      formats.push_back(mx_format(static_cast<ElementFormat>(element), static_cast<ScaleRule>(rule)));
+  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2})
+    for (int granularity = 0; granularity < 4; ++granularity)
+      formats.push_back(fp8_format(static_cast<ScaleGranularity>(granularity), element));
+  for (int rule = 0; rule < 4; ++rule)
+    for (const bool square : {false, true})
+      for (const FourOverSix choice : {FourOverSix::off, FourOverSix::mae, FourOverSix::mse})
+        for (const int bound : {448, 256}) {
+          formats.push_back(kNvfp4Format);
+          formats.back().nvfp4 = {static_cast<Nvfp4Rule>(rule), square, choice, bound};
+        }
+  return formats;
+}
+
+using FormatsByName = std::map<std::string, OperandFormat, std::less<>>;
+
+const FormatsByName& formats_by_name() {
+  static const FormatsByName formats = [] {
+    FormatsByName found;
+    for (const OperandFormat& format : distinct_formats())
+      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+        OperandFormat rounded = format;
+        if (format.scheme != QuantScheme::fp32) rounded.rounding = rounding;
+        found.emplace(format_name(rounded), rounded);
+      }
+    for (const NamedFormat& named : named_formats()) found.emplace(named.name, named.format);
+    return found;
+  }();
+  return formats;
+}
+
+// Returns the number of values that share a scale in a full block; 0: no scale, or a whole row or tensor.
+int shared_values(const OperandFormat& format) {
+  if (format.scheme == QuantScheme::mx) return format.block;
+  if (format.scheme == QuantScheme::nvfp4) return format.nvfp4.square ? 16 * 16 : 16;
+  if (format.scheme != QuantScheme::fp8) return 0;
+  if (format.granularity == ScaleGranularity::block_1x128) return 128;
+  return format.granularity == ScaleGranularity::block_128x128 ? 128 * 128 : 0;
+}
+
+double nvfp4_figure(const double (&figures)[2][2], const Nvfp4Scaling& scaling) {
+  return figures[scaling.square][scaling.four_over_six != FourOverSix::off];
+}
+
+double nvfp4_sqnr(const OperandFormat& format) {
+  const Nvfp4Scaling& scaling = format.nvfp4;
+  double lost = 0;
+  if (format.rounding == Rounding::stochastic) {
+    lost = scaling.square ? kStochasticCosts : kStochasticCostsNvfp4;
+    if (!scaling.square && scaling.four_over_six != FourOverSix::off) lost += kStochasticCosts4over6;
   }
-  return words;
+  return nvfp4_figure(kNvfp4Sqnr, scaling) - lost;
 }
 
-int block_of_fp8(std::string_view share) {
-  return share == "1x128" ? 128 : share == "128x128" ? 128 * 128 : 0;
-}
-
-double nvfp4_figure(const double (&figures)[2][2], const QuantFormat& format) {
-  return figures[format.block == 256][format.rule == "4over6"];
-}
-
-double sqnr_by(const QuantFormat& format, std::size_t rule) {
-  double lost = format.stochastic ? kStochasticCosts : 0;
-  if (format.scale == QuantScale::e4m3) {
-    if (format.stochastic && format.block == 16)
-      lost = kStochasticCostsNvfp4 + (format.rule == "4over6" ? kStochasticCosts4over6 : 0);
-    return nvfp4_figure(kNvfp4Sqnr, format) - lost;
-  }
-  const Element* element = find_element(format.element);
-  if (!element) return kNoFigure;
+double sqnr_by(const QuantFormat& format, ScaleRule rule) {
+  if (!format.element) return kNoFigure;
+  if (format.scale == QuantScale::e4m3) return nvfp4_sqnr(*format.operand);
+  const ElementFigures& figures = figures_of(*format.element);
   const bool by_128 = format.scale == QuantScale::fp32 && format.block == 128;
-  return element->sqnr_db[rule] + (by_128 ? element->by_128 : 0) - lost;
+  const bool stochastic = format.operand && format.operand->rounding == Rounding::stochastic;
+  return figures.sqnr_db[static_cast<int>(rule)] + (by_128 ? figures.by_128 : 0) - (stochastic ? kStochasticCosts : 0);
 }
 
 }  // namespace
 
+QuantFormat quant_format(const OperandFormat& format) {
+  constexpr QuantScale kScales[] = {QuantScale::none, QuantScale::none, QuantScale::fp32, QuantScale::power_of_two,
+                                    QuantScale::e4m3};  // by QuantScheme
+  QuantFormat known{kScales[static_cast<int>(format.scheme)], format, {}, shared_values(format)};
+  if (is_scaled(format)) known.element = format.element;
+  return known;
+}
+
 QuantFormat quant_format(std::string_view name) {
-  QuantFormat format;
-  const std::vector<std::string_view> words = words_of(name);
-  format.stochastic = words.back() == "stochastic";
-  const std::string_view first = words[0], second = words.size() > 1 ? words[1] : "",
-                         third = words.size() > 2 ? words[2] : "";
-  if (first == "bf16" || first == "fp32") {
-    format.scale = QuantScale::none;
-  } else if (first == "nvfp4") {
-    const auto says = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
-    format = {QuantScale::e4m3, "e2m1", says("4over6") ? "4over6" : "", says("16x16") ? 256 : 16, format.stochastic};
-  } else if (first.starts_with("mx") && find_element(second)) {
-    format = {QuantScale::power_of_two, std::string(second), std::string(third), 32, format.stochastic};
-  } else if (first == "fp8" && find_element(second)) {
-    format = {QuantScale::fp32, std::string(second), "", block_of_fp8(third), format.stochastic};
-  } else if (find_element(first)) {
-    format.element = first;
-  }
-  return format;
+  const auto found = formats_by_name().find(name);
+  if (found != formats_by_name().end()) return quant_format(found->second);
+  return {.element = element_named(name)};
 }
 
 double bell_sqnr_db(const QuantFormat& format) {
-  const auto rule = std::ranges::find(kRules, format.rule);
-  return sqnr_by(format, rule == kRules.end() ? kRceil : static_cast<std::size_t>(rule - kRules.begin()));
+  return sqnr_by(format, format.operand ? format.operand->rule : ScaleRule::rceil);
 }
 
 double bell_sqnr_db_by_rceil(const QuantFormat& format) {
-  return sqnr_by(format, kRceil);
+  return sqnr_by(format, ScaleRule::rceil);
 }
 
 double bell_underflow(const QuantFormat& format) {
-  if (format.scale == QuantScale::e4m3) return nvfp4_figure(kNvfp4Underflow, format);
-  const Element* element = find_element(format.element);
-  return element ? element->underflow : kNoFigure;
+  if (!format.element) return kNoFigure;
+  if (format.scale == QuantScale::e4m3) return nvfp4_figure(kNvfp4Underflow, format.operand->nvfp4);
+  return figures_of(*format.element).underflow;
 }
 
 double largest_cut(const QuantFormat& format) {
@@ -128,12 +150,20 @@ double largest_cut(const QuantFormat& format) {
     case QuantScale::unknown:
       return kNoFigure;
   }
-  const Element& element = *find_element(format.element);
-  if (format.rule == "floor") return 1 - element.largest / 2;
-  // EVEN raises the scale if amax's significand is at least the midpoint between 2 and the largest significand that has
-  // the format's mantissa bits.
-  if (format.rule == "even") return 1 - element.largest / (2 - std::ldexp(1.0, -element.mantissa_bits - 1));
-  return format.rule == "rceil" || format.rule == "ceil" ? 0 : kNoFigure;
+  const FormatTraits& element = traits(*format.element);
+  const double significand = std::ldexp(static_cast<double>(element.max), -element.emax);  // of the largest number
+  switch (format.operand->rule) {
+    case ScaleRule::floor:
+      return 1 - significand / 2;
+    case ScaleRule::even:
+      // EVEN raises the scale if amax's significand is at least the midpoint between 2 and the largest significand that
+      // has the format's mantissa bits.
+      return 1 - significand / (2 - std::ldexp(1.0, -element.mantissa_bits - 1));
+    case ScaleRule::rceil:
+    case ScaleRule::ceil:
+      break;
+  }
+  return 0;
 }
 
 }  // namespace moescope

@@ -1,8 +1,10 @@
-// Number formats by the names used in QuantFrame::format, and reference figures for each.
+// Number formats by the names used in QuantFrame::format, and reference figures for each. A name is read back by
+// comparing it with those of all formats, so that a new format of number_format.h is known here.
 //
 //   bf16
-//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE    RULE: floor rceil even ceil
-//   nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the arithmetics of
+//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE  mxint8_RULE    RULE: floor
+//   rceil even ceil nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the
+//   arithmetics of
 //          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
 //
@@ -13,9 +15,10 @@
 // (tests/core/numerics/test_quant_format.cpp).
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
+
+#include "core/numerics/number_format.h"
 
 namespace moescope {
 
@@ -23,11 +26,13 @@ enum class QuantScale : std::uint8_t { none, power_of_two, e4m3, fp32, unknown }
 
 struct QuantFormat {
   QuantScale scale = QuantScale::unknown;
-  std::string element;  // "e4m3"; empty if unknown
-  std::string rule;     // rule of MX; "4over6" or empty for NVFP4
-  int block = 0;        // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
-  bool stochastic = false;
+  std::optional<OperandFormat> operand;  // nullopt: the scale is unknown
+  std::optional<ElementFormat> element;  // nullopt: no scale, or the name is unknown
+  int block = 0;  // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
 };
+QuantFormat quant_format(const OperandFormat& format);
+// Reads every name that format_name() gives, and those of named_formats(). Names do not show rotations, and those of
+// FP8 do not show scales that are powers of two.
 QuantFormat quant_format(std::string_view name);
 
 // SQNR of bell-shaped data, dB. For MX, RCEIL is assumed if the rule or the scale is unknown. NaN if there is no such

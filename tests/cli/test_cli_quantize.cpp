@@ -102,6 +102,14 @@ TEST_F(CliQuantize, EveryRecipeOnBothAxesAsTheQuantizerHasIt) {
   }
 }
 
+TEST_F(CliQuantize, EveryNamedFormatIsAccepted) {
+  for (const NamedFormat& named : named_formats()) {
+    if (named.format.scheme == QuantScheme::fp32) continue;
+    const Json figures = json(std::string("--tensor experts --format ") + named.name)["tensors"][0]["figures"][0];
+    expect_figures(figures, expected(named.format, BlockAxis::row), named.name);
+  }
+}
+
 TEST_F(CliQuantize, OperandDecidesWhereARecipeTreatsThemDifferently) {
   const auto sqnr = [&](const char* operand) {
     return json(std::string("--tensor experts --format mxfp8_e5m2_grad --operand ") +
@@ -181,7 +189,7 @@ TEST_F(CliQuantize, SaysWhatIsWrong) {
   };
   expect("--format mxfp5", "--format is 'mxfp5'; allowed: mxfp8_e4m3");
   expect("--scale up", "--scale is 'up'; allowed: floor, rceil, even, ceil");
-  expect("--format nvfp4 --scale floor", "the recipe nvfp4 defines its own scales");
+  expect("--format nvfp4 --scale floor", "needs an MX element format; nvfp4 defines its own scales");
   expect("--axis diagonal", "--axis is 'diagonal'; allowed: row, column, both");
   expect("--operand y", "--operand is 'y'; allowed: x, W, dY");
   expect("--tensor ids", "dtype I32 is not a floating-point type");

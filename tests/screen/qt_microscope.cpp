@@ -310,6 +310,15 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   QCOMPARE(operandFormatLabel(format), QStringLiteral("E2M1, RCEIL, blocks of 16"));
   format.block = 32, format.element = ElementFormat::int8;
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
+  QSet<QString> labels;
+  for (const NamedFormat& named : named_formats()) {
+    if (!is_scaled(named.format)) continue;
+    QVERIFY2(blockFormatAt(blockFormatIndex(named.format)) == named.format, named.name);
+    labels << shortFormatLabel(named.format);
+  }
+  QComboBox formats;
+  fillBlockFormats(&formats);
+  QCOMPARE(int(labels.size()), formats.count());
 }
 
 // The help states how much of amax FLOOR can cut off. The test computes it with blocks of one value.

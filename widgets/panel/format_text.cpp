@@ -97,13 +97,10 @@ QString operandFormatLabel(const OperandFormat& format) {
 }
 
 QString shortFormatLabel(const OperandFormat& format) {
-  if (format.scheme == QuantScheme::mx) return elementFormatLabel(format.element);
-  const bool fp8 = format.scheme == QuantScheme::fp8;
-  const OperandFormat plain = fp8                                   ? fp8_format(format.granularity)
-                              : format.scheme == QuantScheme::nvfp4 ? kNvfp4Format
-                                                                    : format;
-  const QString name = QString::fromLatin1(find_format(plain)->name);
-  return fp8 ? QStringLiteral("FP8 ") + name.mid(4) : name.toUpper();  // "fp8_row", "nvfp4"
+  if (format.scheme == QuantScheme::fp8)
+    return QStringLiteral("FP8 ") + QString::fromLatin1(granularity_name(format.granularity));
+  if (format.scheme == QuantScheme::nvfp4) return QStringLiteral("NVFP4");
+  return QString::fromLatin1(element_name(format)).toUpper();
 }
 
 void fillBlockFormats(QComboBox* box) {

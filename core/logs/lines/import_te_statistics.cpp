@@ -16,6 +16,7 @@
 #include "core/io/unreadable.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
+#include "core/numerics/number_format.h"
 
 namespace moescope {
 
@@ -48,17 +49,19 @@ bool is_of_quantization(Statistic statistic) {
   return std::ranges::find(kQuantStatistics, statistic, &StatisticName::statistic) != kQuantStatistics.end();
 }
 
-// TransformerEngine's name of a recipe, and the value of QuantFrame::format.
+// TransformerEngine's name of a recipe, and its format; nullopt: that of the training, which the file does not name.
 struct FormatName {
   std::string_view prefix;
-  const char* format;
+  std::optional<OperandFormat> format;
 };
-constexpr std::array<FormatName, 6> kFormats = {{{"fp8_delayed_scaling_", "fp8_e4m3_tensor"},
-                                                 {"fp8_current_scaling_", "fp8_e4m3_tensor"},
-                                                 {"fp8_block_scaling_", "fp8_e4m3_1x128"},
-                                                 {"mxfp8_", "mxfp8_e4m3_rceil"},
-                                                 {"nvfp4_", "nvfp4_te"},
-                                                 {"", "e4m3"}}};  // recipe of the training, not named in the file
+constexpr OperandFormat kNvfp4OfTransformerEngine{
+    .scheme = QuantScheme::nvfp4, .element = ElementFormat::e2m1, .nvfp4 = {.rule = Nvfp4Rule::transformer_engine}};
+constexpr std::array<FormatName, 6> kFormats = {{{"fp8_delayed_scaling_", fp8_format(ScaleGranularity::tensor)},
+                                                 {"fp8_current_scaling_", fp8_format(ScaleGranularity::tensor)},
+                                                 {"fp8_block_scaling_", fp8_format(ScaleGranularity::block_1x128)},
+                                                 {"mxfp8_", mx_format(ElementFormat::e4m3)},
+                                                 {"nvfp4_", kNvfp4OfTransformerEngine},
+                                                 {"", std::nullopt}}};
 
 struct Reading {
   std::int64_t iteration = 0;
@@ -237,7 +240,7 @@ QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values,
   const auto quant = [&](Statistic statistic) { return value_of(values, statistic, format.prefix); };
   QuantFrame frame;
   static_cast<OperandPlace&>(frame) = place;
-  frame.format = format.format;
+  frame.format = format.format ? format_name(*format.format) : traits(ElementFormat::e4m3).name;
   if (const auto amax = tensor(Statistic::amax)) frame.amax = static_cast<float>(*amax);
   if (const auto share = quant(Statistic::underflow)) frame.underflow = static_cast<float>(*share / 100);
   if (const auto share = quant(Statistic::overflow)) frame.clipped = static_cast<float>(*share / 100);
