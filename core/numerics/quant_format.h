@@ -2,9 +2,9 @@
 // comparing it with those of all formats, so that a new format of number_format.h is known here.
 //
 //   bf16
-//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE  mxint8_RULE    RULE: floor
-//   rceil even ceil nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the
-//   arithmetics of
+//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE  mxint8_RULE
+//          RULE: floor rceil even ceil
+//   nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the arithmetics of
 //          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
 //
