@@ -226,8 +226,10 @@ class AnswersTest : public QObject {
       for (const Told& each : told) exact.push_back(each.value);
       if (told.size() != 3) return exact;
       std::vector<double> newest;
-      for (qsizetype row = std::max<qsizetype>(0, rows.size() - 10); row < rows.size(); ++row)
-        newest.push_back(rows.at(row, 1));
+      for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
+        const bool has_loss = !rows.text(row, 1).isEmpty() && std::isfinite(rows.at(row, 1));
+        if (has_loss) newest.push_back(rows.at(row, 1));
+      }
       std::ranges::sort(newest);
       exact[0] = newest[newest.size() / 2];
       return exact;
