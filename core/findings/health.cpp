@@ -510,12 +510,13 @@ Health Judge::health() {
   return health;
 }
 
-// Returns the severest ongoing finding on the training, of several the first in the order of FindingKind; nullptr:
-// none.
+// Returns the severest ongoing finding on the training that has a sentence of its own, of several the first in the
+// order of FindingKind; nullptr: none.
 const Finding* worst_of_training(std::span<const Finding> findings) {
   const Finding* worst = nullptr;
   for (const Finding& finding : findings) {
-    if (!finding.ongoing || finding.severity == Severity::note || !is_of_training(finding.kind)) continue;
+    if (!finding.ongoing || finding.brief.empty() || !is_of_training(finding.kind)) continue;
+    if (finding.severity == Severity::note) continue;
     const bool worse = !worst || finding.severity > worst->severity ||
                        (finding.severity == worst->severity && finding.kind < worst->kind);
     if (worse) worst = &finding;

@@ -292,7 +292,9 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   if (flat_since_ < 0 || is_lost_now()) return;
   Finding finding = make(FindingKind::loss_stuck, {flat_since_, last_step_}, true);
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
-  finding.title = finding.brief = "The loss does not fall";
+  finding.title = "The loss does not fall";
+  // A plateau after a fall is not part of the verdict: the model may have learned what the text allows.
+  if (plateau_ > kFallen * start_) finding.brief = finding.title;
   finding.observation = "Its mean of the last 100 steps is " +
                         decimal(mean(blocks_.size() - kMeanOf, blocks_.size()), 3) +
                         " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +

@@ -1,12 +1,14 @@
 // Findings that must be reported, that must not get another name, and that a person caused by a change.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
 
 #include "core/config/config_toml.h"
 #include "core/explain/explain.h"
+#include "core/findings/health.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/metrics.h"
 #include "core/logs/lines/import_jsonl.h"
@@ -207,6 +209,24 @@ TEST(Found, ALossThatDoesNotFall) {
   ASSERT_EQ(stuck.size(), 1u) << all_text(findings);
   EXPECT_EQ(stuck[0].title, "The loss does not fall");
   EXPECT_TRUE(stuck[0].ongoing);
+}
+
+TEST(Found, APlateauAfterAFallIsAFindingButNoVerdict) {
+  for (const float plateau : {3.0f, 4.8f}) {
+    MadeUp run;
+    for (int i = 0; i < 700; ++i) {
+      TelemetryFrame& frame = run.next();
+      frame.ce_loss = plateau + (5 - plateau) * std::exp(-static_cast<float>(i) / 20);
+      frame.routers = {run.router(1, MadeUp::even()), run.router(2, MadeUp::even())};
+      run.push();
+    }
+    FindingsScan scan(run.history());
+    scan.advance(INT64_MAX);
+    const auto stuck = of_kind(scan.findings(), FindingKind::loss_stuck);
+    ASSERT_EQ(stuck.size(), 1u) << plateau;
+    EXPECT_EQ(stuck[0].title, "The loss does not fall");
+    EXPECT_EQ(judge_health(scan).verdict, plateau < 4 ? HealthVerdict::healthy : HealthVerdict::attention);
+  }
 }
 
 TEST(Found, ALossThatRoseAndStaysUp) {
