@@ -11,6 +11,7 @@
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
+#include "core/io/folder_walk.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
@@ -201,6 +202,7 @@ std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config
 RunConfig run_from_checkpoint(const std::string& path) {
   RunConfig config = TrainingStart(checkpoint_folder(path)).config();
   const std::string tokenizer = (fs::path(config.model.initial_weights) / "tokenizer.json").string();
+  require_inside(config.model.initial_weights, tokenizer);
   if (fs::exists(tokenizer) && !(config.model.vocab == 256 && is_of_bytes(Tokenizer(tokenizer))))
     config.data.tokenizer = tokenizer;
   return config;

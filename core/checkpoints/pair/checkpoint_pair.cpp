@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/checkpoints/checkpoint_tokenizer.h"
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -134,6 +135,8 @@ void require_same_tokenizer(const std::string& folder_a, const std::string& fold
   const std::filesystem::path a = std::filesystem::path(folder_a) / "tokenizer.json",
                               b = std::filesystem::path(folder_b) / "tokenizer.json";
   if (!std::filesystem::exists(a) || !std::filesystem::exists(b)) return;
+  require_inside(folder_a, a);
+  require_inside(folder_b, b);
   const std::string difference = first_divergence_step(tokenizer_json(a.string()), tokenizer_json(b.string()), "");
   if (!difference.empty()) throw std::runtime_error("the tokenizers differ: " + difference);
   const auto has_config = [](const std::string& folder) {

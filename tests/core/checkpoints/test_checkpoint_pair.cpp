@@ -162,6 +162,9 @@ TEST(CheckpointPair, a_difference_of_the_tokenizers_is_named) {
   EXPECT_EQ(problem(), "the tokenizers differ: model.merges has 1 entries in A and 0 in B");
   write(b, R"({"model": {"vocab": {"a": 0, "b": 1, "c": 2}, "merges": ["a b"]}})");
   EXPECT_EQ(problem(), "the tokenizers differ: model.vocab.c is in B alone");
+  std::filesystem::remove(b.file("tokenizer.json"));
+  std::filesystem::create_symlink(a.file("tokenizer.json"), b.file("tokenizer.json"));
+  EXPECT_NE(problem().find("is a link to"), std::string::npos) << problem();
 }
 
 }  // namespace

@@ -219,6 +219,10 @@ TEST(TrainingStart, tokens_are_those_of_the_tokenizer) {
   const auto json_of = [](const std::string& path) { return parse_json(read_file(path, 1 << 20, "test")); };
   EXPECT_EQ(json_of(folder / "model/tokenizer.json"), json_of(config.data.tokenizer));
   EXPECT_EQ(run_from_checkpoint(folder / "model").data.tokenizer, folder / "model/tokenizer.json");
+  std::filesystem::rename(folder / "model/tokenizer.json", folder / "elsewhere.json");
+  std::filesystem::create_symlink(folder / "elsewhere.json", folder / "model/tokenizer.json");
+  const std::string of_link = problem_of([&] { run_from_checkpoint(folder / "model"); });
+  EXPECT_NE(of_link.find("is a link to"), std::string::npos) << of_link;
   config.model.vocab = 258;
   std::vector<Trainer> trainers;
   trainers.emplace_back(config);
