@@ -119,7 +119,9 @@ QuantFormat quant_format(const OperandFormat& format) {
 QuantFormat quant_format(std::string_view name) {
   const auto found = formats_by_name().find(name);
   if (found != formats_by_name().end()) return quant_format(found->second);
-  return {.element = element_named(name)};
+  QuantFormat unknown;
+  unknown.element = element_named(name);
+  return unknown;
 }
 
 double bell_sqnr_db(const QuantFormat& format) {
