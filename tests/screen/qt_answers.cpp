@@ -219,15 +219,16 @@ class AnswersTest : public QObject {
   }
 
   void loss() {
-    checkRuns<LossPanel>([](const Rows& rows, const std::vector<Told>& told) {
-      // The loss "now" is the median of the newest 10. The change and the number of steps of the trend have a test of
-      // their own (LossTrend).
+    checkRuns<LossPanel>([this](const Rows& rows, const std::vector<Told>& told) {
+      // The loss "now" is the median of the newest 10 up to the cursor. The change and the number of steps of the trend
+      // have a test of their own (LossTrend).
       std::vector<double> exact;
       for (const Told& each : told) exact.push_back(each.value);
       if (told.size() != 3) return exact;
       std::vector<double> newest;
       for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
-        const bool has_loss = !rows.text(row, 1).isEmpty() && std::isfinite(rows.at(row, 1));
+        const bool is_shown = rows.at(row, 0) <= static_cast<double>(selection_->step());
+        const bool has_loss = is_shown && !rows.text(row, 1).isEmpty() && std::isfinite(rows.at(row, 1));
         if (has_loss) newest.push_back(rows.at(row, 1));
       }
       std::ranges::sort(newest);
