@@ -273,10 +273,12 @@ std::optional<std::string> Tokenizer::spelling(std::int32_t id) const {
 std::optional<std::string> Tokenizer::bytes(std::int32_t id) const {
   const std::optional<std::string> token = parts_->spelling(id);
   if (!token || !parts_->decoder || parts_->added.find(id)) return token;
-  std::vector<std::string> tokens = {*token};
-  TextBudget budget(token->size());
-  parts_->decoder(tokens, true, budget);
-  return tokens.front();
+  return with_name(parts_->name, [&]() -> std::optional<std::string> {
+    std::vector<std::string> tokens = {*token};
+    TextBudget budget(token->size());
+    parts_->decoder(tokens, true, budget);
+    return tokens.front();
+  });
 }
 
 std::optional<std::int32_t> Tokenizer::id_of(std::string_view spelling) const {
