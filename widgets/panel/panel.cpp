@@ -17,6 +17,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/flat_combo.h"
+#include "widgets/panel/table_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/value_tile.h"
 
@@ -169,7 +170,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   column_->setSpacing(0);
   buildHeader();
   column_->addWidget(header_);
-  connect(selection_, &Selection::changed, this, &Panel::repaintHeader);
+  connect(selection_, &Selection::changed, this, &Panel::followValues);
 }
 
 void Panel::buildHeader() {
@@ -208,7 +209,15 @@ void Panel::setHeading(const QString& heading) {
   arrangeControls();
 }
 
-void Panel::repaintHeader() {
+QStringList Panel::readout(std::initializer_list<TableValue> keys) const {
+  if (!readout_table_) readout_table_ = table();
+  const auto row = readout_table_->find(keys);
+  return row ? rowText(*readout_table_, *row, keys.size()) : QStringList();
+}
+
+// Status, answer and readouts are about the shown values.
+void Panel::followValues() {
+  readout_table_.reset();
   status_line_->update();
   if (answer_line_) answer_line_->update();
 }
@@ -355,11 +364,10 @@ void Panel::addControl(QWidget* control) {
   row_->insertWidget(row_->count() - 2, place);
   if (qobject_cast<QComboBox*>(control)) control->setProperty(kFlatProperty, true);
   controls_.push_back({control, place});
-  // Status and answer name the selected item.
   if (auto* box = qobject_cast<QComboBox*>(control))
-    connect(box, &QComboBox::currentIndexChanged, this, &Panel::repaintHeader);
+    connect(box, &QComboBox::currentIndexChanged, this, &Panel::followValues);
   if (auto* button = qobject_cast<QAbstractButton*>(control))
-    connect(button, &QAbstractButton::toggled, this, &Panel::repaintHeader);
+    connect(button, &QAbstractButton::toggled, this, &Panel::followValues);
 }
 
 QComboBox* Panel::makeChoice(const QStringList& items, const QString& name, const QString& tip) {
@@ -494,7 +502,7 @@ void Panel::addBody(QWidget* body, int stretch) {
   if (auto* plot = qobject_cast<PlotFrame*>(body)) plots << plot;
   for (PlotFrame* plot : plots) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
-    connect(plot, &PlotFrame::dirtied, this, &Panel::repaintHeader);  // status and answer are about the shown data
+    connect(plot, &PlotFrame::dirtied, this, &Panel::followValues);
   }
   if (auto* plot = qobject_cast<PlotFrame*>(body)) {
     giveFocusTo(plot);

@@ -18,6 +18,7 @@
 
 #include "core/explain/explain.h"
 #include "core/frame/metrics.h"
+#include "core/io/value_table.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
@@ -31,7 +32,9 @@ class Panel : public QWidget {
   Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
 
   const QString& title() const { return title_; }
-  virtual QString csv() const = 0;  // shown values as CSV, after a header with units
+  // The shown values. The CSV file, copies and readouts derive from it.
+  virtual ValueTable table() const { return {}; }
+  virtual QString csv() const { return QString::fromStdString(to_csv(table())); }
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // figure of a plot or tile; global position
@@ -101,6 +104,8 @@ class Panel : public QWidget {
   void keepState(const QString& key, QComboBox* choice);
   void keepState(const QString& key, QAbstractButton* button);
   void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
+  // The readout of the row of table() whose first values are `keys`; empty if there is none.
+  QStringList readout(std::initializer_list<TableValue> keys) const;
   // True if the active run has steps; otherwise sets a notice in the plot.
   bool hasSteps(PlotFrame* plot) const;
   // Refills the plot when data, time or focus of the selection change.
@@ -132,7 +137,7 @@ class Panel : public QWidget {
   void buildHeader();
   void arrangeControls();
   void fillMenu();
-  void repaintHeader();
+  void followValues();
   void fold();
   bool hasFigures() const;
 
@@ -156,6 +161,7 @@ class Panel : public QWidget {
     std::function<void(const QVariant&)> restore;
   };
   std::vector<KeptState> kept_states_;
+  mutable std::optional<ValueTable> readout_table_;  // table() since the shown values last changed
   QList<QAction*> options_, window_actions_;
   QMenu* menu_;
   QToolButton* more_button_;

@@ -1,0 +1,78 @@
+// A table of results: columns with names and units, rows of values. The panels of the window and the command line
+// return their results in tables, from which files, readouts and printed text derive.
+#pragma once
+
+#include <cassert>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/io/no_value.h"
+
+namespace moescope {
+
+struct ValueColumn {
+  std::string name;    // "Expert bias"
+  std::string unit{};  // "dB"; people read "share" in percent and "bytes" with SI prefixes; empty: texts, pure numbers
+  int digits = 4;      // significant digits for people; files get all digits
+};
+
+// A count, a number or a text; std::monostate if there is no value.
+using TableValue = std::variant<std::monostate, std::int64_t, float, double, std::string>;
+
+template <class Number>
+requires std::integral<Number> TableValue table_value(Number count) {
+  return static_cast<std::int64_t>(count);
+}
+// kNoValue becomes an empty cell; other NaN are values.
+template <class Number>
+requires std::floating_point<Number> TableValue table_value(Number number) {
+  return is_missing(static_cast<float>(number)) ? TableValue() : TableValue(number);
+}
+inline TableValue table_value(std::string text) {
+  return text;
+}
+template <class Value>
+TableValue table_value(const std::optional<Value>& value) {
+  return value ? table_value(*value) : TableValue();
+}
+
+class ValueTable {
+ public:
+  ValueTable() = default;
+  explicit ValueTable(std::vector<ValueColumn> columns) : columns_(std::move(columns)) {}
+
+  const std::vector<ValueColumn>& columns() const { return columns_; }
+  std::size_t rows() const { return columns_.empty() ? 0 : values_.size() / columns_.size(); }
+  std::span<const TableValue> row(std::size_t row) const {
+    return std::span(values_).subspan(row * columns_.size(), columns_.size());
+  }
+  // Adds a row that has a value for each column.
+  template <class... Values>
+  void add(const Values&... values) {
+    assert(sizeof...(values) == columns_.size());
+    (values_.push_back(table_value(values)), ...);
+  }
+  void add_row(std::span<const TableValue> values) {
+    assert(values.size() == columns_.size());
+    values_.insert(values_.end(), values.begin(), values.end());
+  }
+  // Returns the first row whose first values are `keys`; nullopt if there is none.
+  std::optional<std::size_t> find(std::span<const TableValue> keys) const;
+
+ private:
+  std::vector<ValueColumn> columns_;
+  std::vector<TableValue> values_;  // row by row
+};
+
+// The text of a value in files: as many digits as give the number back, "NaN", "inf"; empty if there is no value.
+std::string file_text(const TableValue& value);
+// CSV (RFC 4180, lines end with "\n"): a header "Expert bias,SQNR [dB]", then the rows.
+std::string to_csv(const ValueTable& table);
+
+}  // namespace moescope
