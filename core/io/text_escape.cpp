@@ -81,7 +81,7 @@ bool is_control(char32_t c) {
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-std::string printable(std::string_view text, bool keeps_line_ends) {
+std::string printable_text(std::string_view text, bool keeps_line_ends) {
   std::string shown;
   for (std::size_t i = 0; i < text.size();) {
     const auto [character, bytes] = decode(text, i);
@@ -106,11 +106,11 @@ std::size_t utf8_bytes(std::string_view text, std::size_t i) {
 }
 
 std::string printable(std::string_view text) {
-  return printable(text, false);
+  return printable_text(text, false);
 }
 
 std::string printable_lines(std::string_view text) {
-  return printable(text, true);
+  return printable_text(text, true);
 }
 
 }  // namespace moescope

@@ -1,10 +1,14 @@
 #include "core/io/value_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <type_traits>
+
+#include "core/io/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -30,6 +34,33 @@ std::string csv_line(std::size_t cells, auto text_of) {
   return line + '\n';
 }
 
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+struct TextColumn {
+  std::vector<std::string> texts;  // the first of them is the name
+  std::size_t width = 0;           // in characters
+};
+
+// Returns nothing for a column without a name or value.
+std::optional<TextColumn> text_column(const ValueTable& table, std::size_t index) {
+  const ValueColumn& column = table.columns()[index];
+  const std::string unit = unit_text(column);
+  TextColumn shown{{unit.empty() ? column.name : column.name + ", " + unit}};
+  bool has_value = false;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    shown.texts.push_back(cell_text(column, table.row(row)[index]));
+    has_value |= shown.texts.back() != "-";
+  }
+  if (column.name.empty() || !has_value) return std::nullopt;
+  for (std::string& text : shown.texts) {
+    text = printable(text);
+    shown.width = std::max(shown.width, count_characters(text));
+  }
+  return shown;
+}
+
 }  // namespace
 
 std::optional<std::size_t> ValueTable::find(std::span<const TableValue> keys) const {
@@ -45,7 +76,7 @@ std::string file_text(const TableValue& value) {
         if constexpr (std::is_same_v<Type, std::monostate>) {
           return {};
         } else if constexpr (std::is_integral_v<Type>) {
-          return std::to_string(typed);
+          return fmt::format("{}", typed);
         } else if constexpr (std::is_floating_point_v<Type>) {
           return number_text(typed);
         } else {
@@ -53,6 +84,40 @@ std::string file_text(const TableValue& value) {
         }
       },
       value);
+}
+
+std::string cell_text(const ValueColumn& column, const TableValue& value) {
+  if (const auto* holds = std::get_if<bool>(&value)) return *holds ? "yes" : "no";
+  const auto* single = std::get_if<float>(&value);
+  const auto* precise = std::get_if<double>(&value);
+  if (!single && !precise) return std::holds_alternative<std::monostate>(value) ? "-" : file_text(value);
+  const double number = (column.unit == "share" ? 100 : 1) * (single ? static_cast<double>(*single) : *precise);
+  if (std::isnan(number)) return "-";
+  if (column.format.empty()) return fmt::format("{:.{}g}", number, column.digits);
+  return fmt::format(fmt::runtime("{:" + column.format + "}"), number);
+}
+
+std::string unit_text(const ValueColumn& column) {
+  return column.unit == "share" ? "%" : column.unit;
+}
+
+std::string to_text(const ValueTable& table) {
+  std::vector<TextColumn> columns;
+  for (std::size_t i = 0; i < table.columns().size(); ++i)
+    if (std::optional<TextColumn> column = text_column(table, i)) columns.push_back(std::move(*column));
+  std::string text;
+  for (std::size_t line = 0; !columns.empty() && line <= table.rows(); ++line) {
+    for (const TextColumn& column : columns) {
+      const std::string& cell = column.texts[line];
+      const std::string space(column.width - count_characters(cell), ' ');
+      const bool is_left = &column == &columns.front() || &column == &columns.back();
+      if (&column != &columns.front()) text += "  ";
+      text += is_left ? cell + space : space + cell;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  }
+  return text;
 }
 
 std::string to_csv(const ValueTable& table) {

@@ -17,16 +17,21 @@
 namespace moescope {
 
 struct ValueColumn {
-  std::string name;    // "Expert bias"
+  std::string name{};  // "Expert bias"
   std::string unit{};  // "dB"; people read "share" in percent and "bytes" with SI prefixes; empty: texts, pure numbers
   int digits = 4;      // significant digits for people; files get all digits
+  std::string key{};   // in JSON (report.h); "all.loss": member loss of the object all; empty: not in JSON
+  std::string format{};  // of a number in to_text(), as fmt writes it after the colon: "+.2e"; empty: by `digits`
 };
 
-// A count, a number or a text; std::monostate if there is no value.
-using TableValue = std::variant<std::monostate, std::int64_t, float, double, std::string>;
+// A truth, a count, a number or a text; std::monostate if there is no value.
+using TableValue = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
+TableValue table_value(std::same_as<bool> auto holds) {
+  return holds;
+}
 template <class Number>
-requires std::integral<Number> TableValue table_value(Number count) {
+requires(std::integral<Number> && !std::same_as<Number, bool>) TableValue table_value(Number count) {
   return static_cast<std::int64_t>(count);
 }
 // kNoValue becomes an empty cell; other NaN are values.
@@ -72,6 +77,12 @@ class ValueTable {
 
 // The text of a value in files: as many digits as give the number back, "NaN", "inf"; empty if there is no value.
 std::string file_text(const TableValue& value);
+// The text of a value for a terminal, without its unit; "-" if there is no value, or NaN.
+std::string cell_text(const ValueColumn& column, const TableValue& value);
+std::string unit_text(const ValueColumn& column);  // the unit of cell_text(): "%" for a share
+// Columns as wide as their widest text, below their names with units. The first and the last are left-aligned, the
+// others right-aligned. Leaves out columns without a name or value. Texts are made printable.
+std::string to_text(const ValueTable& table);
 // CSV (RFC 4180, lines end with "\n"): a header "Expert bias,SQNR [dB]", then the rows.
 std::string to_csv(const ValueTable& table);
 
