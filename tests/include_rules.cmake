@@ -7,8 +7,8 @@ set(CORE_FLOORS
     core/io
     "core/numerics+core/numerics/kernels+core/numerics/statistics core/tokenizer"
     "core/tensors core/frame"
-    core/parallel
-    "core/config core/cluster"
+    "core/config core/parallel"
+    core/cluster
     core/data
     core/model/layers core/model/moe core/model
     core/checkpoints "core/checkpoints/ablation core/checkpoints/pair"
@@ -111,7 +111,7 @@ endfunction()
 # the counts and models of clusters (pure functions, whose results the cluster panels show); from config and lessons only the
 # names of settings and the lesson for a figure.
 set(SHOWN_BY_WIDGETS
-    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
+    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|placement_choice|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|moe/expert_placement|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_class_names()
 check_floors("^$" ${CORE_FLOORS})

@@ -11,10 +11,10 @@
 
 #include "core/config/config_rules.h"
 #include "core/config/operand_recipes.h"
+#include "core/config/placement_choice.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
 #include "core/numerics/threads.h"
-#include "core/parallel/placement_choice.h"
 
 namespace moescope {
 namespace {

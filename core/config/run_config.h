@@ -190,7 +190,7 @@ struct DataConfig {
 struct ParallelConfig {
   int ranks = 8;
   int ranks_per_node = 8;
-  std::string placement = "contiguous";  // placement of experts on ranks (core/parallel/placement_choice.h)
+  std::string placement = "contiguous";  // placement of experts on ranks (core/config/placement_choice.h)
 };
 
 struct TelemetryConfig {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/parallel/placement.h"
-#include "core/parallel/placement_choice.h"
+#include "core/model/moe/expert_placement.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/plot_frame.h"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/parallel/placement.h"
-#include "core/parallel/placement_choice.h"
 #include "core/parallel/replication.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
@@ -127,19 +126,6 @@ TEST(Replication, WhatIsSent) {
   EXPECT_EQ(experts_sent(before, after), 3);  // 0 and 1 to rank 1, 2 to rank 0
   EXPECT_EQ(gradients_sent(before), 0);
   EXPECT_EQ(gradients_sent(after), 1);  // two replicas on one rank count once
-}
-
-TEST(Replication, ChoiceHasItsSteps) {
-  const PlacementChoice choice = parse_placement_choice("balanced:50");
-  EXPECT_EQ(choice.kind, PlacementChoice::Kind::balanced);
-  EXPECT_EQ(choice.replan_every, 50);
-  EXPECT_EQ(placement_choice_text(choice), "balanced:50");
-  EXPECT_EQ(parse_placement_choice("balanced").replan_every, 0);
-  for (const char* wrong : {"balanced:", "balanced:0", "balanced:-1", "balanced:10001", "balanced:5x", "balanced:5:6"})
-    EXPECT_THROW(parse_placement_choice(wrong), std::runtime_error) << wrong;
-  const std::vector<std::uint64_t> load{90, 10, 10, 10};
-  EXPECT_TRUE(place(choice, {1, 2, 8, 1}, 4, load).replicated());
-  EXPECT_EQ(place(choice, {1, 2, 8, 1}, 4, {}).replica_rank, place_contiguous(4, 2).replica_rank);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "core/parallel/placement_choice.h"
+#include "core/config/placement_choice.h"
 
 #include <algorithm>
 #include <charconv>
@@ -89,18 +89,6 @@ std::string placement_problem(const PlacementChoice& choice, int n_experts, int 
       return where + " names rank " + std::to_string(most) + "; allowed: 0 to " + std::to_string(ranks - 1);
   }
   return {};
-}
-
-Placement place(const PlacementChoice& choice, const PlacementSite& site, int n_experts,
-                std::span<const std::uint64_t> load_E) {
-  if (choice.kind == Kind::random) return place_random(n_experts, site.ranks, site.layer + 1);
-  if (choice.kind == Kind::balanced && !load_E.empty()) {
-    const int slots = (n_experts + site.ranks - 1) / site.ranks + 1;
-    return place_balanced(load_E, site.ranks, {slots, std::max(1, site.n_groups), site.ranks_per_node});
-  }
-  const auto by_hand = choice.by_hand.find(site.layer);
-  if (by_hand == choice.by_hand.end()) return place_contiguous(n_experts, site.ranks);
-  return place_by_hand(by_hand->second, site.ranks);
 }
 
 }  // namespace moescope
