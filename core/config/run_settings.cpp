@@ -3,43 +3,33 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/config/log_names.h"
+
 namespace moescope {
 
 namespace {
 
-struct LogName {
+// Settings that a log may state, with their keys in the files of names (log_names.h).
+struct LoggedSetting {
   Setting setting;
-  const char* name;
+  const char* key;
 };
-// TorchTitan calls the bias update rate load_balance_coeff; moe_... are Megatron-LM's names, router_aux_loss_coef is
-// the name in transformers.
-const std::vector<LogName>& log_names() {
-  static const std::vector<LogName> names = {
+const std::vector<LoggedSetting>& logged_settings() {
+  static const std::vector<LoggedSetting> settings = {
       {&RouterConfig::bias_update_rate, "bias_update_rate"},
-      {&RouterConfig::bias_update_rate, "load_balance_coeff"},
-      {&RouterConfig::bias_update_rate, "moe_router_bias_update_rate"},
       {&RouterConfig::aux_coeff, "aux_coeff"},
-      {&RouterConfig::aux_coeff, "aux_loss_coeff"},
-      {&RouterConfig::aux_coeff, "moe_aux_loss_coeff"},
-      {&RouterConfig::aux_coeff, "router_aux_loss_coef"},
       {&RouterConfig::z_coeff, "z_coeff"},
-      {&RouterConfig::z_coeff, "z_loss_coeff"},
-      {&RouterConfig::z_coeff, "moe_z_loss_coeff"},
-      {&RouterConfig::z_coeff, "router_z_loss_coef"},
       {&RouterConfig::score_func, "score_func"},
-      {&RouterConfig::score_func, "moe_router_score_function"},
       {&OptimizerConfig::lr, "lr"},
-      {&OptimizerConfig::lr, "learning_rate"},
-      {&PrecisionConfig::experts, "precision"},
+      {&PrecisionConfig::experts, "experts_precision"},
   };
-  return names;
+  return settings;
 }
 
-// Finds the setting of a log that corresponds to `setting`: router.bias_update_rate is bias_update_rate,
-// load_balance_coeff, ...
-std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting setting) {
+// Finds the setting of a log that corresponds to a setting: "moe_aux_loss_coeff" for "aux_coeff".
+std::optional<StatedSetting> find_setting(const LogSettings& settings, std::string_view key) {
   for (const LogName& each : log_names()) {
-    if (each.setting != setting) continue;
+    if (each.setting != key) continue;
     if (const auto found = settings.find(each.name); found != settings.end())
       return StatedSetting{found->first, found->second};
   }
@@ -51,8 +41,8 @@ std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting s
 RunSettings::RunSettings(const RunConfig& config) : config_(config), complete_(true) {}
 
 RunSettings::RunSettings(LogSettings log) : log_(std::move(log)) {
-  for (const LogName& each : log_names()) {
-    const auto found = find_setting(log_, each.setting);
+  for (const LoggedSetting& each : logged_settings()) {
+    const auto found = find_setting(log_, each.key);
     if (!found || !stated_.emplace(each.setting, *found).second) continue;
     if (set(each.setting, found->value)) known_.insert(each.setting);
   }

@@ -13,6 +13,7 @@
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/text_health.h"
+#include "core/frame/change_marker.h"
 #include "core/frame/run_origin.h"
 #include "core/history/router_window.h"
 #include "core/history/step_axis.h"
@@ -526,7 +527,7 @@ const Finding* worst_of_training(std::span<const Finding> findings) {
 
 const char* router_words(HealthVerdict verdict) {
   static constexpr const char* kWords[] = {
-      "", "Router: too early to tell.", "Router healthy.", "Router needs attention.", "Router unhealthy.", ""};
+      "", "", "Router: too early to tell.", "Router healthy.", "Router needs attention.", "Router unhealthy.", ""};
   return kWords[static_cast<int>(verdict)];
 }
 
@@ -554,6 +555,22 @@ void add_training(std::span<const Finding> findings, Health& health) {
   health.finding = finding_id(*worst);
 }
 
+// Returns the text of the marker of a run whose loads are assumed; empty if they are not.
+std::string assumption_of(const History& history) {
+  for (const Marker& marker : history.markers())
+    if (marker.kind == kAssumptionMarker) return marker.text;
+  return {};
+}
+
+// Makes the verdict on assumed loads a part of the sentence.
+void assume(const std::string& assumption, Health& health) {
+  health.sentence =
+      assumption + ". So read, the router is " + health_verdict_name(health.verdict) + ": " + health.sentence;
+  health.shorter = {assumption + "."};
+  health.verdict = HealthVerdict::assumed;
+  health.help.clear();
+}
+
 // Removes forms that are not shorter than the one before.
 void keep_shorter(Health& health) {
   std::size_t before = health.sentence.size();
@@ -564,8 +581,8 @@ void keep_shorter(Health& health) {
 }  // namespace
 
 const char* health_verdict_name(HealthVerdict verdict) {
-  static constexpr const char* kNames[] = {"Cannot tell",     "Too early to tell", "Healthy",
-                                           "Needs attention", "Unhealthy",         "Training lost"};
+  static constexpr const char* kNames[] = {"Cannot tell",     "Loads assumed", "Too early to tell", "Healthy",
+                                           "Needs attention", "Unhealthy",     "Training lost"};
   return kNames[static_cast<int>(verdict)];
 }
 
@@ -587,6 +604,7 @@ Health judge_health(const FindingsScan& scan) {
       run_origin(history.info()) == RunOrigin::checkpoint && history.specialisation_frame_at(INT64_MAX);
   Health health = Judge(scan).health();
   if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
+  if (const std::string assumption = assumption_of(history); !assumption.empty()) assume(assumption, health);
   add_training(scan.findings(), health);
   health.upto = scan.seen().last;
   keep_shorter(health);

@@ -17,6 +17,7 @@ namespace moescope {
 
 enum class HealthVerdict {
   unknown,    // no load of the experts, or too few tokens in the texts of a checkpoint
+  assumed,    // the loads were found by the shape of their values alone: to be confirmed
   too_young,  // the load still settles, and there is no severe finding
   healthy,
   attention,  // the worst ongoing finding is a warning, or will be one if the present condition lasts

@@ -10,6 +10,8 @@
 namespace moescope {
 
 inline constexpr const char* kChangeKind = "change";
+// A run whose loads were found by the shape of their values alone: "loads assumed from `NAME`: confirm".
+inline constexpr const char* kAssumptionMarker = "assumption";
 
 // Returns "router.bias_update_rate 0.001 -> 0.01". An empty value becomes "none", and a long old value is shortened.
 // `for_all_runs` appends that the change applies to all runs, as a change of the mixture does.

@@ -90,7 +90,7 @@ struct Names {
   int count;
 };
 template <class Enum>  // clang before 17 does not deduce it for aggregates
-Names(const char* (*)(Enum), int) -> Names<Enum>;
+Names(const char* (*)(Enum), int)->Names<Enum>;
 
 // Returns the enumerator called `name`; nullopt if there is none.
 template <class Enum>
@@ -119,7 +119,8 @@ template <>
 inline constexpr Table kTable<RouterFrame> = {"router",
                                               "router of one MoE layer at a step; formulas: core/frame/router_stats.h"};
 void describe(RowOf<RouterFrame> auto& router, auto& visit) {
-  visit.layer(router.layer, LayerColumn{"index among all layers"});
+  visit.layer(router.layer,
+              LayerColumn{"index among all layers", -1});  // -1: a log that has only the mean of all layers
   visit.figures(router, kRouterFigures);
   visit.array(router.tokens_per_expert,
               Column{"tokens_per_expert", "uint16 [E], or uint32 [E] if a count does not fit"},

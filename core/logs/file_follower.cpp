@@ -88,6 +88,7 @@ void FileFollower::read_file(bool growing) {
   problem_ = why;
   if (opened.histories.empty() || !why.empty()) return;
   remarks_ = std::move(opened.remarks);
+  accounts_ = std::move(opened.accounts);
   bad_ = opened.skipped.empty() ? BadLines() : std::move(opened.skipped.front().bad);
   if (!goes_on) return replace_histories(std::move(opened.histories));
   if (is_next) keep_steps();
@@ -146,6 +147,10 @@ BadLines FileFollower::bad() const {
 std::vector<std::string> FileFollower::restart_remarks() const {
   const std::lock_guard lock(mutex_);
   return restart_remarks_;
+}
+std::vector<ImportAccount> FileFollower::accounts() const {
+  const std::lock_guard lock(mutex_);
+  return accounts_;
 }
 std::vector<std::string> FileFollower::remarks() const {
   const std::lock_guard lock(mutex_);

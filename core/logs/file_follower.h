@@ -31,6 +31,7 @@ class FileFollower : public Follower {
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
+  std::vector<ImportAccount> accounts() const override;
   std::vector<std::string> restart_remarks() const override;
   void finish() override;
   std::string amount() const override;
@@ -53,6 +54,7 @@ class FileFollower : public Follower {
   std::vector<std::shared_ptr<History>> histories_;
   BadLines bad_;
   std::vector<std::string> remarks_, restart_remarks_;
+  std::vector<ImportAccount> accounts_;
   std::string problem_;
 
   // Members below are used by the follower's thread only.

@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/frame/change_marker.h"
 #include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
+#include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
+#include "core/io/words.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
@@ -149,22 +152,67 @@ constexpr Kind kKinds[] = {
 };
 static_assert(std::size(kKinds) == static_cast<std::size_t>(FileKind::text) + 1);
 
-const Kind& row_of(FileKind kind) {
+const Kind& kind_row(FileKind kind) {
   return *std::ranges::find(kKinds, kind, &Kind::kind);
 }
 
 }  // namespace
 
 bool holds_runs(FileKind kind) {
-  return kind == FileKind::recording || row_of(kind).read;
+  return kind == FileKind::recording || kind_row(kind).read;
 }
 
 const char* file_kind_name(FileKind kind) {
-  return row_of(kind).name;
+  return kind_row(kind).name;
 }
 
+namespace {
+
+bool has_loads(const Imported& imported) {
+  return std::ranges::any_of(imported.runs, [](const auto& run) { return run->info().n_experts > 0; });
+}
+
+// Returns rules for the names whose values look like loads of experts, of the kind of name with the most values; empty
+// if there are none. They say why, so that the loads are shown as assumed.
+std::string assumed_rules(const ImportAccount& account) {
+  const AccountRow* best = nullptr;
+  for (const AccountRow& row : account.rows)
+    if (!row.is_shown && row.certainty == Certainty::by_shape && (!best || row.values > best->values)) best = &row;
+  return best ? "assumed_because = " + json_string(best->reason) + '\n' + tag_rule(best->pattern, best->means)
+              : std::string();
+}
+
+// Reads a log. If no name of loads is known, but values look like loads, reads it again with these as loads, and marks
+// the runs. A log that is passed on, for example to a recording, is read once: nothing is written that is assumed.
+Imported read_log(const std::string& path, FileKind kind, const ImportOptions& options) {
+  std::string rules;
+  try {
+    Imported imported = kind_row(kind).read(path, options);
+    if (imported.runs.empty() || options.on_frame || has_loads(imported)) return imported;
+    if ((rules = assumed_rules(imported.account)).empty()) return imported;
+  } catch (const RefusedLog& refused) {
+    rules = options.on_frame ? std::string() : assumed_rules(refused.account);
+    if (rules.empty()) throw;
+  }
+  ImportOptions assumed = options;
+  assumed.rules.push_back(rules);
+  Imported imported = kind_row(kind).read(path, assumed);
+  const std::string text = imported.account.assumption();
+  for (const auto& run : imported.runs)
+    if (!text.empty() && run->info().n_experts > 0)
+      append_marker(*run, options, {run->info().run, run->steps().first, kAssumptionMarker, text});
+  return imported;
+}
+
+}  // namespace
+
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
-  Imported imported = row_of(kind).read(path, options);
+  Imported imported = read_log(path, kind, options);
+  imported.account.path = path;
+  if (imported.bad.count() > 0)
+    imported.account.left_out.push_back(
+        {counted(imported.bad.count(), imported.bad.unit(), (std::string(imported.bad.unit()) + 's').c_str()),
+         imported.bad.summary()});
   std::error_code error;
   if (!fs::is_directory(path, error)) return imported;
   for (const fs::path& link : links_out_of(path, kDeepestRemark))

@@ -28,7 +28,8 @@ class Follower {
   // which then keep their steps.
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
-  virtual std::vector<std::string> remarks() const = 0;  // see Imported::remarks
+  virtual std::vector<std::string> remarks() const = 0;     // see Imported::remarks
+  virtual std::vector<ImportAccount> accounts() const = 0;  // see OpenedRuns::accounts
   // What became of the steps when the file was truncated or replaced, in the order of time.
   virtual std::vector<std::string> restart_remarks() const = 0;
   virtual std::string amount() const = 0;  // amount read: "412 lines", "up to step 102"

@@ -1,7 +1,9 @@
 #include "core/logs/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "core/history/step_axis.h"
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
+#include "core/io/words.h"
 
 namespace moescope {
 
@@ -137,6 +140,29 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
                            " entries: is a number wrong? " + largest);
 }
 
+std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
+  constexpr double kCountsOfFairShare = 10000, kRounding = 0.01, kMostCounts = 4294967295.0;
+  double sum = 0;
+  for (const float ratio : ratios) {
+    if (!(ratio >= 0)) throw Unreadable(std::to_string(ratio) + " is not a share of the load");
+    sum += static_cast<double>(ratio);
+  }
+  // Loads divided by the fair share have the mean 1 up to rounding, and keep their digits.
+  const double mean = sum / static_cast<double>(ratios.size());
+  if (!(mean > 0)) throw Unreadable("the shares of all experts are 0");
+  const double factor = std::abs(mean - 1) <= kRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
+  std::vector<std::uint32_t> counts;
+  for (const float ratio : ratios)
+    counts.push_back(
+        static_cast<std::uint32_t>(std::min(kMostCounts, std::round(factor * static_cast<double>(ratio)))));
+  return counts;
+}
+
+std::string unknown_experts_text(int highest) {
+  return "experts without tokens are left out, so that the number of experts is not known: it is read as " +
+         std::to_string(highest) + ", the highest that occurs and one; --experts states it";
+}
+
 std::string not_shown_text(const std::set<std::string>& names) {
   return "not shown: " + first_names(names);
 }
@@ -152,7 +178,24 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
   if (options.on_marker) options.on_marker(marker);
 }
 
+namespace {
+
+// Sets a number of the run as the user states it. Throws std::runtime_error if the log has another one.
+void state(int& of_log, int given, const RunInfo& info, const char* option, const char* what) {
+  if (given == 0) return;
+  if (of_log != 0 && of_log != given)
+    throw std::runtime_error(info.source + ": " + option + ' ' + std::to_string(given) + ", but the log has " +
+                             std::to_string(of_log) + ' ' + what);
+  of_log = given;
+}
+
+}  // namespace
+
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
+  int layers = static_cast<int>(info.moe_layers.size());
+  state(layers, options.routed.layers, info, "--layers", "MoE layers");
+  state(info.n_experts, options.routed.experts, info, "--experts", "experts");
+  state(info.top_k, options.routed.top_k, info, "--top-k", "experts for each token");
   info.name = printable(info.name);  // so that it takes one line
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
@@ -173,6 +216,9 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
     for (std::int64_t i = 1; i < steps_since; ++i) window.push(not_recorded);
   window.push(counts);
   fill_derived_figures(router, window);
+  ++loads_;
+  const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  odd_loads_ += info().top_k > 1 && sum % static_cast<std::uint64_t>(info().top_k) != 0;
 }
 
 namespace {
@@ -203,6 +249,7 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 
 void ImportedRun::add(TelemetryFrame frame) {
   require_experts(frame, info());
+  drop_placeholders(frame);
   if (frame.step <= last_step_) drop({frame.step, last_step_});
   // If step numbers are far apart, a window is a number of logged steps, as in findings (step_axis.h).
   const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
@@ -218,6 +265,7 @@ void ImportedRun::add(TelemetryFrame frame) {
 
 bool ImportedRun::join(TelemetryFrame more) {
   require_experts(more, info());
+  drop_placeholders(more);
   const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
   const bool too_late = found == recent_.begin() && kept_.size() > recent_.size();
   const bool is_there = found != recent_.end() && (*found)->step == more.step;
@@ -253,6 +301,48 @@ std::string ImportedRun::drop(const Restart& restart) {
       restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
   if (++restarts_ <= kMarkedRestarts) add(Marker{info().run, restart.step, "event", text});
   return text;
+}
+
+ImportAccount ImportedRun::found(const RunInfo& stated) const {
+  const RunInfo& run = info();
+  const StepRange steps = history_->steps();
+  const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user, const char* option) {
+    if (value <= 0) return FoundNumber{};
+    const std::string source = of_user == value  ? std::string("given by ") + option
+                               : of_log == value ? "stated in the log"
+                                                 : "from the values of the log";
+    return FoundNumber{std::to_string(value), source};
+  };
+  ImportAccount account;
+  account.path = run.source;
+  account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + std::to_string(history_->count()) +
+                       (history_->count() == 1 ? " is logged" : " are logged"),
+                   {}};
+  const RoutedShape& given = options_->routed;
+  account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), given.layers, "--layers");
+  account.experts = number(run.n_experts, stated.n_experts, given.experts, "--experts");
+  account.top_k = number(run.top_k, stated.top_k, given.top_k, "--top-k");
+  account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0, "");
+  if (odd_loads_ > 0)
+    account.left_out.push_back({"sums of loads", std::to_string(odd_loads_) + " of " + std::to_string(loads_) +
+                                                     " are no multiple of the " + std::to_string(run.top_k) +
+                                                     " experts of a token: is this number right?"});
+  for (const std::string& remark : remarks()) account.left_out.push_back({"losses of -1", remark});
+  return account;
+}
+
+std::vector<std::string> ImportedRun::remarks() const {
+  if (no_losses_ == 0) return {};
+  return {counted(no_losses_, "loss", "losses") +
+          " of -1 are not shown: a rank without the last pipeline stage prints -1 where it has no loss"};
+}
+
+void ImportedRun::drop_placeholders(TelemetryFrame& frame) {
+  for (float* loss : {&frame.ce_loss, &frame.val_loss}) {
+    if (*loss != -1) continue;
+    *loss = kNoValue;
+    ++no_losses_;
+  }
 }
 
 bool ImportedRun::has(std::int64_t step) const {

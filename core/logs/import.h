@@ -11,12 +11,14 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/frame/router_stats.h"
 #include "core/history/history.h"
+#include "core/logs/account_book.h"
 #include "core/logs/restart_rule.h"
 
 namespace moescope {
@@ -85,7 +87,9 @@ struct ImportOptions {
   std::shared_ptr<const RoutedRows> routes = nullptr;
   RoutedShape routed;
   std::string table_header;  // header of a table whose file begins with a row, because it was truncated
-  std::string tags;          // mapping file for tags (import_events.h); empty: built-in mapping
+  std::string tags;          // mapping file (tag_map.h); empty: the file beside the log, if there is one
+  // Texts of mapping files whose rules come before all others: what the user states about names of the log.
+  std::vector<std::string> rules;
   // Names of the runs to read from a file with several runs; empty: all. More than `most_runs` runs are refused, by
   // most readers before reading (run_choice.h).
   std::vector<std::string> only;
@@ -110,16 +114,22 @@ class ImportedRun {
   std::int64_t steps() const { return steps_; }  // all that were added, also those dropped later
   std::size_t kept_steps() const { return kept_.size(); }
   bool has(std::int64_t step) const;
+  std::vector<std::string> remarks() const;  // on values that cannot be right
+  // Returns an account without rows: the numbers of the run, and where they were found. `stated`: what the log states.
+  ImportAccount found(const RunInfo& stated = {}) const;
 
  private:
   void judge(RouterFrame& router, std::int64_t steps_since);
+  void drop_placeholders(TelemetryFrame& frame);
   TelemetryFrame completed(TelemetryFrame frame) const;  // adds values that the run gives for all steps
   void publish(std::shared_ptr<const TelemetryFrame> frame);
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
   std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
-  std::vector<std::int64_t> kept_;                            // steps that were not dropped
+  std::int64_t no_losses_ = 0;              // losses of -1, with which a rank without a loss stands for no value
+  std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
+  std::vector<std::int64_t> kept_;          // steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };
 
@@ -130,6 +140,13 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
 // a small file take the memory of a large one. `entries`: rows of loads, or experts of tokens, that the file has;
 // `largest`: where its largest numbers are.
 void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries, const std::string& largest);
+
+// Converts loads that are known up to a factor, such as shares, into counts: the fair share becomes 10,000. Throws
+// Unreadable if one is negative, or none is above 0.
+std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios);
+
+// Returns the remark for loads of which experts without tokens are left out.
+std::string unknown_experts_text(int highest);
 
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
@@ -146,6 +163,18 @@ struct Imported {
   bool glanced = false;                   // true: the runs are a sample of the file (ImportOptions::glance)
   std::vector<std::string> remarks = {};  // for the user: restarts, unknown names
   std::shared_ptr<const RoutedRows> routes = nullptr;
+  ImportAccount account = {};
+};
+
+// Thrown if a log has no figure that is known, or is refused otherwise: "PATH: WHY". The account has its names, so that
+// the user can say what they mean.
+struct RefusedLog : std::runtime_error {
+  RefusedLog(const std::string& path, const std::string& why, ImportAccount of_log)
+      : std::runtime_error(path + ": " + why), account(std::move(of_log)) {
+    account.path = path;
+    account.refusal = why;
+  }
+  ImportAccount account;
 };
 
 }  // namespace moescope

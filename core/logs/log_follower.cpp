@@ -248,6 +248,10 @@ std::vector<std::shared_ptr<History>> LogFollower::histories() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->histories();
 }
+std::vector<ImportAccount> LogFollower::accounts() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->reader->account()};
+}
 std::vector<std::string> LogFollower::remarks() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->remarks();

@@ -31,6 +31,7 @@ class LogFollower : public Follower {
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
+  std::vector<ImportAccount> accounts() const override;
   std::string amount() const override;
   std::int64_t lines() const;
   std::vector<std::string> restart_remarks() const override;

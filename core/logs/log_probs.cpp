@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kLargestText = std::uint64_t{4} << 30;
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
 constexpr float kRounding = 1e-3f;  // largest value above 0 that rounding explains
-constexpr int kDeepest = 16;
+constexpr int kDeepestValue = 16;
 
 using Sequences = std::vector<LogProbSequence> LogProbs::*;
 
@@ -118,7 +118,7 @@ class JsonReader {
 
  private:
   void take(JsonValue value, int depth) {
-    if (depth > kDeepest) return;
+    if (depth > kDeepestValue) return;
     if (value.is_object()) return take(fields_of(value, "response"), depth);
     if (!value.is_array()) return;
     for (const JsonValue each : list_of(value, "response", 0, ""))

@@ -95,6 +95,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     if (i == 0) routes_of_a = std::move(imported.routes);
     opened.glanced |= imported.glanced;
     for (const std::string& remark : imported.remarks) opened.remarks.push_back(paths[i] + ": " + remark);
+    if (!imported.account.path.empty()) opened.accounts.push_back(std::move(imported.account));
     if (imported.bad.count() > 0) {
       for (const auto& run : imported.runs)
         append_marker(*run, options, {run->info().run, run->steps().last, "event", imported.bad.summary()});

@@ -19,8 +19,9 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty if cancelled
   std::vector<SkippedLines> skipped;                // files with unreadable lines
-  std::vector<std::string> remarks;  // remarks on all files: "PATH: continues from step 101: dropped ..."
-  std::vector<std::string> missing;  // RecordingReader::missing() of the recordings with missing parts
+  std::vector<std::string> remarks;     // remarks on all files: "PATH: continues from step 101: dropped ..."
+  std::vector<ImportAccount> accounts;  // of the files that are no recordings, in their order
+  std::vector<std::string> missing;     // RecordingReader::missing() of the recordings with missing parts
   // A function for each recording, to which a training may still write: appends the new steps to `histories` and
   // returns their number. Must not run in two threads at the same time. Throws std::runtime_error if the file can no
   // longer be read.

@@ -48,6 +48,10 @@ BadLines StandardInputFollower::bad() const {
   const Follower* follower = lines();
   return follower ? follower->bad() : BadLines();
 }
+std::vector<ImportAccount> StandardInputFollower::accounts() const {
+  const Follower* follower = lines();
+  return follower ? follower->accounts() : std::vector<ImportAccount>();
+}
 std::vector<std::string> StandardInputFollower::remarks() const {
   const Follower* follower = lines();
   return follower ? follower->remarks() : std::vector<std::string>();

@@ -24,6 +24,7 @@ class StandardInputFollower : public Follower {
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
   std::vector<std::string> remarks() const override;
+  std::vector<ImportAccount> accounts() const override;
   std::vector<std::string> restart_remarks() const override;
   std::string amount() const override;
   void finish() override;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "core/frame/figures.h"
 #include "core/io/assets.h"
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/toml_section.h"
 #include "core/logs/import.h"
@@ -70,7 +73,7 @@ bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
 }
 
 std::string allowed_meanings() {
-  std::string names = "tokens_per_expert, utilization, expert_bias";
+  std::string names = "tokens_per_expert, utilization, load_share, expert_bias";
   for (const auto& field : kRouterFigures) names += std::string(", ") + field.column;
   for (const auto& field : kFrameFigures)
     if (names.find(field.column) == std::string::npos) names += std::string(", ") + field.column;
@@ -85,18 +88,17 @@ bool set_meaning(TagRule& rule, std::string_view means) {
   };
   for (const Named& each :
        {Named{"tokens_per_expert", TagMeaning::tokens_per_expert}, Named{"utilization", TagMeaning::utilization},
-        Named{"utilisation", TagMeaning::utilization}, Named{"expert_bias", TagMeaning::expert_bias},
-        Named{"step", TagMeaning::step_number}, Named{"ignored", TagMeaning::ignored}})
+        Named{"utilisation", TagMeaning::utilization}, Named{"load_share", TagMeaning::load_share},
+        Named{"expert_bias", TagMeaning::expert_bias}, Named{"step", TagMeaning::step_number},
+        Named{"ignored", TagMeaning::ignored}})
     if (means == each.name) return rule.means = each.meaning, true;
-  if (rule.pattern.find(kLayer) != std::string::npos) {
-    rule.means = TagMeaning::router_figure;
-    for (const auto& field : kRouterFigures)
-      if (means == field.column) return rule.router = field.member, true;
-    return false;
-  }
+  const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
   rule.means = TagMeaning::step_figure;
   for (const auto& field : kFrameFigures)
-    if (means == field.column) return rule.step = field.member, true;
+    if (!of_layer && means == field.column) return rule.step = field.member, true;
+  rule.means = TagMeaning::router_figure;
+  for (const auto& field : kRouterFigures)
+    if (means == field.column) return rule.router = field.member, true;
   return false;
 }
 
@@ -129,6 +131,7 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
   TagRule common;
   common.column = section.required_text("means");
   common.scale = scale_of(section);
+  common.offset = section.number("offset", 0, -kLargestOffset, kLargestOffset);
   section.choice("layers", {"as text"}, 0);
   common.layers_as_text = section.has("layers");
   for (const std::string& pattern : patterns_of(section)) {
@@ -138,7 +141,7 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
     rule.place = static_cast<int>(rules.size());
     if (!set_meaning(rule, rule.column))
       section.problem("means", "is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
-                                   " (figures of a router need {layer} in the pattern)");
+                                   " (figures of the whole step have no {layer} in the pattern)");
     rules.push_back(std::move(rule));
   }
 }
@@ -166,28 +169,87 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   if (const auto table = parse_toml(toml, problems)) {
     TomlSection root(*table, "", problems);
     map.layer_offset_ = static_cast<int>(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
+    const std::string program = root.text("program"), because = root.text("assumed_because");
+    root.table("settings");  // read by core/config/run_settings.h
     root.each("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
+    for (TagRule& rule : map.rules_) {
+      rule.program = because.empty() ? program : because;
+      rule.certainty = !because.empty()  ? Certainty::by_shape
+                       : program.empty() ? Certainty::stated
+                                         : Certainty::known_program;
+    }
   }
-  if (problems.found.empty() && map.rules_.empty()) problems.add(0, "tag", "is missing: the file holds no [[tag]]");
+  if (problems.found.empty() && map.rules_.empty() && map.layer_offset_ == 0)
+    problems.add(0, "tag", "is missing: the file holds no [[tag]]");
   problems.throw_first();
   return map;
 }
 
+void TagMap::add_below(const TagMap& other) {
+  if (layer_offset_ == 0) layer_offset_ = other.layer_offset_;
+  for (const TagRule& rule : other.rules_) {
+    rules_.push_back(rule);
+    rules_.back().place = static_cast<int>(rules_.size()) - 1;
+  }
+}
+
 TagMap TagMap::load(const std::string& path) {
-  return path.empty() ? built_in() : parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
+  if (path.empty()) return built_in();
+  TagMap map = parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
+  map.add_below(built_in());
+  return map;
+}
+
+std::string user_tags_folder() {
+  const char* const config = std::getenv("XDG_CONFIG_HOME");
+  const char* const home = std::getenv("HOME");
+  if (config && *config == '/') return std::string(config) + "/moescope/tags";
+  return home && *home == '/' ? std::string(home) + "/.config/moescope/tags" : std::string();
+}
+
+TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  TagMap map;
+  for (const std::string& text : options.rules) map.add_below(parse(text, "the rules for " + path));
+  const fs::path folder = fs::is_directory(path, none) ? fs::path(path) : fs::path(path).parent_path();
+  const fs::path beside = folder / kTagsBeside;
+  if (!options.tags.empty())
+    map.add_below(parse(read_file(options.tags, kMaxMapBytes, "mapping of tags"), options.tags));
+  else if (fs::is_regular_file(beside, none) && !leads_out_of(folder, beside))
+    map.add_below(parse(read_file(beside.string(), kMaxMapBytes, "mapping of tags"), beside.string()));
+  if (const std::string all = user_tags_folder(); !all.empty())
+    for (const fs::path& file : files_in(all, [](std::string_view name) { return name.ends_with(".toml"); }))
+      map.add_below(parse(read_file(file.string(), kMaxMapBytes, "mapping of tags"), file.string()));
+  map.add_below(built_in());
+  return map;
 }
 
 const TagMap& TagMap::built_in() {
   static const TagMap map = [] {
-    const std::string_view text = asset("tags/default.toml");
-    if (text.empty()) throw std::logic_error("tags/default.toml is not built in");
-    return parse(text, "tags/default.toml");
+    TagMap all;
+    const auto add = [&](const Asset& file) { all.add_below(parse(file.text, std::string(file.name))); };
+    const Asset* common = nullptr;
+    for (const Asset& file : assets()) {
+      if (file.name == "tags/common.toml")
+        common = &file;
+      else if (file.name.starts_with("tags/") && file.name.ends_with(".toml"))
+        add(file);
+    }
+    if (!common) throw std::logic_error("tags/common.toml is not built in");
+    TagMap names = parse(common->text, std::string(common->name)), map;
+    for (TagRule& rule : names.rules_) rule.certainty = Certainty::known_name;
+    // Common names that are ignored, such as statistics of loads, come before the patterns of programs.
+    std::ranges::stable_partition(names.rules_, [](const TagRule& rule) { return rule.means == TagMeaning::ignored; });
+    const auto loads =
+        std::ranges::find_if(names.rules_, [](const TagRule& rule) { return rule.means != TagMeaning::ignored; });
+    TagMap ignored;
+    ignored.rules_.assign(names.rules_.begin(), loads);
+    names.rules_.erase(names.rules_.begin(), loads);
+    for (const TagMap* part : {&ignored, &all, &names}) map.add_below(*part);
+    return map;
   }();
   return map;
-}
-
-bool TagMap::names_the_step() const {
-  return std::ranges::any_of(rules_, [](const TagRule& rule) { return rule.means == TagMeaning::step_number; });
 }
 
 std::optional<TagMatch> TagMap::find(std::string_view tag) const {

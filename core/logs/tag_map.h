@@ -12,12 +12,16 @@
 #include <vector>
 
 #include "core/frame/frame.h"
+#include "core/logs/account.h"
 
 namespace moescope {
 
+struct ImportOptions;
+
 enum class TagMeaning {
   tokens_per_expert,
-  utilization,
+  utilization,  // load divided by the fair share
+  load_share,   // share of the tokens of the step, in any unit: only the ratios between experts count
   expert_bias,
   router_figure,
   step_figure,
@@ -34,14 +38,18 @@ struct TagRule {
   std::string spelled;  // normalised by spelled_alike()
   TagMeaning means = TagMeaning::step_figure;
   std::string column;                     // value of `means`: "ce_loss"
-  float RouterFrame::*router = nullptr;   // router_figure
+  float RouterFrame::*router = nullptr;   // router_figure; without {layer}: mean over all MoE layers
   float TelemetryFrame::*step = nullptr;  // step_figure
-  double scale = 1;
+  double scale = 1, offset = 0;           // the figure is scale * value + offset
+  bool is_as_logged() const { return scale == 1 && offset == 0; }
+  double figure_of(double value) const { return scale * value + offset; }
   // {layer} is an index into the names of all MoE layers in text order: 0, 1, 10, 11, 2, ...
   bool layers_as_text = false;
   // Place in the file. If a run has several names of one meaning ("loss" and "train_loss"), the one with the lowest
   // place is shown, because one curve cannot show two quantities.
   int place = 0;
+  std::string program;  // name of the program in whose file the rule is; by_shape: why the values look like it
+  Certainty certainty = Certainty::known_name;
 };
 
 struct TagMatch {
@@ -53,20 +61,34 @@ inline bool is_list(const TagMatch& match) {
   return match.rule->means <= TagMeaning::expert_bias && match.expert < 0;
 }
 
+// True for a figure of the routers over all layers.
+inline bool is_of_all_layers(const TagMatch& match) {
+  return match.rule->means == TagMeaning::router_figure && match.layer < 0;
+}
+
 class TagMap {
  public:
-  static const TagMap& built_in();
+  static const TagMap& built_in();  // the files of names of all programs, then the names that many of them use
   // Throws std::runtime_error with `file_name`, line, key, the given and the allowed value.
   static TagMap parse(std::string_view toml, const std::string& file_name);
-  static TagMap load(const std::string& path);               // empty: the built-in mapping
+  static TagMap load(const std::string& path);  // rules of a mapping file, before the built-in ones; empty: only these
+  // The rules for a log: those of the options, else of the file kTagsBeside in the log's folder (or of the folder that
+  // is the log); then those of the user's files for all logs; then the built-in ones.
+  static TagMap of_log(const ImportOptions& options, const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // match of the first rule that fits
   int layer_offset() const { return layer_offset_; }
-  bool names_the_step() const;  // true if there is a rule for the step
 
  private:
+  void add_below(const TagMap& other);  // adds the rules of another map after those of this one
+
   std::vector<TagRule> rules_;
   int layer_offset_ = 0;
 };
+
+inline constexpr const char* kTagsBeside = "moescope-tags.toml";  // the user's mapping beside a log
+// Folder of the user's mapping files for all logs: $XDG_CONFIG_HOME/moescope/tags, ~/.config/moescope/tags; empty:
+// there is no home directory.
+std::string user_tags_folder();
 
 // Returns the normalised spelling of a name: "Train/Loss" becomes "train_loss".
 std::string spelled_alike(std::string_view name);

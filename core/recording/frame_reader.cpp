@@ -157,6 +157,8 @@ void read_row(Statement& statement, const Sizes& sizes, Row& row) {
 }
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {
+  constexpr int kOfAllLayers = -1;  // figures of a log that has them only over all layers
+  if (router.layer == kOfAllLayers) return;
   if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
     throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
 }

@@ -155,6 +155,7 @@ Sign HealthBanner::sign() const {
     case HealthVerdict::lost:
       return Sign::bad;
     case HealthVerdict::attention:
+    case HealthVerdict::assumed:
       return Sign::attention;
     case HealthVerdict::healthy:
       return Sign::good;

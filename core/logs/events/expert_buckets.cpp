@@ -2,11 +2,21 @@
 
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "core/io/unreadable.h"
+#include "core/io/words.h"
 #include "core/logs/import.h"
 
 namespace moescope {
+
+namespace {
+
+// Of a histogram of the loads themselves, which trainings log by mistake, the values are as many as the experts, and
+// read as numbers of experts they would leave nearly all experts without tokens.
+constexpr double kLeastTokensOfAnExpert = 16;
+
+}  // namespace
 
 ExpertBucket bucket_between(double from, double to, double count, bool last) {
   if (!(to >= from) || !(count >= 0)) throw Unreadable("histogram: limits do not rise");
@@ -24,6 +34,11 @@ std::vector<double> counts_of(const std::vector<ExpertBucket>& buckets) {
     if (counts.size() <= expert) counts.resize(expert + 1);
     counts[expert] += count;
   }
+  const double tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
+  if (tokens < kLeastTokensOfAnExpert * static_cast<double>(counts.size()))
+    throw Unreadable("histogram: of " + shortest(tokens) + " values up to " + std::to_string(counts.size() - 1) +
+                     ": too few for numbers of experts; it seems to be of the loads, and does not say which expert has "
+                     "which load. Log the loads as a list");
   return counts;
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 #include <stdexcept>
 
@@ -132,7 +132,7 @@ std::vector<ExpertBucket> buckets_of(const std::vector<std::size_t>& shape, cons
 // Reads the events of one run.
 class Run {
  public:
-  Run(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
+  Run(const TagMap& tags, AccountBook& book, std::string source) : tagged_(tags, book, std::move(source)) {}
 
   // `label`: prefix of each reason in `bad`. `progress` is called with the number of bytes that are left.
   void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
@@ -149,7 +149,9 @@ class Run {
   };
   void take(const pb::Event& event);
   void take(const pb::Event& event, const pb::Summary::Value& value);
+  void take(const pb::Event& event, const pb::Summary::Value& value, Tag& tag, const std::string& plugin);
   const std::string& plugin_of(const std::string& tag, const pb::Summary::Value& value);
+  void count(const pb::Event& event, const pb::Summary::Value& value, const Tag& tag, const std::string& plugin);
   static Values of_histogram(const pb::Histogram& histogram, const TagMatch& match);
   static Values of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match);
 
@@ -226,21 +228,44 @@ Run::Values Run::of_tensor(const pb::Tensor& tensor, const std::string& plugin, 
   return {{}, counts_of(buckets_of(shape, values))};
 }
 
+// Counts a value that is not shown, for the account.
+void Run::count(const pb::Event& event, const pb::Summary::Value& value, const Tag& tag, const std::string& plugin) {
+  try {
+    if (value.has_histo() || plugin == "histograms") throw Unreadable("a histogram of its values");
+    if (value.has_simple_value())
+      return TaggedRun::count(tag, event.step(), {}, {static_cast<double>(value.simple_value())});
+    if (!value.has_tensor()) throw Unreadable("neither a number nor a tensor");
+    const Values values = of_tensor(value.tensor(), plugin, tag.match);
+    TaggedRun::count(tag, event.step(), values.shape, values.values);
+  } catch (const Unreadable& unreadable) {
+    AccountBook::leave_out(tag.counts, unreadable.what());
+  }
+}
+
 void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
   const std::string& name = value.tag().empty() ? value.node_name() : value.tag();
-  KnownTag* tag = tagged_.find(name);
-  if (!tag) return;
+  Tag& tag = tagged_.find(name, records_);
   const std::string& plugin = plugin_of(name, value);
+  if (!tag.shown) return count(event, value, tag, plugin);
+  try {
+    take(event, value, tag, plugin);
+  } catch (const Unreadable& unreadable) {
+    AccountBook::leave_out(tag.counts, unreadable.what());
+    throw;
+  }
+}
+
+void Run::take(const pb::Event& event, const pb::Summary::Value& value, Tag& tag, const std::string& plugin) {
   Values found;
   if (value.has_histo())
-    found = of_histogram(value.histo(), tag->match);
+    found = of_histogram(value.histo(), tag.match);
   else if (value.has_tensor())
-    found = of_tensor(value.tensor(), plugin, tag->match);
+    found = of_tensor(value.tensor(), plugin, tag.match);
   else if (value.has_simple_value())
     found.values = {static_cast<double>(value.simple_value())};
   else
     throw Unreadable("neither a number nor a histogram nor a tensor");
-  tagged_.take(event.step(), event.wall_time(), *tag, std::move(found.shape), std::move(found.values));
+  tagged_.take(event.step(), event.wall_time(), tag, std::move(found.shape), std::move(found.values));
 }
 
 // Returns the event files of each folder; a folder is a run.
@@ -293,12 +318,6 @@ class Progress {
   double all_ = 1, before_ = 0;
 };
 
-TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
-  const fs::path beside = folder / kTagsBeside;
-  return TagMap::load(options.tags.empty() && fs::exists(beside) && !leads_out_of(folder, beside) ? beside.string()
-                                                                                                  : options.tags);
-}
-
 }  // namespace
 
 bool is_event_file(const fs::path& path) {
@@ -321,12 +340,12 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   Imported imported;
   imported.bad = BadLines("record");
   Progress progress(by_folder, options);
-  std::set<std::string> unknown;
+  std::deque<TagMap> maps;  // the book refers to their rules
+  AccountBook book;
   for (const auto& [folder, files] : by_folder) {
     const std::string name = name_of(folder);
     if (!is_wanted(options, name)) continue;
-    const TagMap tags = tags_for(options, folder);
-    Run run(tags, folder.string());
+    Run run(maps.emplace_back(TagMap::of_log(options, folder.string())), book, folder.string());
     for (const fs::path& file : files) {
       const std::string bytes = bytes_of_event_file(file, files.size() > 1, imported.bad);
       const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
@@ -335,12 +354,11 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
       if (run.cancelled()) return {};
     }
     imported.lines += run.records();
-    unknown.insert(run.tagged().unknown().begin(), run.tagged().unknown().end());
     if (!run.tagged().understood()) continue;
     if (imported.runs.size() == options.most_runs) throw TooManyRuns(path, names, options.most_runs);
     run.tagged().add_to(imported, name, path, options, nlohmann::json());
   }
-  return finished(std::move(imported), path, unknown, options);
+  return finished(std::move(imported), path, book, options);
 }
 
 }  // namespace moescope

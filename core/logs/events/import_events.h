@@ -38,8 +38,6 @@
 
 namespace moescope {
 
-inline constexpr const char* kTagsBeside = "moescope-tags.toml";
-
 // The mapping is options.tags, else moescope-tags.toml in the folder of the events, else the built-in mapping. Throws
 // std::runtime_error if the path cannot be read, or has no tag that the mapping knows (then with its tags).
 Imported import_events(const std::string& path, const ImportOptions& options = {});

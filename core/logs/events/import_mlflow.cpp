@@ -13,6 +13,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
+#include "core/logs/events/import_trackio.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"
 
@@ -32,7 +33,7 @@ struct LoggedValue {
 };
 
 // Throws Unreadable if the value cannot be used.
-void take_value(TaggedRun& run, KnownTag& tag, const LoggedValue& value) {
+void take_value(TaggedRun& run, Tag& tag, const LoggedValue& value) {
   if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
   run.take(value.step, value.wall_s, tag, {}, {value.value});
 }
@@ -108,16 +109,19 @@ class FolderValues {
   FolderValues(TaggedRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
 
   void read(const std::string& key, const fs::path& path) {
-    KnownTag* tag = run_->find(key);
-    if (!tag) return;
-    tags_.push_back(tag);
+    Tag& tag = run_->find(key);
+    tags_.push_back(&tag);
     InputFile file(path.string());
     std::int64_t number = 0;
     for (std::string line; file.read_line(line, kLongestMetricLine);) {
       ++number, ++imported_->lines;
       run_->has_read(line.size() + 1);
       try {
-        values_.push_back({tags_.size() - 1, number, value_of(line)});
+        const LoggedValue value = value_of(line);
+        if (tag.shown)
+          values_.push_back({tags_.size() - 1, number, value});
+        else
+          TaggedRun::count(tag, value.step, {}, {value.value});
       } catch (const Unreadable& unreadable) {
         report(tags_.size() - 1, number, unreadable.what());
       }
@@ -141,13 +145,14 @@ class FolderValues {
   }
   TaggedRun* run_;
   Imported* imported_;
-  std::vector<KnownTag*> tags_;
+  std::vector<Tag*> tags_;
   std::vector<FolderValue> values_;
 };
 
 Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
   Imported imported;
-  TaggedRun run(tags, folder.string());
+  AccountBook book;
+  TaggedRun run(tags, book, folder.string());
   FolderValues values(run, imported);
   const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
@@ -155,14 +160,14 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
     values.read(metrics[i].first, metrics[i].second);
   }
   values.give();
-  if (!run.understood()) throw std::runtime_error(no_known_tags(folder.string(), run.unknown(), imported.bad));
+  if (!run.understood()) throw no_known_tags(folder.string(), book, imported.bad);
   nlohmann::json settings = nlohmann::json::object();
   for (const auto& [key, path] : keys_in(folder, "params"))
     settings[key] = text_of(folder, path.lexically_relative(folder));
   const std::string name = name_of(folder);
   check_choice(folder.string(), {name}, options);
   run.add_to(imported, name, folder.string(), options, settings);
-  return finished(std::move(imported), folder.string(), run.unknown(), options);
+  return finished(std::move(imported), folder.string(), book, options);
 }
 
 struct DatabaseRun {
@@ -182,13 +187,12 @@ std::vector<DatabaseRun> runs_in(Connection& database) {
   return runs;
 }
 
-bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, std::set<std::string>& unknown) {
+bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, AccountBook& book) {
   Statement keys(database, "SELECT DISTINCT key FROM metrics WHERE run_uuid = ?");
   keys.bind(id);
-  TaggedRun run(tags, {});
+  TaggedRun run(tags, book, {});
   bool known = false;
-  while (keys.next()) known |= run.find(keys.get_text("a key")) != nullptr;
-  unknown.insert(run.unknown().begin(), run.unknown().end());
+  while (keys.next()) known |= run.find(keys.get_text("a key")).shown;
   return known;
 }
 
@@ -201,8 +205,7 @@ void read_metrics(Connection& database, const std::string& id, TaggedRun& run, I
     ++imported.lines;
     const std::string key = rows.get_text("a key");
     run.has_read(key.size() + sizeof(LoggedValue));
-    KnownTag* tag = run.find(key);
-    if (!tag) continue;
+    Tag& tag = run.find(key);
     try {
       LoggedValue value;
       std::int64_t ms = 0;
@@ -212,7 +215,10 @@ void read_metrics(Connection& database, const std::string& id, TaggedRun& run, I
       if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
       if (is_nan) value.value = std::nan("");
       if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
-      take_value(run, *tag, value);
+      if (tag.shown)
+        take_value(run, tag, value);
+      else
+        TaggedRun::count(tag, value.step, {}, {value.value});
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, printable(key) + ": " + unreadable.what());
     }
@@ -234,10 +240,10 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
   const std::string& path = database.path();
   Imported imported;
   imported.bad = BadLines("row");
-  std::set<std::string> unknown;
+  AccountBook book, of_all_runs;
   std::vector<DatabaseRun> runs = runs_in(database);
-  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, unknown); });
-  if (runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, of_all_runs); });
+  if (runs.empty()) throw no_known_tags(path, of_all_runs, imported.bad);
   ImportOptions chosen = options;
   for (std::string& wanted : chosen.only)
     for (const DatabaseRun& run : runs)
@@ -247,12 +253,11 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
   check_choice(path, names, chosen);
   for (const auto& [id, name] : runs) {
     if (!is_wanted(chosen, name)) continue;
-    TaggedRun run(tags, path);
+    TaggedRun run(tags, book, path);
     read_metrics(database, id, run, imported);
     if (run.understood()) run.add_to(imported, name, path, options, params_of(database, id));
   }
-  if (imported.runs.empty()) unknown.clear();  // the runs that were chosen have only known keys
-  return finished(std::move(imported), path, unknown, options);
+  return finished(std::move(imported), path, book, options);
 }
 
 Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
@@ -264,9 +269,10 @@ Imported import_database(const std::string& path, const TagMap& tags, const Impo
       return !cancelled;
     });
   try {
-    return read_database(database, tags, options);
+    return is_trackio(database) ? import_trackio(database, options) : read_database(database, tags, options);
   } catch (const TooManyRuns&) {
     throw;
+
   } catch (const std::runtime_error&) {
     if (cancelled) return {};
     throw;
@@ -281,7 +287,7 @@ bool is_mlflow_run(const fs::path& folder) {
 }
 
 Imported import_mlflow(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = TagMap::load(options.tags);
+  const TagMap tags = TagMap::of_log(options, path);
   return fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
 }
 

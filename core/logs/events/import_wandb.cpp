@@ -113,7 +113,7 @@ std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
 Values loads_of_object(const JsonFields& object, const TagMatch& match) {
   const JsonValue* type = object.find("_type");
   if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
-  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+  if (!match.rule || match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
     throw Unreadable("a histogram, which does not give the load of each expert");
   const std::vector<double> limits = numbers_of(object, "bins"), counts = numbers_of(object, "values");
   if (limits.size() != counts.size() + 1) throw Unreadable("histogram: buckets without limits");
@@ -236,8 +236,8 @@ class HeadReader {
 // Reads the rows of the history of all parts of a run, in their order.
 class WandbRows {
  public:
-  WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
-      : tagged_(tags, source), run_id_(head.run_id), axis_(head.main_axis()) {
+  WandbRows(const TagMap& tags, AccountBook& book, const std::string& source, const WandbHead& head)
+      : tagged_(tags, book, source), run_id_(head.run_id), axis_(head.main_axis()) {
     if (head.fractional_axes.contains(axis_))
       tagged_.note("Steps are calls of log(): " + std::exchange(axis_, {}) +
                    ", the step metric of the run, is not a whole number everywhere");
@@ -258,6 +258,8 @@ class WandbRows {
   std::optional<std::int64_t> step_of(const wandb::History& history, const std::string* of_row,
                                       const std::string* on_axis);
   double wall_of(const std::string* timestamp, const std::string* runtime);
+  Values parsed(const std::string& json, const Tag& tag);
+  void count(const std::string& json, const Tag& tag, std::int64_t step);
 
   HistoryValues values_;
   TaggedRun tagged_;
@@ -294,6 +296,26 @@ double WandbRows::wall_of(const std::string* timestamp, const std::string* runti
   return 0;
 }
 
+Values WandbRows::parsed(const std::string& json, const Tag& tag) {
+  try {
+    return values_.parsed(json, tag.match);
+  } catch (const Unreadable& unreadable) {
+    AccountBook::leave_out(tag.counts, unreadable.what());
+    throw;
+  }
+}
+
+// Counts a value that is not shown, for the account.
+void WandbRows::count(const std::string& json, const Tag& tag, std::int64_t step) {
+  try {
+    const Values values = values_.parsed(json, tag.match);
+    TaggedRun::count(tag, step, values.shape, values.values);
+  } catch (const Unreadable& unreadable) {
+    AccountBook::take_text(tag.counts, step, json);
+    if (json.starts_with('{')) AccountBook::leave_out(tag.counts, unreadable.what());
+  }
+}
+
 void WandbRows::take(const wandb::History& history) {
   const HistoryRow row = values_.row_of(history);
   const auto json_of = [&](const std::string& key) -> const std::string* {
@@ -306,11 +328,14 @@ void WandbRows::take(const wandb::History& history) {
   for (const auto& [key, json] : row) {
     if (key.starts_with('_')) continue;
     try {
-      KnownTag* tag = tagged_.find(key);
-      if (!tag) continue;
+      Tag& tag = tagged_.find(key);
+      if (!tag.shown) {
+        count(json, tag, step.value_or(-1));
+        continue;
+      }
       if (!step) throw Unreadable("comes before the first value of " + axis_);
-      Values values = values_.parsed(json, tag->match);
-      tagged_.take(*step, wall, *tag, std::move(values.shape), std::move(values.values));
+      Values values = parsed(json, tag);
+      tagged_.take(*step, wall, tag, std::move(values.shape), std::move(values.values));
     } catch (const Unreadable& unreadable) {  // the other values of the step are read
       problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
     }
@@ -401,7 +426,8 @@ std::vector<std::vector<std::string>> runs_at(const std::string& path) {
 // All parts of a run, read as one file.
 class WandbRun {
  public:
-  WandbRun(std::vector<std::string> files, const TagMap& tags) : files_(std::move(files)), tags_(&tags) {}
+  WandbRun(std::vector<std::string> files, const TagMap& tags, AccountBook& book)
+      : files_(std::move(files)), tags_(&tags), book_(&book) {}
 
   // Returns false if cancelled. Does not count bad records, because read_rows() counts them.
   bool read_head(const std::function<bool(double)>& progress) {
@@ -410,7 +436,7 @@ class WandbRun {
     return read(again, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
   }
   bool read_rows(BadLines& bad, const std::function<bool(double)>& progress) {
-    rows_ = std::make_unique<WandbRows>(*tags_, files_.front(), head_);
+    rows_ = std::make_unique<WandbRows>(*tags_, *book_, files_.front(), head_);
     if (files_.size() > 1)
       rows_->tagged().note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
                            fs::path(files_.front()).parent_path().filename().string());
@@ -450,6 +476,7 @@ class WandbRun {
   }
   std::vector<std::string> files_;
   const TagMap* tags_;
+  AccountBook* book_;
   WandbHead head_;
   std::unique_ptr<WandbRows> rows_;
   std::int64_t records_ = 0;
@@ -476,9 +503,10 @@ bool holds_wandb_runs(const std::string& folder) {
 }
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = TagMap::load(options.tags);
+  const TagMap tags = TagMap::of_log(options, path);
+  AccountBook book;
   std::vector<WandbRun> runs;
-  for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags);
+  for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags, book);
   const auto share = [&](double of_run, std::size_t i) {
     return !options.progress || options.progress((static_cast<double>(i) + of_run) / static_cast<double>(runs.size()));
   };
@@ -491,15 +519,13 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
   check_choice(path, names, options);
   Imported imported;
   imported.bad = BadLines("record");
-  std::set<std::string> unknown;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!is_wanted(options, names[i])) continue;
     if (!runs[i].read_rows(imported.bad, [&](double of_run) { return share(of_run, i); })) return {};
     imported.lines += runs[i].records();
-    unknown.insert(runs[i].tagged().unknown().begin(), runs[i].tagged().unknown().end());
     if (runs[i].tagged().understood()) runs[i].add_to(imported, names[i], options);
   }
-  return finished(std::move(imported), path, unknown, options);
+  return finished(std::move(imported), path, book, options);
 }
 
 }  // namespace moescope

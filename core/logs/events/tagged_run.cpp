@@ -14,7 +14,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kShownTags = 8, kKeptTags = 1000, kKeptNotes = 100;
+constexpr std::size_t kShownTags = 8, kKeptNotes = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
 constexpr std::uint64_t kWorkedBytes = std::uint64_t{1} << 30, kWorkedOfRead = 64;
 constexpr std::size_t kNodeBytes = 64;         // node of a map: pointers, key and overhead of the allocator
@@ -29,21 +29,19 @@ bool is_whole(const std::vector<double>& list, std::size_t experts) {
   return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
 }
 
-// Returns the values times `fair` as counts. `fair`: 1 for numbers of tokens; for loads divided by the fair share, the
-// count that stands for the fair share.
-std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values, double fair) {
+std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values) {
   std::vector<std::uint32_t> counts;
   for (const double value : values)
-    counts.push_back(static_cast<std::uint32_t>(std::clamp(std::round(value * fair), 0.0, kMostTokens)));
+    counts.push_back(static_cast<std::uint32_t>(std::clamp(std::round(value), 0.0, kMostTokens)));
   return counts;
 }
 
 // Throws Unreadable if a value is not a number of tokens or a share. Values that a mapping scales need not be whole.
 void check_load(const TagMatch& match, const std::vector<double>& values) {
   const bool tokens = match.rule->means == TagMeaning::tokens_per_expert;
-  if (!tokens && match.rule->means != TagMeaning::utilization) return;
+  if (!tokens && match.rule->means != TagMeaning::utilization && match.rule->means != TagMeaning::load_share) return;
   for (const double value : values) {
-    const bool whole = !tokens || match.rule->scale != 1 || value == std::floor(value);
+    const bool whole = !tokens || !match.rule->is_as_logged() || value == std::floor(value);
     if (value >= 0 && value <= kMostTokens && whole) continue;
     throw Unreadable(std::to_string(value) +
                      (tokens ? " is not a number of tokens; for shares, a mapping file (--tags) needs "
@@ -69,28 +67,41 @@ bool is_figure(const TagMatch& match) {
   return match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
 }
 
-TaggedRun::TaggedRun(const TagMap& tags, std::string source) : tags_(&tags), source_(std::move(source)) {}
+TaggedRun::TaggedRun(const TagMap& tags, AccountBook& book, std::string source)
+    : tags_(&tags), book_(&book), source_(std::move(source)) {}
 
-KnownTag* TaggedRun::find(const std::string& tag) {
-  const auto [known, is_new] = known_.try_emplace(tag);
-  if (!is_new) return known->second && known->second->shown ? &*known->second : nullptr;
-  const auto match = tags_->find(tag);
-  if (match && is_shown(match->rule->means)) return &known->second.emplace(KnownTag{tag, *match});
-  if (!match && unknown_.size() < kKeptTags) unknown_.insert(tag);
-  return nullptr;
+Tag& TaggedRun::find(const std::string& name, std::int64_t place) {
+  const auto [known, is_new] = known_.try_emplace(name);
+  Tag& tag = known->second;
+  if (!is_new) return tag;
+  tag.name = name;
+  tag.match = tags_->find(name).value_or(TagMatch{});
+  tag.shown = tag.match.rule && is_shown(tag.match.rule->means);
+  tag.counts = book_->add(name, tag.match.rule, place);
+  return tag;
+}
+
+void TaggedRun::count(const Tag& tag, std::int64_t step, const std::vector<std::size_t>& shape,
+                      const std::vector<double>& values) {
+  if (values.size() == 1) return AccountBook::take(tag.counts, step, values[0]);
+  const std::size_t experts = shape.empty() ? values.size() : shape.back();
+  for (std::size_t first = 0; experts > 0 && first + experts <= values.size(); first += experts)
+    AccountBook::take(tag.counts, step, std::span(values).subspan(first, experts));
 }
 
 // Returns true if the tag is shown. Of several tags with one meaning and with values, the one whose rule is first in
 // the mapping is shown.
-bool TaggedRun::choose(KnownTag& tag) {
+bool TaggedRun::choose(Tag& tag) {
   if (std::exchange(tag.has_value, true)) return tag.shown;
+  AccountBook::show(tag.counts);
   const bool of_layers = tag.match.layer >= 0 || !is_figure(tag.match);
   (tag.match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= of_layers;
   const auto [place, is_first] = shown_.try_emplace(meaning_of(tag.match), &tag);
   if (is_first) return true;
-  KnownTag& other = *place->second;
+  Tag& other = *place->second;
   const bool better = tag.match.rule->place < other.match.rule->place;
   (better ? other : tag).shown = false;
+  AccountBook::leave_out((better ? other : tag).counts, "another name of the log has this meaning");
   note(in_quotes((better ? other : tag).name) + " is not shown: " + in_quotes((better ? tag : other).name) +
        " has the same meaning");
   if (!better) return false;
@@ -110,7 +121,7 @@ void TaggedRun::forget(const TagMatch& match) {
   for (auto& [number, step] : steps_) {
     if (match.rule->step) step.figures.*match.rule->step = kNoValue;
     for (auto& [layer, of] : step.layers) {
-      if (match.layer >= 0 && layer != match.layer) continue;
+      if (layer != match.layer && (match.layer >= 0 || match.rule->router)) continue;
       if (match.rule->router) of.figures.*match.rule->router = kNoValue;
       if (!is_figure(match)) forget_expert(list_in(of, match.rule->means));
     }
@@ -125,7 +136,7 @@ void TaggedRun::note(std::string text) {
 }
 
 std::size_t TaggedRun::Layer::bytes() const {
-  return sizeof(Layer) + kNodeBytes + sizeof(double) * (load.size() + utilization.size() + bias.size());
+  return sizeof(Layer) + kNodeBytes + sizeof(double) * (load.size() + ratios.size() + bias.size());
 }
 
 std::size_t TaggedRun::Step::bytes() const {
@@ -180,8 +191,8 @@ TaggedRun::Layer& TaggedRun::layer_at(Step& step, int layer) {
 
 std::vector<double>& TaggedRun::list_in(Layer& layer, TagMeaning means) {
   return means == TagMeaning::tokens_per_expert ? layer.load
-         : means == TagMeaning::utilization     ? layer.utilization
-                                                : layer.bias;
+         : means == TagMeaning::expert_bias     ? layer.bias
+                                                : layer.ratios;
 }
 
 void TaggedRun::take_figure(const TagMatch& match, Step& step, double value) {
@@ -234,19 +245,20 @@ void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, s
 
 }  // namespace
 
-void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
+void TaggedRun::take(std::int64_t number, double wall_s, Tag& tag, std::vector<std::size_t> shape,
                      std::vector<double> values) {
   work(sizeof(double) * values.size());
+  count(tag, number, shape, values);
   const TagMatch& match = tag.match;
   if (is_list(match) && values.size() == 1) {  // another quantity of this name, such as a machine's load
     if (std::exchange(tag.shown, false))
       note(in_quotes(tag.name) + " is not shown: a single number is not the load of each expert");
-    return;
+    return AccountBook::leave_out(tag.counts, "a single number is not the load of each expert");
   }
   const auto leading = std::ranges::find_if(shape, [](std::size_t extent) { return extent != 1; });
   shape.erase(shape.begin(), leading);
   if (match.layer >= 0) std::erase(shape, std::size_t{1});
-  for (double& each : values) each *= match.rule->scale;
+  for (double& each : values) each = match.rule->figure_of(each);
   check_shape(match, shape, values.size());
   check_load(match, values);
   if (!choose(tag)) return;
@@ -262,14 +274,15 @@ std::size_t TaggedRun::n_experts() const {
   std::size_t experts = 0;
   for (const auto& [number, step] : steps_)
     for (const auto& [layer, of] : step.layers)
-      experts = std::max({experts, of.load.size(), of.utilization.size(), of.bias.size()});
+      experts = std::max({experts, of.load.size(), of.ratios.size(), of.bias.size()});
   return experts;
 }
 
 std::map<int, int> TaggedRun::layers_of_model() {
   std::map<int, int> layers;
   for (const auto& [number, step] : steps_)
-    for (const auto& [layer, of] : step.layers) layers.emplace(layer, layer);
+    for (const auto& [layer, of] : step.layers)
+      if (layer >= 0) layers.emplace(layer, layer);
   if (!layers_as_text_ || layers.empty()) return layers;
   const int first = tags_->layer_offset();
   const bool all = layers.begin()->first == 0 && layers.rbegin()->first + 1 == std::ssize(layers);
@@ -294,18 +307,18 @@ std::map<int, int> TaggedRun::layers_of_model() {
 
 TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start, std::size_t experts,
                                    const std::map<int, int>& layers) {
-  constexpr double kFairShare = 10000;
   TelemetryFrame frame = std::move(step.figures);
   frame.step = number;
   frame.wall_s = step.wall - start;
   for (auto& [layer, of] : step.layers) {
     RouterFrame router = std::move(of.figures);
-    router.layer = layers.at(layer);
-    const bool some = !of.load.empty() || !of.utilization.empty();
+    if (layer < 0 && !layers.empty()) continue;  // the figures of the layers give that of all
+    router.layer = layer < 0 ? layer : layers.at(layer);
+    const bool some = !of.load.empty() || !of.ratios.empty();
     if (is_whole(of.load, experts))
-      router.tokens_per_expert = counts_of_load(of.load, 1);
-    else if (is_whole(of.utilization, experts))
-      router.tokens_per_expert = counts_of_load(of.utilization, kFairShare);
+      router.tokens_per_expert = counts_of_load(of.load);
+    else if (is_whole(of.ratios, experts))
+      router.tokens_per_expert = counts_of_ratios(std::vector<float>(of.ratios.begin(), of.ratios.end()));
     else if (some && parts_++ == 0)
       first_part_ = "step " + std::to_string(number) + ", layer " + std::to_string(router.layer) +
                     ": loads without values for all " + std::to_string(experts) + " experts are not shown";
@@ -339,6 +352,7 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
   }
   if (parts_ > 0) note(first_part_ + (parts_ > 1 ? " (and " + std::to_string(parts_ - 1) + " more such places)" : ""));
   if (std::string again = restarts_.again_text(); !again.empty()) note(std::move(again));
+  for (std::string& remark : run.remarks()) note(std::move(remark));
   kept_bytes_ = 0;
   if (more_notes_ > 0) notes_.back().text += ", and " + std::to_string(more_notes_) + " more notes";
   for (Marker& marker : std::exchange(notes_, {})) {
@@ -351,26 +365,34 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
     run.add(Marker{0, run.history()->steps().first, kSettingsMarker,
                    settings.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
   imported.runs.push_back(run.history());
+  if (imported.runs.size() == 1) imported.account = run.found();
 }
 
-std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
-  std::string message = path + ": ";
+RefusedLog no_known_tags(const std::string& path, const AccountBook& book, const BadLines& bad) {
+  const std::set<std::string> unknown = book.not_shown();
+  std::string message;
   if (unknown.empty()) {
-    message += "holds no values" + bad.also();
+    message = "holds no values" + bad.also();
   } else {
-    message += "none of its tags is known:";
+    message = "none of its tags is known:";
     std::size_t count = 0;
     for (const std::string& tag : unknown)
       if (++count <= kShownTags) message += (count > 1 ? ", " : " ") + in_quotes(tag);
     if (unknown.size() > kShownTags) message += ", ...";
-    message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, defines what tags mean";
+    message +=
+        std::string(". A mapping file, --tags FILE.toml or ") + kTagsBeside + " beside the log, defines what tags mean";
   }
-  return message;
+  return {path, message, book.account(bad.unit())};
 }
 
-Imported finished(Imported imported, const std::string& path, const std::set<std::string>& unknown,
-                  const ImportOptions& options) {
-  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+Imported finished(Imported imported, const std::string& path, const AccountBook& book, const ImportOptions& options) {
+  if (imported.runs.empty()) throw no_known_tags(path, book, imported.bad);
+  std::set<std::string> unknown;
+  imported.account.add(book.account(imported.bad.unit()));
+  imported.account.path = path;
+  for (const AccountRow& row : imported.account.rows)
+    if (!row.is_shown && (row.certainty == Certainty::unknown || row.certainty == Certainty::by_shape))
+      unknown.insert(row.name);
   if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
   if (options.progress) options.progress(1);
   return imported;

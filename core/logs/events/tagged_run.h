@@ -20,19 +20,22 @@
 
 namespace moescope {
 
-struct KnownTag {
+struct Tag {
   std::string name;
-  TagMatch match;
+  TagMatch match;  // without a rule if the meaning is not known
+  AccountBook::Name counts = {};
   bool has_value = false;
-  bool shown = true;  // false: another tag of the run has this meaning, or its values cannot be used
+  bool shown = true;  // false: not known, another tag of the run has this meaning, or its values cannot be used
 };
 
 class TaggedRun {
  public:
-  // `source`: name of the file, for messages.
-  TaggedRun(const TagMap& tags, std::string source);
-  // Returns nullptr if the tag is not shown or not known. Unknown tags are kept for no_known_tags().
-  KnownTag* find(const std::string& tag);
+  // `book` counts the values; it and the map must live as long as the run. `source`: name of the file, for messages.
+  TaggedRun(const TagMap& tags, AccountBook& book, std::string source);
+  Tag& find(const std::string& tag, std::int64_t place = 0);
+  // Counts values of a tag that is not shown, for the account. `shape`: as in take().
+  static void count(const Tag& tag, std::int64_t step, const std::vector<std::size_t>& shape,
+                    const std::vector<double>& values);
   // To be called with the number of bytes that were read from the file. Kept values may take kKeptBytes plus
   // kKeptOfRead times these bytes, so that a small file that claims large tensors cannot fill the memory. All values
   // together, also those that are replaced or dropped later, may take kWorkedBytes plus kWorkedOfRead times these
@@ -41,12 +44,10 @@ class TaggedRun {
   // Adds the values of a tag at a step; to be called in the order of the log. `shape`: [E] or [L, E], or empty for one
   // value or values by expert. Throws Unreadable if the values do not fit the rule of the tag, std::runtime_error if
   // there are more than can be read or kept.
-  void take(std::int64_t step, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
-            std::vector<double> values);
+  void take(std::int64_t step, double wall_s, Tag& tag, std::vector<std::size_t> shape, std::vector<double> values);
   void go_back_to(std::int64_t step);  // to be called if the log says that the training goes on from `step`
   void note(std::string text);         // adds a remark about the run
   bool understood() const { return !steps_.empty(); }
-  const std::set<std::string>& unknown() const { return unknown_; }
   // Adds the run and its notes to `imported`. `settings`: an object with the settings in the log, which become a marker
   // at the first step. Throws std::runtime_error if there are more layers and experts than can be shown.
   void add_to(Imported& imported, const std::string& name, const std::string& source, const ImportOptions& options,
@@ -55,7 +56,7 @@ class TaggedRun {
  private:
   // The values of one layer at one step. NaN: the file has no value.
   struct Layer {
-    std::vector<double> load, utilization, bias;
+    std::vector<double> load, ratios, bias;
     RouterFrame figures;
     std::size_t bytes() const;
   };
@@ -66,7 +67,7 @@ class TaggedRun {
     std::map<int, Layer> layers;
     std::size_t bytes() const;
   };
-  bool choose(KnownTag& tag);
+  bool choose(Tag& tag);
   void forget(const TagMatch& match);
   void drop(const Restart& restart);
   void keep(std::size_t bytes);
@@ -84,6 +85,7 @@ class TaggedRun {
                           const std::map<int, int>& layers);
 
   const TagMap* tags_;
+  AccountBook* book_;
   std::string source_;
   std::map<std::int64_t, Step> steps_;
   RestartRule restarts_;
@@ -91,9 +93,8 @@ class TaggedRun {
   std::size_t more_notes_ = 0;
   std::int64_t parts_ = 0;  // pairs of step and layer with loads of only some experts
   std::string first_part_;
-  std::map<std::string, std::optional<KnownTag>> known_;
-  std::map<std::string, KnownTag*> shown_;  // tag that is shown, by meaning
-  std::set<std::string> unknown_;
+  std::map<std::string, Tag> known_;
+  std::map<std::string, Tag*> shown_;                        // tag that is shown, by meaning
   bool layers_as_text_ = false, layers_as_numbers_ = false;  // forms of layer numbers in the tags
   std::uint64_t read_bytes_ = 0, kept_bytes_ = 0, worked_bytes_ = 0;
 };
@@ -102,9 +103,8 @@ class TaggedRun {
 bool is_figure(const TagMatch& match);
 
 // Returns the error for a file without known tags: "PATH: none of its tags is known: ...".
-std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad);
-// Completes the import of a file. Throws std::runtime_error with no_known_tags() if it has no run.
-Imported finished(Imported imported, const std::string& path, const std::set<std::string>& unknown,
-                  const ImportOptions& options);
+RefusedLog no_known_tags(const std::string& path, const AccountBook& book, const BadLines& bad);
+// Completes the import of a file. Throws no_known_tags() if it has no run.
+Imported finished(Imported imported, const std::string& path, const AccountBook& book, const ImportOptions& options);
 
 }  // namespace moescope

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/config/log_names.h"
 #include "core/frame/describe.h"
 #include "core/io/text_escape.h"
 #include "core/logs/import.h"
@@ -271,11 +272,6 @@ void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   }
 }
 
-int setting(const JsonFields& json, std::initializer_list<const char*> keys, int limit) {
-  const JsonValue* value = member(json, keys);
-  return value ? to_index(*value, *keys.begin(), 0, limit) : 0;
-}
-
 }  // namespace
 
 LineBudget::LineBudget(std::size_t line_bytes)
@@ -323,6 +319,14 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
   return frame;
 }
 
+int setting(const JsonFields& json, std::string_view key, int limit) {
+  for (const LogName& each : log_names())
+    if (each.setting == key)
+      if (const JsonValue* value = member(json, {each.name.c_str()}))
+        return to_index(*value, each.name.c_str(), 0, limit);
+  return 0;
+}
+
 RunInfo run_info_from_json(const JsonFields& json) {
   RunInfo info;
   if (const JsonValue* run = member(json, {"run"}); run && run->is_number())
@@ -334,22 +338,25 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* config = member(json, {"config"}); config && config->is_string())
     info.config_toml = to_text(*config, "config");
   info.kernels = text_of(json, "kernels");
-  info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMaxLayers);
+  info.n_layers = setting(json, "layers", kMaxLayers);
   if (const JsonValue* layers = member(json, {"moe_layers"})) {
     const JsonList list = list_of(*layers, "moe_layers", 0, "");
     if (list.size() > kMaxImportedLayers) throw Unreadable("moe_layers: too many");
     for (const JsonValue layer : list) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kLastImportedLayer));
   }
   const int most_experts = static_cast<int>(kMaxImportedExperts);
-  info.n_experts =
-      setting(json, {"experts", "n_experts", "num_experts", "n_routed_experts", "num_local_experts"}, most_experts);
-  info.top_k = setting(json, {"top_k", "topk", "num_experts_per_tok", "moe_router_topk"}, most_experts);
-  info.dim = setting(json, {"dim", "hidden_size", "d_model"}, 1 << 24);
-  info.ranks = setting(json, {"ranks"}, static_cast<int>(kMaxRanks));
-  info.ranks_per_node = setting(json, {"ranks_per_node"}, static_cast<int>(kMaxRanks));
-  info.window = setting(json, {"window"}, 100000);
-  const int seq = setting(json, {"seq", "seq_len", "seq_length"}, 100'000'000);
-  const int batch = setting(json, {"batch", "batch_size", "global_batch_size"}, 100'000'000);
+  info.n_experts = setting(json, "experts", most_experts);
+  info.top_k = setting(json, "top_k", most_experts);
+  info.dim = setting(json, "dim", 1 << 24);
+  const auto own_number = [&](const char* key, int limit) {
+    const JsonValue* value = member(json, {key});
+    return value ? to_index(*value, key, 0, limit) : 0;
+  };
+  info.ranks = own_number("ranks", static_cast<int>(kMaxRanks));
+  info.ranks_per_node = own_number("ranks_per_node", static_cast<int>(kMaxRanks));
+  info.window = own_number("window", 100000);
+  const int seq = setting(json, "seq", 100'000'000);
+  const int batch = setting(json, "batch", 100'000'000);
   info.tokens_per_step = std::int64_t{seq} * batch;
   if (const JsonValue* tokens = member(json, {"tokens_per_step"}))
     info.tokens_per_step = to_count(*tokens, "tokens", 1e12);

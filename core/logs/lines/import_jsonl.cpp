@@ -70,9 +70,10 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   if (lines.holds_part()) lines.finish(reader);
   Imported imported = reader.finish();
   if (!reader.run_names().empty()) check_choice(path, reader.run_names(), options);
-  if (imported.runs.empty()) throw std::runtime_error(path + ": holds no training step" + reader.bad().first_reason());
+  if (imported.runs.empty())
+    throw RefusedLog(path, "holds no training step" + reader.bad().first_reason(), std::move(imported.account));
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
-    throw std::runtime_error(path + ": " + refusal);
+    throw RefusedLog(path, refusal, std::move(imported.account));
   return imported;
 }
 

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 
 #include "core/frame/figures.h"
-#include "core/io/text_escape.h"
+#include "core/logs/import.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr std::size_t kMostKnown = 65536;  // names whose meaning is cached
-constexpr std::size_t kLongestShown = 60;
-constexpr int kDeepestName = 8;  // maximum nesting of objects
+constexpr int kDeepestName = 8;            // maximum nesting of objects
 constexpr double kLatestStepOfLine = 1e15;
 
 // True for names of this program's lines (jsonl.h) that the table does not have.
@@ -98,19 +99,63 @@ std::optional<std::int64_t> step_number(JsonValue value) {
 
 }  // namespace
 
-std::optional<TagMatch> LineNames::find(std::string_view name) {
+LineNames::Known& LineNames::find(std::string_view name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
-  auto found = is_own_name(name) ? std::nullopt : tags_.find(name);
-  if (!found && !names_the_step_) {
-    found = TagMap::built_in().find(name);
-    if (found && found->rule->means != TagMeaning::step_number) found.reset();
-  }
-  if (known_.size() < kMostKnown) known_.emplace(name, found);
-  return found;
+  Known known{is_own_name(name) ? std::nullopt : tags_->find(name), {}};
+  if (known_.size() < kMostKnown) return known_.emplace(name, std::move(known)).first->second;
+  return overflow_ = std::move(known);
 }
 
-void LineNames::note_unknown(std::string_view name) {
-  if (unknown_.size() < kMostUnknown) unknown_.insert(printable(std::string(name.substr(0, kLongestShown))));
+AccountBook::Name& LineNames::counts_of(Known& known, std::string_view name) {
+  if (!known.counts.counts)
+    known.counts = book_->add(prefix_ + std::string(name), known.match ? known.match->rule : nullptr, number_,
+                              is_own_name(name) ? "Values of MoEScope's own lines" : "");
+  return known.counts;
+}
+
+void LineNames::leave_out(std::string_view name, std::string reason) {
+  AccountBook::leave_out(counts_of(find(name), name), std::move(reason));
+}
+
+// Counts the numbers of a value. Long lists of known loads are counted by count_loads().
+void LineNames::count(Known& known, const JsonFields::Field& field, std::int64_t step) {
+  const AccountBook::Name& name = counts_of(known, field.key);
+  const JsonValue value = field.value;
+  JsonList list;
+  double number = 0;
+  std::string_view text;
+  if (value.get(number) == simdjson::SUCCESS) return AccountBook::take(name, step, number);
+  if (value.get(text) == simdjson::SUCCESS)
+    return holds_number(value) ? AccountBook::take(name, step, static_cast<double>(to_float(value, "")))
+                               : AccountBook::take_text(name, step, text);
+  if (simdjson::dom::object by_expert; value.get(by_expert) == simdjson::SUCCESS)
+    for (const auto& [expert, load] : by_expert)
+      if (load.get(number) == simdjson::SUCCESS) AccountBook::take(name, step, number);
+  if (value.get(list) != simdjson::SUCCESS) return;
+  if (known.match && known.match->rule->means == TagMeaning::tokens_per_expert && known.match->layer < 0) {
+    loads_ = name;
+    return;
+  }
+  if (is_own_name(field.key)) return;
+  std::vector<double> numbers;
+  for (const JsonValue entry : list) {
+    JsonList inner;
+    if (entry.get(number) == simdjson::SUCCESS)
+      numbers.push_back(number);
+    else if (entry.get(inner) == simdjson::SUCCESS) {
+      std::vector<double> row;
+      for (const JsonValue each : inner)
+        if (each.get(number) == simdjson::SUCCESS) row.push_back(number);
+      AccountBook::take(name, step, row);
+    }
+  }
+  if (!numbers.empty()) AccountBook::take(name, step, numbers);
+}
+
+void LineNames::count_loads(const TelemetryFrame& frame) {
+  if (!loads_.counts) return;
+  for (const RouterFrame& router : frame.routers) loads_.counts->take_counts(frame.step, router.tokens_per_expert);
+  loads_ = {};
 }
 
 bool LineNames::is_shown_name(const TagRule& rule) {
@@ -119,10 +164,34 @@ bool LineNames::is_shown_name(const TagRule& rule) {
   return place->second == rule.place;
 }
 
+// Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads. Returns false if it is none.
+bool LineNames::add_by_expert(std::string_view name, simdjson::dom::object object, Joined& joined) {
+  constexpr std::size_t kLongestExpert = 5;
+  const Known& known = find(name);
+  if (!known.match || !is_list(*known.match) || object.size() == 0) return false;
+  std::vector<NamedLayerValue> loads;
+  for (const auto& [key, value] : object) {
+    const bool is_expert =
+        !key.empty() && key.size() <= kLongestExpert && key.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!is_expert || !value.is_number()) return false;
+    TagMatch match = *known.match;
+    std::from_chars(key.data(), key.data() + key.size(), match.expert);
+    if (match.expert >= static_cast<int>(kMaxImportedExperts)) return false;
+    loads.push_back({match, value, true});
+  }
+  std::ranges::move(loads, std::back_inserter(joined.by_expert));
+  return true;
+}
+
 // Returns false, and adds nothing, if no name in the object is known.
 bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Joined& joined) {
   simdjson::dom::object fields;
   if (object.get(fields) != simdjson::SUCCESS) return false;
+  if (add_by_expert(name, fields, joined)) {
+    joined.fields.push_back({name, object});
+    joined.objects.insert(name);
+    return true;
+  }
   const std::size_t before = joined.fields.size();
   bool known = false;
   for (const auto& [inner, value] : fields) {
@@ -131,7 +200,7 @@ bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Jo
       known = true;
       continue;
     }
-    known |= find(whole).has_value();
+    known |= find(whole).match.has_value();
     joined.fields.push_back({whole, value});
   }
   if (!known) joined.fields.erase(joined.fields.begin() + static_cast<std::ptrdiff_t>(before), joined.fields.end());
@@ -146,7 +215,7 @@ bool LineNames::is_step(std::string_view name, JsonValue value, int depth) {
       if (is_step(joined_name(name, inner), inside, depth + 1)) return true;
     return false;
   }
-  const auto found = find(name);
+  const auto& found = find(name).match;
   return found && found->rule->means == TagMeaning::step_number && (value.is_number() || value.is_string());
 }
 
@@ -156,7 +225,7 @@ bool LineNames::has_step(const JsonFields& line) {
 
 bool LineNames::has_load_of_expert(const JsonFields& line) {
   return std::ranges::any_of(line, [&](const JsonFields::Field& field) {
-    const auto found = find(field.key);
+    const auto& found = find(field.key).match;
     return found && found->expert >= 0;
   });
 }
@@ -170,47 +239,70 @@ JsonValue LineNames::step_of(std::vector<Named> steps) {
   for (const auto& [other, field] : steps) {
     if (other->place == rule->place || step_number(field.value) == step_number(best.value)) continue;
     other_steps_.try_emplace(other->place, best.key);
-    note_unknown(field.key);
+    leave_out(field.key, "another number than " + std::string(best.key) + ", which gives the step");
   }
   if (const auto differs = other_steps_.find(rule->place); differs != other_steps_.end())
     throw Unreadable("no " + differs->second + ", and " + std::string(best.key) + " differs from it in other lines");
   return best.value;
 }
 
-NamedLine LineNames::read(const JsonFields& line) {
+NamedLine LineNames::read(const JsonFields& line, std::int64_t number, bool counts) {
+  number_ = number;
   std::vector<JsonFields::Field> fields;
   std::vector<NamedLayerValue> of_layers;
   std::vector<Named> named, steps;
+  std::vector<JsonFields::Field> counted;
+  std::vector<const TagRule*> converted;
+  Joined joined;
+  const auto show = [&](Known& known, std::string_view name) { AccountBook::show(counts_of(known, name)); };
   const auto take = [&](const JsonFields::Field& field, bool is_joined) {
-    const auto found = find(field.key);
+    Known& known = find(field.key);
+    const auto& found = known.match;
+    counted.push_back(field);
     if (!found) {
       if (!is_joined) fields.push_back(field);
-      if (unknown_.size() < kMostUnknown && !is_own_name(field.key)) note_unknown(field.key);
-    } else if (field.value.is_null() || found->rule->means == TagMeaning::ignored)
+      counts_of(known, field.key);
+    } else if (joined.objects.contains(field.key)) {
+      show(known, field.key);
+    } else if (field.value.is_null() || found->rule->means == TagMeaning::ignored) {
       return;
-    else if (found->rule->means == TagMeaning::step_number)
+    } else if (found->rule->means == TagMeaning::step_number) {
       steps.emplace_back(found->rule, field);
-    else if (is_list(*found) && field.value.is_number())  // another quantity, such as a machine's load
-      note_unknown(field.key);
-    else if (found->layer >= 0 || found->expert >= 0)
+    } else if (is_list(*found) && field.value.is_number()) {  // another quantity, such as a machine's load
+      leave_out(field.key, "a single number is not the load of each expert");
+    } else if (found->layer >= 0 || found->expert >= 0 || found->rule->router) {
       of_layers.push_back({*found, field.value});
-    else if (is_shown_name(*found->rule))
+      show(known, field.key);
+    } else if (is_shown_name(*found->rule)) {
       named.emplace_back(found->rule, field);
-    else
-      note_unknown(field.key);
+    } else {
+      leave_out(field.key, "another name of the log has this meaning");
+    }
   };
-  Joined joined;
   for (const JsonFields::Field& field : line)
     if (!field.value.is_object() || is_own_name(field.key) || !add_inner(field.key, field.value, 0, joined))
       take(field, false);
   for (const JsonFields::Field& field : joined.fields) take(field, true);
+  std::ranges::move(joined.by_expert, std::back_inserter(of_layers));
   for (auto& [rule, field] : named) {
     const bool shown = places_.find(rule->column)->second == rule->place;  // a better name may follow in the line
-    if (!shown) note_unknown(field.key);
-    if (shown) fields.push_back({rule->column, field.value});
+    if (!shown) leave_out(field.key, "another name of the log has this meaning");
+    if (!shown) continue;
+    show(find(field.key), field.key);
+    fields.push_back(
+        {rule->means == TagMeaning::load_share ? "utilization" : std::string_view(rule->column), field.value});
+    if (!rule->is_as_logged() || rule->means == TagMeaning::load_share) converted.push_back(rule);
   }
-  if (!steps.empty()) fields.push_back({steps.front().first->column, step_of(steps)});
-  NamedLine read{JsonFields(std::move(fields)), std::move(of_layers)};
+  std::int64_t step_of_line = -1;
+  if (!steps.empty()) {
+    const JsonValue step = step_of(steps);
+    for (const Named& each : steps) show(find(each.second.key), each.second.key);
+    fields.push_back({steps.front().first->column, step});
+    step_of_line = step_number(step).value_or(-1);
+  }
+  if (counts)
+    for (const JsonFields::Field& field : counted) count(find(field.key), field, step_of_line);
+  NamedLine read{JsonFields(std::move(fields)), std::move(of_layers), std::move(converted)};
   if (const MeasuredOn text = measured_on(line); text != MeasuredOn::training) keep_validation(text, read);
   return read;
 }

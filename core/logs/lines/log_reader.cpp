@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -74,7 +76,7 @@ std::optional<NamedLine> readable_part(const NamedLine& line) {
     if (is_readable || field.key == "step" || field.key == "epoch") fields.push_back(field);
   }
   if (!has_figure || !lacks_value || line.fields.find("layer")) return {};
-  return NamedLine{JsonFields(std::move(fields)), {}};
+  return NamedLine{JsonFields(std::move(fields)), {}, line.converted};
 }
 
 // True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
@@ -120,15 +122,17 @@ struct LogReader::State {
     double epoch = -1;         // epoch of the newest step
     bool begins_anew = false;  // true if a later epoch began at the first step again
     std::vector<HeldStep> held;
+    int sparse_experts = 0;  // highest number of an expert in loads by expert, and one
     SplitStep split;
   };
 
   State(std::string source, ImportOptions given)
       : source(std::move(source)),
         options(std::move(given)),
-        names(TagMap::load(options.tags)),
-        router_names(names.tags()),
-        text(&names.tags()) {}
+        tags(TagMap::of_log(options, this->source)),
+        names(tags, book),
+        router_names(tags, book, "routers."),
+        text(&tags) {}
 
   std::string source;
   const ImportOptions options;
@@ -141,6 +145,8 @@ struct LogReader::State {
   bool has_values = false;
   BadLines bad;
   JsonLines parser, named_parser, split_parser;
+  TagMap tags;
+  AccountBook book;
   LineNames names;
   mutable LineNames router_names;  // for the entries of "routers"; caches names while reading
   TextLogReader text;
@@ -167,7 +173,7 @@ struct LogReader::State {
   bool is_chosen(const Run& run) const;
   int place_of(const Run& run) const;
   TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
-  TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
+  TelemetryFrame layer_frame_of(const Run& run, const NamedLine& named) const;
   void take(Run& run, const NamedLine& line);
   void take_or_hold(Run& run, const NamedLine& line, bool in_part);
   void count_bad(std::int64_t number, const Unreadable& why);
@@ -180,25 +186,28 @@ struct LogReader::State {
 // True if a line without a step has a loss, so that it is a line of a training and not one of settings.
 bool LogReader::State::is_of_training(const JsonFields& json) const {
   return std::ranges::any_of(json, [&](const JsonFields::Field& field) {
-    const auto found = names.tags().find(field.key);
+    const auto found = tags.find(field.key);
     return found && (found->rule->column == "ce_loss" || found->rule->column == "val_loss") &&
            holds_number(field.value);
   });
 }
 
 void LogReader::State::describe(Run& run, const JsonFields& json) {
-  if (form == Form::unknown && (is_of_training(json) || text.wraps_text(line))) throw Unreadable("no step");
+  const bool is_further = run.settings && !run.imported && !run.part && run.held.empty() && run.split.empty();
+  const bool trains = form == Form::unknown && (is_of_training(json) || text.wraps_text(line));
+  if (trains || is_further) names.read(json, lines);  // for the account: one of its names may be the step
+  if (trains) throw Unreadable("no step");
   if (run.imported || run.part || !run.held.empty() || !run.split.empty()) {
-    if (!is_closing(json) && has_figures(names.read(json))) throw Unreadable("no step");
+    if (!is_closing(json) && has_figures(names.read(json, lines, false))) throw Unreadable("no step");
     return;
   }
   if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
-  if (run.settings) throw Unreadable("no step, and the settings of the run were read before");
+  if (is_further) throw Unreadable("no step, and the settings of the run were read before");
   run.stated = run_info_from_json(json);
+  if (options.routed.experts > 0 && run.stated.n_experts == 0) run.stated.n_experts = options.routed.experts;
   if (run.stated.name.empty()) run.stated.name = run.name;
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
-  if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
-    run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
+  run.dense_layers = setting(json, "dense_layers", static_cast<int>(kMaxImportedLayers));
   // This program's lines have the settings elsewhere: in `config` for its trainings, in a marker for imported runs.
   const JsonValue* config = json.find("config");
   const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
@@ -262,16 +271,26 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named
   LineBudget budget(line.size());
   TelemetryFrame frame =
       frame_from_json(json, info, budget, [this](const JsonFields& entry) { return router_names.read(entry).fields; });
-  for (const RouterFrame& router : frame.routers) require_layer(router.layer, info);
+  for (const RouterFrame& router : frame.routers)
+    if (router.layer >= 0) require_layer(router.layer, info);
   std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
   if (frame.routers.empty() && has_nested(json)) read_nested(json, info, run.aux_coeff, frame);
   read_domains(json, info, frame);
   join_layer_values(named.of_layers, info, frame);
+  for (const TagRule* rule : named.converted) {
+    if (rule->step && !is_missing(frame.*rule->step))
+      frame.*rule->step = static_cast<float>(rule->figure_of(static_cast<double>(frame.*rule->step)));
+    if (rule->means == TagMeaning::tokens_per_expert)
+      for (RouterFrame& router : frame.routers)
+        for (std::uint32_t& count : router.tokens_per_expert)
+          count = static_cast<std::uint32_t>(std::clamp(std::round(rule->figure_of(count)), 0.0, 4294967295.0));
+  }
   return frame;
 }
 
 // Reads a line of one layer.
-TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
+TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const NamedLine& named) const {
+  const JsonFields& json = named.fields;
   RunInfo info = run.imported ? run.imported->info() : run.stated;
   if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
     for (const RouterFrame& router : run.part ? run.part->routers : std::vector<RouterFrame>())
@@ -281,7 +300,9 @@ TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields
   LineBudget budget(line.size());
   TelemetryFrame frame = frame_from_json(json, info, budget);
   frame.routers.push_back(router_from_json(json, info, budget));
+  if (frame.routers.back().layer < 0) throw Unreadable("layer: not a whole number from 0 on");
   if (run.imported) require_layer(frame.routers.back().layer, info);
+  add_loads_by_expert(named.of_layers, info, frame.routers.back());
   check_imported_shape(run.part ? run.part->routers.size() + 1 : 1, static_cast<std::size_t>(info.n_experts));
   return frame;
 }
@@ -348,7 +369,8 @@ void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
   if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
   add_part(run);
   if (run.imported)  // add_part() may have opened the run
-    for (const RouterFrame& router : frame.routers) require_layer(router.layer, run.imported->info());
+    for (const RouterFrame& router : frame.routers)
+      if (router.layer >= 0) require_layer(router.layer, run.imported->info());
   if (whole && frame.step > run.newest) {
     run.newest = frame.step;
     return run.imported->add(std::move(frame));
@@ -362,10 +384,12 @@ void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
 void LogReader::State::take(Run& run, const NamedLine& named) {
   const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
   if (run.part && !of_layer && !run.imported) add_part(run);
-  TelemetryFrame frame = of_layer ? layer_frame_of(run, named.fields) : frame_of(run, named, run.imported->info());
+  TelemetryFrame frame = of_layer ? layer_frame_of(run, named) : frame_of(run, named, run.imported->info());
   has_values = has_values || has_figures(named) || holds_other_values(named.fields);
   watch_epoch(run, named, frame.step);
   go_back(run, named, frame.step);
+  names.count_loads(frame);
+  router_names.count_loads(frame);
   place(run, std::move(frame), !of_layer);
   if (!of_layer) take_markers(run, named.fields);
 }
@@ -399,10 +423,11 @@ void LogReader::State::add_held_steps(Run& run) {
   for (const HeldStep& held : std::exchange(run.held, {})) {
     held_bytes -= held.text.size();
     try {
-      NamedLine named = names.read(held_lines.parse(held.text));
+      NamedLine named = names.read(held_lines.parse(held.text), held.line, false);
       if (held.in_part) named = *readable_part(named);
       if (!run.imported) {
-        const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+        RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+        info.n_experts = std::max(info.n_experts, run.sparse_experts);
         open(run, info, frame_of(run, named, info).step);
       }
       take(run, named);
@@ -418,7 +443,7 @@ void LogReader::State::count_bad(std::int64_t number, const Unreadable& why) {
 
 void LogReader::State::step(Run& run, const JsonFields& json) {
   if (is_closing(json)) return;
-  const NamedLine named = names.read(json);
+  const NamedLine named = names.read(json, lines);
   try {
     take_or_hold(run, named, false);
   } catch (const Unreadable& why) {
@@ -432,9 +457,14 @@ void LogReader::State::step(Run& run, const JsonFields& json) {
 void LogReader::State::take_or_hold(Run& run, const NamedLine& named, bool in_part) {
   const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
   if (run.imported || run.part || of_layer) return take(run, named);
-  const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+  RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+  info.n_experts = std::max(info.n_experts, run.sparse_experts);
   TelemetryFrame frame = frame_of(run, named, info);
-  const bool no_load = info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
+  for (const NamedLayerValue& load : named.of_layers)
+    if (load.is_sparse) run.sparse_experts = std::max(run.sparse_experts, load.match.expert + 1);
+  // Experts without tokens are left out of loads by expert: their number is the highest of several steps.
+  const bool is_open = run.sparse_experts > 0 && run.stated.n_experts == 0;
+  const bool no_load = is_open || info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
   if (no_load && run.held.size() < kMaxHeld && held_bytes + line.size() <= kMaxHeldBytes) {
     held_bytes += line.size();
     run.held.push_back({lines, frame.step, std::string(line), in_part});
@@ -463,7 +493,7 @@ void LogReader::State::read_split(Run& run) {
 
 void LogReader::State::parse_line(JsonLines& parser) {
   const JsonFields json = parser.parse(line);
-  if (const auto named = named_value(json, names.tags())) {
+  if (const auto named = named_value(json, tags)) {
     line = *named;
     return parse_line(named_parser);
   }
@@ -560,7 +590,20 @@ Imported LogReader::finish() {
   finish_step();
   Imported imported{histories(), lines(), bad()};
   imported.remarks = remarks();
+  imported.account = account();
   return imported;
+}
+
+ImportAccount LogReader::account() const {
+  ImportAccount account;
+  const auto opened = std::ranges::find_if(state_->runs, [](const State::Run& run) { return run.imported != nullptr; });
+  if (opened != state_->runs.end()) account = opened->imported->found(opened->stated);
+  account.path = state_->source;
+  account.add(state_->book.account("line"));
+  if (state_->text.of_other_ranks() > 0)
+    account.left_out.push_back({std::to_string(state_->text.of_other_ranks()) + " lines",
+                                "they are of other ranks than the one whose values are read"});
+  return account;
 }
 
 std::vector<std::string> LogReader::run_names() const {
@@ -591,8 +634,7 @@ std::int64_t LogReader::steps() const {
 
 bool LogReader::is_whole(std::string_view line) const {
   if (line.find('\r') != std::string_view::npos || state_->text.is_numbered()) return false;
-  if (state_->form == State::Form::text)
-    return TextLogReader(&state_->names.tags()).read(line, [](std::string_view) {});
+  if (state_->form == State::Form::text) return TextLogReader(&state_->tags).read(line, [](std::string_view) {});
   try {
     JsonLines().parse(line);
     return true;
@@ -625,6 +667,11 @@ bool LogReader::goes_on_from(const LogReader& earlier) const {
 
 std::vector<std::string> LogReader::remarks() const {
   std::vector<std::string> remarks = state_->remarks;
+  for (const State::Run& run : state_->runs) {
+    if (run.imported) std::ranges::copy(run.imported->remarks(), std::back_inserter(remarks));
+    if (run.sparse_experts > 0 && run.stated.n_experts == 0)
+      remarks.push_back(unknown_experts_text(run.sparse_experts));
+  }
   const TextLogReader& text = state_->text;
   if (state_->form == State::Form::text) {
     remarks.push_back("read as " + std::string(text_log_name(*text.log())) + ": " +
@@ -636,8 +683,7 @@ std::vector<std::string> LogReader::remarks() const {
       remarks.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
                         std::string(text.log() == TextLog::trainer ? " (trainer_state.json has the steps)" : ""));
   }
-  std::set<std::string> not_shown = state_->names.unknown();
-  not_shown.insert(state_->router_names.unknown().begin(), state_->router_names.unknown().end());
+  const std::set<std::string> not_shown = state_->book.not_shown();
   for (const State::Run& run : state_->runs)
     if (std::string again = run.restarts.again_text(); !again.empty()) remarks.push_back(std::move(again));
   if (!not_shown.empty()) remarks.push_back(not_shown_text(not_shown));
@@ -655,7 +701,7 @@ std::string LogReader::refusal() const {
   }
   const bool has_runs =
       std::ranges::any_of(state_->runs, [](const State::Run& run) { return run.imported != nullptr; });
-  return has_runs && !state_->has_values ? no_known_names(state_->names.unknown()) : std::string();
+  return has_runs && !state_->has_values ? no_known_names(state_->book.not_shown()) : std::string();
 }
 const BadLines& LogReader::bad() const {
   return state_->bad;

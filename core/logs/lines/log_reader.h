@@ -39,6 +39,7 @@ class LogReader {
   // True if this log, which replaced `earlier`, has the next steps of its runs: their layers and experts are the same,
   // and they begin after its last steps, or for lines without a step at its last epoch.
   bool goes_on_from(const LogReader& earlier) const;
+  ImportAccount account() const;
   // Returns remarks for the user: restarts, the recognised kind of log, names that are not shown.
   std::vector<std::string> remarks() const;
 

@@ -14,7 +14,7 @@ constexpr std::size_t kLongestSplitStep = std::size_t{64} << 20;
 constexpr double kLatestSplitStep = 1e15;
 
 std::optional<std::int64_t> step_in(const JsonFields& fields, LineNames& names) {
-  const NamedLine named = names.read(fields);
+  const NamedLine named = names.read(fields, 0, false);
   const JsonValue* step = member(named.fields, {"step"});
   return step ? std::optional(to_step(*step, kLatestSplitStep)) : std::nullopt;
 }
@@ -52,7 +52,9 @@ std::optional<std::string> named_value(const JsonFields& fields, const TagMap& t
     const JsonValue* name = fields.find(each);
     if (!name || !name->is_string()) continue;
     const std::string text = to_text(*name, each);
-    if (const auto found = tags.find(text); !found || !is_shown(found->rule->means)) continue;
+    const auto found = tags.find(text);
+    const bool may_be_other = std::string_view(each) == "name" || std::string_view(each) == "key";
+    if (found ? !is_shown(found->rule->means) : may_be_other) continue;
     std::string json = '{' + json_string(text) + ':' + simdjson::minify(*value);
     for (const JsonFields::Field& field : fields)
       if (field.key != each && field.key != "value")

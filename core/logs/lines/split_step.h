@@ -33,7 +33,7 @@ class SplitStep {
 };
 
 // Returns {"loss": 2.5, "step": 7} for a line {"step": 7, "metric": "loss", "value": 2.5}; nullopt if the line has
-// another form or the name is not known.
+// another form, or "name" or "key" has a name that is not known.
 std::optional<std::string> named_value(const JsonFields& fields, const TagMap& tags);
 
 }  // namespace moescope

@@ -17,8 +17,6 @@ namespace {
 // Keys of a step whose list has an entry for each layer.
 constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "utilization", "expert_bias",
                                                             "score_entropy",     "margin",      "aux"};
-constexpr double kCountsOfFairShare = 10000;  // count for a load of the fair share, if a log has shares only
-
 // True if the list has the counts of one layer: some programs leave out the outer list if a model has one MoE layer.
 bool is_one_layer(JsonValue load) {
   JsonList list;
@@ -34,6 +32,7 @@ std::size_t experts_of_layer(JsonValue load) {
 void add_layers_of(const std::vector<NamedLayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
   for (const NamedLayerValue& each : values) {
+    if (is_of_all_layers(each.match)) continue;
     layers.insert(std::max(0, each.match.layer));
     JsonList list;
     const std::size_t listed = each.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
@@ -44,26 +43,16 @@ void add_layers_of(const std::vector<NamedLayerValue>& values, RunInfo& info) {
   info.moe_layers.assign(layers.begin(), layers.end());
 }
 
-// Converts loads divided by the fair share into counts, for a log without numbers of tokens.
-std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
-  std::vector<std::uint32_t> counts;
-  for (const float share : shares) {
-    const double count = std::round(kCountsOfFairShare * static_cast<double>(share));
-    if (!(count >= 0 && count <= 4294967295.0)) throw Unreadable("utilization: not a share from 0 on");
-    counts.push_back(static_cast<std::uint32_t>(count));
-  }
-  return counts;
-}
-
 // Collects the values whose names contain layers and experts, by layer.
 class LayerValues {
  public:
   explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
 
   void take(const NamedLayerValue& each) {
-    const int layer = std::max(0, each.match.layer);
-    require_layer(layer, *info_);
     const TagRule& rule = *each.match.rule;
+    const int layer = is_of_all_layers(each.match) ? -1 : std::max(0, each.match.layer);
+    if (layer >= 0) require_layer(layer, *info_);
+    if (layer < 0 && !info_->moe_layers.empty()) return;  // the figures of the layers give that of all
     Layer& of = layers_.try_emplace(layer).first->second;
     const char* name = rule.column.c_str();
     if (rule.means == TagMeaning::router_figure) {
@@ -71,14 +60,15 @@ class LayerValues {
       return;
     }
     Values& values = rule.means == TagMeaning::tokens_per_expert ? of.counts
-                     : rule.means == TagMeaning::utilization     ? of.shares
-                                                                 : of.bias;
+                     : rule.means == TagMeaning::expert_bias     ? of.bias
+                                                                 : of.ratios;
     if (each.match.expert < 0) {
       values.list = to_floats(each.value, name, experts_);
       for (float& value : values.list) value = scaled(value, rule);
       return;
     }
     if (each.match.expert >= info_->n_experts) throw Unreadable(rule.column + ": more experts than in the first step");
+    values.is_sparse = values.is_sparse || each.is_sparse;
     values.single.emplace_back(each.match.expert, scaled(to_float(each.value, name), rule));
   }
 
@@ -90,8 +80,8 @@ class LayerValues {
       of.router.layer = layer;
       if (const auto counts = complete(of.counts, "tokens_per_expert"); !counts.empty())
         of.router.tokens_per_expert = whole_counts(counts);
-      else if (const auto shares = complete(of.shares, "utilization"); !shares.empty())
-        of.router.tokens_per_expert = counts_of_shares(shares);
+      else if (const auto ratios = complete(of.ratios, "utilization"); !ratios.empty())
+        of.router.tokens_per_expert = counts_of_ratios(ratios);
       of.router.expert_bias = complete(of.bias, "expert_bias");
       more.routers.push_back(std::move(of.router));
     }
@@ -103,18 +93,21 @@ class LayerValues {
   struct Values {
     std::vector<float> list;
     std::vector<std::pair<int, float>> single;
+    bool is_sparse = false;  // experts without a value have no tokens
   };
   struct Layer {
-    Values counts, shares, bias;
+    Values counts, ratios, bias;
     RouterFrame router;
   };
   static float scaled(float value, const TagRule& rule) {
-    return is_missing(value) || rule.scale == 1 ? value : static_cast<float>(rule.scale * static_cast<double>(value));
+    return is_missing(value) || rule.is_as_logged() ? value
+                                                    : static_cast<float>(rule.figure_of(static_cast<double>(value)));
   }
   // Returns a value for each expert, or an empty list if there are no values. Throws Unreadable if an expert has none;
   // a few values of many experts must not take memory for all.
   std::vector<float> complete(const Values& values, const char* name) const {
     std::vector<float> list = values.list;
+    if (list.empty() && values.is_sparse) list.resize(experts_, 0);
     if (list.empty() && values.single.size() >= experts_) list.resize(experts_, kNoValue);
     const bool some = list.empty() && !values.single.empty();
     if (!some)
@@ -178,8 +171,8 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
     for (const JsonValue each : routers) {
       const JsonFields router = router_names.read(fields_of(each, "routers", "no layer")).fields;
       if (!router.find("layer")) throw Unreadable("routers: no layer");
-      const int layer = to_index(*router.find("layer"), "layer", 0, kLastImportedLayer);
-      if (stated.moe_layers.empty()) info.moe_layers.push_back(layer);
+      const int layer = to_index(*router.find("layer"), "layer", -1, kLastImportedLayer);
+      if (stated.moe_layers.empty() && layer >= 0) info.moe_layers.push_back(layer);
       const JsonValue* load = member(router, {"tokens_per_expert"});
       if (load && load->is_array()) info.n_experts = std::max(info.n_experts, listed_experts(load));
     }
@@ -222,7 +215,7 @@ void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, T
   });
   if (!has_counts)
     by_layer("utilization", [&](RouterFrame& router, JsonValue list) {
-      router.tokens_per_expert = counts_of_shares(to_floats(list, "utilization", n_experts));
+      router.tokens_per_expert = counts_of_ratios(to_floats(list, "utilization", n_experts));
     });
   by_layer("expert_bias", [&](RouterFrame& router, JsonValue list) {
     router.expert_bias = to_floats(list, "expert_bias", n_experts);
@@ -259,6 +252,20 @@ void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& f
     special.domain_DE.insert(special.domain_DE.end(), counts.begin(), counts.end());
   }
   frame.specialisation.push_back(std::move(special));
+}
+
+void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunInfo& info, RouterFrame& router) {
+  for (const NamedLayerValue& each : values) {
+    if (!each.is_sparse) continue;
+    if (info.n_experts == 0)
+      throw Unreadable(each.match.rule->column +
+                       ": experts without tokens are left out, so that their number is not known: state num_experts in "
+                       "the first line, or --experts");
+    if (each.match.expert >= info.n_experts) throw Unreadable(each.match.rule->column + ": more experts than stated");
+    router.tokens_per_expert.resize(static_cast<std::size_t>(info.n_experts));
+    router.tokens_per_expert[static_cast<std::size_t>(each.match.expert)] =
+        static_cast<std::uint32_t>(to_count(each.value, each.match.rule->column.c_str(), 4294967295.0));
+  }
 }
 
 void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {

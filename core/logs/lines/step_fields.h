@@ -26,6 +26,8 @@ bool has_nested(const JsonFields& json);  // true if the line has a list with an
 // known, so that they are not read.
 void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame);
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame);
+// Reads loads by expert in a line of one layer.
+void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunInfo& info, RouterFrame& router);
 void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame);
 
 }  // namespace moescope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "core/io/json_text.h"
@@ -9,6 +10,7 @@
 #include "core/io/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/python_dict.h"
+#include "core/logs/table/table_cells.h"
 
 namespace moescope {
 
@@ -84,6 +86,42 @@ std::string_view whole_number_at(std::string_view text) {
   return number;
 }
 
+// Returns a number "12" and the total behind it, "[1/2]" or "(100/45125)", at the beginning of a text; nullopt if there
+// is none. Removes it from the text.
+struct Share {
+  std::int64_t number = 0, total = 0;
+};
+std::optional<Share> take_share(std::string_view& text, char open, char close) {
+  if (!text.starts_with(open)) return std::nullopt;
+  const std::size_t end = text.find(close), slash = text.find('/');
+  if (end == std::string_view::npos || slash > end) return std::nullopt;
+  Share share;
+  for (const auto& [number, digits] :
+       {std::pair(&share.number, trimmed(text.substr(1, slash - 1), kBlank)),
+        std::pair(&share.total, trimmed(text.substr(slash + 1, end - slash - 1), kBlank))}) {
+    const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *number);
+    if (error != std::errc() || rest != digits.data() + digits.size() || *number < 0 || *number > 1'000'000'000)
+      return std::nullopt;
+  }
+  text.remove_prefix(end + 1);
+  return share;
+}
+
+// Finds "Epoch:[2/3](100/45125)": batch 100 of the 45,125 of the second epoch, which is step 45,225.
+std::optional<StepPlace> step_of_epoch(std::string_view line) {
+  const std::size_t word = line.find("poch");
+  if (word == std::string_view::npos || word == 0 || (line[word - 1] | 0x20) != 'e') return std::nullopt;
+  std::string_view rest = line.substr(word + 4);
+  while (rest.starts_with(':') || rest.starts_with(' ')) rest.remove_prefix(1);
+  const auto epoch = take_share(rest, '[', ']');
+  if (!epoch || epoch->number == 0) return std::nullopt;
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  const auto batch = take_share(rest, '(', ')');
+  if (!batch) return std::nullopt;
+  const std::int64_t step = (epoch->number - 1) * batch->total + batch->number;
+  return StepPlace{"step", std::to_string(step), word - 1, line.size() - rest.size()};
+}
+
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
 // elsewhere it may be the number of all steps.
 std::optional<StepPlace> find_step(std::string_view line) {
@@ -99,7 +137,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       const bool is_plural = at == 0 && word == "step" && line.substr(word.size()).starts_with("s:");
       std::size_t digits = line.find_first_not_of(" \t", at + word.size() + (is_plural ? 1 : 0));
       if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
-        digits = line.find_first_not_of(" \t", digits + 1);
+        digits = line.find_first_not_of(" \t[", digits + 1);
       if (digits == std::string_view::npos || digits == at + word.size()) continue;
       const std::string_view number = whole_number_at(line.substr(digits));
       const std::size_t end = digits + number.size();
@@ -115,12 +153,27 @@ std::optional<StepPlace> find_step(std::string_view line) {
       return place;
     }
   }
-  return std::nullopt;
+  return step_of_epoch(line);
 }
 
+// A value is a number as it is printed, or a list as JSON.
 struct Pair {
-  std::string name, number;  // as they are printed
+  std::string name, number;
+  bool is_list = false;
 };
+
+// Returns the number of "32.8K" or "2.1M" as JSON; nullopt for other texts.
+std::optional<std::string> with_factor(std::string_view text) {
+  constexpr std::string_view kFactors = "KMGBT";
+  constexpr std::array<double, 5> kValues = {1e3, 1e6, 1e9, 1e9, 1e12};
+  const std::size_t factor = text.empty() ? std::string_view::npos : kFactors.find(text.back());
+  if (factor == std::string_view::npos) return std::nullopt;
+  text.remove_suffix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return json_number(number * kValues[factor]);
+}
 
 // Returns the length of the number with which the text begins, without commas at its end; also of a text such as "3,5",
 // which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|", ";" or the end of
@@ -131,7 +184,7 @@ std::size_t number_length(std::string_view text) {
   std::string_view word = text.substr(0, end);
   if (word.size() == kLongestNumber) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  return json_number(word) || is_like_number(word) ? word.size() : 0;
+  return json_number(word) || with_factor(word) || is_like_number(word) ? word.size() : 0;
 }
 
 // Returns the number of a pair as JSON. Returns it as a text, which LogReader reports, if it is no number or its comma
@@ -142,7 +195,7 @@ std::string json_of(const Pair& pair, const TagMatch& match) {
                         rule.step == &TelemetryFrame::tokens_per_s;
   const bool is_clear = is_count || !may_have_decimal_comma(pair.number);
   const auto number = is_clear ? json_number(pair.number) : std::nullopt;
-  return number.value_or(json_string(pair.number));
+  return number ? *number : with_factor(pair.number).value_or(json_string(pair.number));
 }
 
 // Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank.
@@ -177,7 +230,8 @@ std::string_view first_of_list(std::string_view list) {
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number)});
+    if (!name.empty() && name.size() <= kLongestFigure)
+      pairs.push_back({std::string(name), std::string(number), false});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -206,9 +260,50 @@ std::string_view without_unit(std::string_view name) {
   return name;
 }
 
+// Returns the end of the list that begins with the text, "[[1, 2], [3, 4]]" of numbers; 0 if it is none.
+std::size_t list_end(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += (text[i] == '[') - (text[i] == ']');
+    if (std::string_view("[]0123456789.,+-eE \t").find(text[i]) == std::string_view::npos) return 0;
+    if (depth == 0) return i + 1;
+  }
+  return 0;
+}
+
+// Removes the lists of several numbers from the text and adds them to `pairs`, under the name before them, else as
+// "unnamed list 1". A list of learning rates stays.
+std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
+  std::string rest;
+  int unnamed = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
+    const std::string_view list = text.substr(i, size);
+    const std::string_view before = trimmed(rest, kBlank);
+    std::string json;
+    if (size > 0 && list.find_first_of(", ") != std::string_view::npos && !before.ends_with("lr=") &&
+        !before.ends_with("lr:"))
+      append_json_value(list, json);
+    if (!json.starts_with('[') || pairs.size() == kMostPairs) {
+      rest += text[i];
+      continue;
+    }
+    std::string_view name;
+    if (before.ends_with(':') || before.ends_with('=')) {
+      name = trimmed(before, " \t:=");
+      name.remove_prefix(name.find_last_of("|;,\t") == std::string_view::npos ? 0 : name.find_last_of("|;,\t") + 1);
+      name = trimmed(name, kBlank);
+    }
+    pairs.push_back({name.empty() ? "unnamed list " + std::to_string(++unnamed) : std::string(name), json, true});
+    i += size - 1;
+  }
+  return rest;
+}
+
 std::vector<Pair> pairs_of(std::string_view rest) {
   std::vector<Pair> pairs;
-  for (const std::string& part : parts_of(rest)) add_pairs(part, pairs);
+  const std::string numbers = take_lists(rest, pairs);
+  for (const std::string& part : parts_of(numbers)) add_pairs(part, pairs);
   for (Pair& pair : pairs) pair.name = std::string(without_unit(pair.name));
   return pairs;
 }
@@ -260,9 +355,13 @@ const char* text_log_name(TextLog log) {
   return "";
 }
 
-bool TextLogReader::is_wanted_rank(std::string_view rank) {
-  if (!rank_) rank_ = rank;
-  if (*rank_ == rank) return true;
+// The first rank is read, until another one has a loss and it has none.
+bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
+  if (!rank_ || (has_loss && !rank_has_loss_)) rank_ = rank;
+  if (*rank_ == rank) {
+    rank_has_loss_ = rank_has_loss_ || has_loss;
+    return true;
+  }
   ++of_other_ranks_;
   return false;
 }
@@ -290,14 +389,14 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     if (text != Text::training && !is_loss) continue;
     if (text == Text::validation) pair.name = "val_loss";
     known = known || (found && is_shown(found->rule->means));
-    has_loss = has_loss || is_loss;
-    const std::string value = found ? json_of(pair, *found) : json_string(pair.number);
+    has_loss = has_loss || (is_loss && json_number(pair.number) != json_number("-1"));  // -1: this rank has none
+    const std::string value = pair.is_list ? pair.number : found ? json_of(pair, *found) : json_string(pair.number);
     json += ',' + json_string(pair.name) + ':' + value;
   }
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;
   if (!known || text == Text::test) return false;
-  if (is_wanted_rank(rank)) give(log_of(piece, *place), json + '}', take);
+  if (is_wanted_rank(rank, has_loss)) give(log_of(piece, *place), json + '}', take);
   return true;
 }
 
@@ -342,7 +441,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     if (!dict) continue;
     const DictKeys keys = keys_of(dict->json);
     if (!keys.trains && !keys.validates && !(keys.has_step && keys.shows)) continue;
-    if (!is_wanted_rank(rank)) return true;
+    if (!is_wanted_rank(rank, keys.trains)) return true;
     std::string json = dict->json;
     const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
     if (before) json = "{\"step\":" + before->number + ',' + json.substr(1);
@@ -373,7 +472,8 @@ bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
   if (piece.size() > kLongestPiece) return false;
   if (!open_step_.empty() && piece.starts_with("  ") && has(piece, "=")) return read_value_of_step(piece, take);
   open_step_.clear();
-  const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER");
+  const bool may_be =
+      has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") || has(piece, "poch");
   if (!may_be && !has(piece, "{")) return false;
   const std::string plain = without_colours(piece);
   const std::string_view rank = rank_of(plain);

@@ -11,8 +11,8 @@
 //   [2026-07-17 12:05:20,123] [INFO] [Rank 0] step=10, skipped=0, lr=[0.0001, 0.0002]
 //   steps: 10 loss: 2.5000 iter time (s): 0.3
 // A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
-// remains of progress bars are skipped. If several ranks log, only the rank of the first line is read. The dicts that
-// Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
+// remains of progress bars are skipped. If several ranks log, only the first one that has a loss is read. The dicts
+// that Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class TextLogReader {
   bool read_value_of_step(std::string_view piece, const TakeJson& take);
   bool read_step(std::string_view piece, std::string_view rank, const TakeJson& take);
   bool read_dict(std::string_view piece, std::string_view rank, const TakeJson& take);
-  bool is_wanted_rank(std::string_view rank);
+  bool is_wanted_rank(std::string_view rank, bool has_loss);
   void give(TextLog log, const std::string& json, const TakeJson& take);
   std::int64_t number_of(bool trains, double epoch);
 
@@ -69,6 +69,7 @@ class TextLogReader {
   JsonLines parser_;
   std::optional<TextLog> log_;
   std::optional<std::string> rank_;
+  bool rank_has_loss_ = false;
   std::int64_t taken_ = 0, of_other_ranks_ = 0;
   std::vector<double> epochs_;  // epochs of the numbered dicts
   std::string open_step_;       // step of the last line if lines with one value each may follow; else empty

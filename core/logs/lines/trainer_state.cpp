@@ -25,7 +25,8 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   LogReader reader(path, options);
   for (const JsonValue entry : list_of(*history, "log_history", 0, "")) reader.read_line(simdjson::minify(entry));
   Imported imported = reader.finish();
-  if (const std::string refusal = reader.refusal(); !refusal.empty()) throw Unreadable(refusal);
+  if (const std::string refusal = reader.refusal(); !refusal.empty())
+    throw RefusedLog(path, refusal, std::move(imported.account));
   return imported;
 }
 

@@ -189,15 +189,18 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
   imported.runs = std::move(figures.runs);
   imported.remarks = std::move(figures.remarks);
+  imported.account = std::move(figures.account);
   const bool is_named_by_file = form_.value >= 0 && form_.name < 0;
   if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
-    throw std::runtime_error(path_ + ": " + refusal +
-                             (is_named_by_file
-                                  ? ". The name of the file must name the column Value, as TensorBoard does: "
-                                    "run-RUN-tag-train_loss.csv"
-                                  : ""));
+    throw RefusedLog(
+        path_,
+        refusal + (is_named_by_file ? ". The name of the file must name the column Value, as TensorBoard does: "
+                                      "run-RUN-tag-train_loss.csv"
+                                    : ""),
+        std::move(imported.account));
   if (!imported.runs.empty()) return;
-  throw std::runtime_error(path_ + ": none of its columns is a known figure" + imported.bad.first_reason());
+  throw RefusedLog(path_, "none of its columns is a known figure" + imported.bad.first_reason(),
+                   std::move(imported.account));
 }
 
 using TableRows = std::variant<TableLoads, TableFigures>;
@@ -304,9 +307,10 @@ std::string table_header(const std::string& path) {
 Imported import_table(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
   std::string beginning = first_piece(file, path);
-  std::optional<TableForm> form = table_form(beginning, true);
+  const TagMap tags = TagMap::of_log(options, path);
+  std::optional<TableForm> form = table_form(beginning, true, tags);
   const bool begins_with_row = !form || !form->has_header;
-  if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true);
+  if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true, tags);
   if (!form)
     throw std::runtime_error(path +
                              ": is not a table of a run: expected the columns step, layer, expert and count; layer and "
@@ -322,7 +326,7 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   imported.bad = std::move(reader.bad());
   if (reader.empty()) throw std::runtime_error(path + ": holds no row that can be read" + imported.bad.first_reason());
   if (auto* loads = std::get_if<TableLoads>(&reader.rows())) {
-    if (auto history = loads->build(options, imported.remarks)) imported.runs = {std::move(history)};
+    if (auto history = loads->build(options, imported)) imported.runs = {std::move(history)};
   } else {
     std::get<TableFigures>(reader.rows()).build(options, imported);
   }

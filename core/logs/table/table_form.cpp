@@ -40,18 +40,18 @@ int column_of(const std::vector<std::string>& spelled, const Names& names) {
 }
 
 // Returns the column whose name is the first of this meaning in the table of names; -1 if there is none.
-int column_that_means(TagMeaning means, const std::vector<std::string>& spelled) {
+int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<std::string>& spelled) {
   int best = -1, place = 0;
   for (std::size_t i = 0; i < spelled.size(); ++i) {
-    const auto match = TagMap::built_in().find(spelled[i]);
+    const auto match = tags.find(spelled[i]);
     if (!match || match->rule->means != means || (best >= 0 && match->rule->place >= place)) continue;
     best = static_cast<int>(i), place = match->rule->place;
   }
   return best;
 }
 
-bool is_step_name(const std::string& name) {
-  const auto match = TagMap::built_in().find(name);
+bool is_step_name(const TagMap& tags, const std::string& name) {
+  const auto match = tags.find(name);
   return match && match->rule->means == TagMeaning::step_number;
 }
 
@@ -92,22 +92,23 @@ std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool ma
 }
 
 // Returns the columns "RUN - KEY" of W&B's download of a chart, which also has "RUN - KEY__MIN" and "RUN - KEY__MAX".
-std::vector<FigureColumn> wandb_columns(const std::vector<std::string>& names) {
+std::vector<FigureColumn> wandb_columns(const TagMap& tags, const std::vector<std::string>& names) {
   const std::set<std::string_view> all(names.begin(), names.end());
   std::vector<FigureColumn> figures;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::size_t dash = names[i].rfind(" - ");
     if (dash == std::string::npos || !all.contains(names[i] + "__MIN") || !all.contains(names[i] + "__MAX")) continue;
     FigureColumn figure{static_cast<int>(i), names[i].substr(dash + 3), names[i].substr(0, dash)};
-    if (!is_step_name(spelled_alike(figure.name))) figures.push_back(std::move(figure));
+    if (!is_step_name(tags, spelled_alike(figure.name))) figures.push_back(std::move(figure));
   }
   return figures;
 }
 
 // Sets the columns of `form` for a table of figures.
-void find_figures(const std::vector<std::string>& names, const std::vector<std::string>& spelled, TableForm& form) {
+void find_figures(const TagMap& tags, const std::vector<std::string>& names, const std::vector<std::string>& spelled,
+                  TableForm& form) {
   form.kind = TableKind::figures;
-  form.figures = wandb_columns(names);
+  form.figures = wandb_columns(tags, names);
   if (!form.figures.empty()) return;
   form.value = column_of(spelled, std::array<std::string_view, 1>{"value"});
   if (form.value >= 0) form.name = column_of(spelled, kFigureNames);
@@ -128,21 +129,21 @@ void find_figures(const std::vector<std::string>& names, const std::vector<std::
   }
 }
 
-bool is_any_known(const std::vector<std::string>& spelled) {
-  return std::ranges::any_of(spelled, [](const std::string& name) {
-    const auto match = TagMap::built_in().find(name);
+bool is_any_known(const TagMap& tags, const std::vector<std::string>& spelled) {
+  return std::ranges::any_of(spelled, [&](const std::string& name) {
+    const auto match = tags.find(name);
     return match && is_shown(match->rule->means);
   });
 }
 
-std::optional<TableForm> form_of_header(std::vector<std::string> names, bool named_csv) {
+std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::string> names, bool named_csv) {
   std::vector<std::string> spelled;
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
   form.has_header = true;
-  form.step = column_that_means(TagMeaning::step_number, spelled);
+  form.step = column_that_means(tags, TagMeaning::step_number, spelled);
   for (int i = 0; i < std::ssize(spelled); ++i)
-    if (i != form.step && is_step_name(spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
+    if (i != form.step && is_step_name(tags, spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
   form.run = column_of(spelled, kRunNames);
   form.run_is_name =
       form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
@@ -150,7 +151,7 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
   form.count = column_of(spelled, kCountNames);
-  if (form.count < 0) form.count = column_that_means(TagMeaning::tokens_per_expert, spelled);
+  if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
   if ((form.layer >= 0 && form.expert >= 0) || of_one_layer) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
@@ -162,8 +163,8 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
       else if (!is_used)
         form.others.push_back(i);
     }
-  } else if (form.step >= 0 && names.size() > 1 && (named_csv || is_any_known(spelled))) {
-    find_figures(names, spelled, form);
+  } else if (form.step >= 0 && names.size() > 1 && (named_csv || is_any_known(tags, spelled))) {
+    find_figures(tags, names, spelled, form);
   } else {
     return std::nullopt;
   }
@@ -206,7 +207,7 @@ int known_columns(const TableForm& form) {
 
 }  // namespace
 
-std::optional<TableForm> table_form(std::string_view beginning, bool named_csv) {
+std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, const TagMap& tags) {
   beginning = without_byte_order_mark(beginning);
   std::optional<TableForm> best;
   for (const char delimiter : kDelimiters) {
@@ -215,7 +216,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv) 
     const bool numbers = std::ranges::all_of(cells, [](const std::string& cell) {
       return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
     });
-    std::optional<TableForm> form = !numbers    ? form_of_header(cells, named_csv)
+    std::optional<TableForm> form = !numbers    ? form_of_header(tags, cells, named_csv)
                                     : named_csv ? form_of_numbers(cells.size())
                                                 : std::nullopt;
     if (!form) continue;

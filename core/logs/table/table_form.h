@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/logs/tag_map.h"
+
 namespace moescope {
 
 enum class TableKind {
@@ -40,7 +42,8 @@ struct TableForm {
 
 // Determines the form from the first bytes of a file; nullopt if it is not a table of a run. `named_csv`: the file has
 // the name of a table. Then rows of numbers need no header, and the names of figures need not be known.
-std::optional<TableForm> table_form(std::string_view beginning, bool named_csv);
+std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
+                                    const TagMap& tags = TagMap::built_in());
 // True for the first cell of a comment, or of Excel's line that gives the delimiter.
 bool is_table_remark(std::string_view first_cell);
 bool is_named_csv(std::string_view path);  // .csv, .tsv

@@ -46,6 +46,7 @@ class MissingRows {
   void spoiled(std::int64_t step, int layer) {
     if (spoiled_++ == 0) spoiled_place_ = place_of(step, layer) + ": a row could not be read";
   }
+  bool has_experts() const { return experts_ > 0; }
   void tell(std::vector<std::string>& remarks) const {
     const auto more = [](std::int64_t count) {
       return count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
@@ -172,6 +173,19 @@ class TableLoads::StepFrame {
   MissingRows missing_;
 };
 
+TableLoads::TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
+  const auto add = [&](int column, const char* otherwise, const char* meaning) {
+    const auto place = static_cast<std::size_t>(column);
+    return book_.add(column >= 0 && place < form_.names.size() ? form_.names[place] : otherwise, nullptr, 0, meaning);
+  };
+  if (form_.step >= 0) step_name_ = add(form_.step, "column 1", "Step");
+  if (form_.layer >= 0) layer_name_ = add(form_.layer, "column of layers", "Layer");
+  expert_name_ = add(form_.expert, "column of experts", "Expert");
+  if (form_.count >= 0) count_name_ = add(form_.count, "column of counts", "Expert load");
+  for (const int column : form_.parts) add(column, "", "Part of a step: parts are summed");
+  for (const int column : form_.others) AccountBook::leave_out(add(column, "", ""), "not a column of loads");
+}
+
 // Returns the step of a row. In a trace this is the number of the batch, which ends where the layer's number falls.
 std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::int64_t layer) {
   if (form_.kind == TableKind::trace) {
@@ -209,6 +223,10 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   if (form_.kind != TableKind::trace) order_.add(step, group, static_cast<std::uint64_t>(expert), line);
   layer_.take(layer, line);
   expert_.take(expert, line);
+  has_zero_ = has_zero_ || count == 0;
+  for (const auto& [name, value] : {std::pair(step_name_, step), std::pair(layer_name_, layer),
+                                    std::pair(expert_name_, expert), std::pair(count_name_, count)})
+    if (name.counts) name.counts->take(step, static_cast<double>(value));
   if (stretches_.empty() || stretches_.back().step != step) stretches_.push_back({step, loads_.size(), loads_.size()});
   loads_.push_back(
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
@@ -312,6 +330,7 @@ RunInfo TableLoads::info(const ImportOptions& options) const {
     if (layers[layer]) info.moe_layers.push_back(static_cast<int>(layer));
   info.n_layers = static_cast<int>(layer_.number) + 1;
   info.n_experts = static_cast<int>(expert_.number) + 1;
+  if (options.routed.experts >= info.n_experts) info.n_experts = options.routed.experts;
   if (form_.kind == TableKind::trace)
     info.top_k = static_cast<int>(std::min<std::int64_t>(smallest_batch(), info.n_experts));
   return info;
@@ -350,7 +369,8 @@ void TableLoads::check_counts() const {
                              "): name the column of the token counts \"count\"");
 }
 
-std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::vector<std::string>& remarks) {
+std::shared_ptr<History> TableLoads::build(const ImportOptions& options, Imported& imported) {
+  std::vector<std::string>& remarks = imported.remarks;
   check_counts();
   std::vector<Restart> restarts;
   sort(restarts, remarks);
@@ -380,6 +400,11 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::ve
   for (std::size_t i = 0; i < restarts.size(); ++i)
     run.add(Marker{0, restarts[i].step, "event", remarks[remarks.size() - restarts.size() + i]});
   loads.missing().tell(remarks);
+  imported.account = run.found();
+  imported.account.add(book_.account("line"));
+  if (options.routed.experts == 0) imported.account.experts.source = "highest number of an expert, and one";
+  if (options.routed.experts == 0 && !has_zero_ && loads.missing().has_experts())
+    remarks.push_back(unknown_experts_text(info.n_experts));
   if (form_.kind == TableKind::loads && form_.count < 0)
     remarks.push_back("has no column of counts: each row is read as one token");
   return run.history();

@@ -54,7 +54,7 @@ class TableOrder {
 
 class TableLoads {
  public:
-  TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
+  TableLoads(std::string path, TableForm form);
 
   // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMostTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
@@ -62,7 +62,7 @@ class TableLoads {
   // Builds the run step by step, and adds remarks on the order of the rows and on missing rows. Returns nullptr if
   // cancelled. Throws std::runtime_error if the order of the rows does not tell which of them count, or if there are
   // more layers, experts and steps than can be shown.
-  std::shared_ptr<History> build(const ImportOptions& options, std::vector<std::string>& remarks);
+  std::shared_ptr<History> build(const ImportOptions& options, Imported& imported);
 
  private:
   struct Load {
@@ -107,6 +107,9 @@ class TableLoads {
   std::vector<Stretch> stretches_;
   std::vector<UnreadableRow> spoiled_;  // in the order of the file
   Largest layer_, expert_;
+  bool has_zero_ = false;  // a row of an expert without tokens: then such rows are not left out
+  AccountBook book_;
+  AccountBook::Name step_name_, layer_name_, expert_name_, count_name_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
 

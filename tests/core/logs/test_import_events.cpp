@@ -248,13 +248,13 @@ TEST_F(EventFiles, WhatIsNoNumberIsNoValue) {
 // TensorFlow 2 writes a histogram as a tensor of buckets, and names its plugin only with the first value of a tag.
 TEST_F(EventFiles, TensorsOfThePluginHistogramsAreBuckets) {
   put("events.out.tfevents.1",
-      tb_summary(0, 1, tb_tensor("tokens_per_expert", {3, 3}, {0, 1, 5, 1, 2, 0, 2, 3, 7}, "histograms")) +
-          tb_summary(1, 1, tb_tensor("tokens_per_expert", {2, 3}, {0, 1, 6, 2, 2, 8})) +
+      tb_summary(0, 1, tb_tensor("tokens_per_expert", {3, 3}, {0, 1, 50, 1, 2, 0, 2, 3, 70}, "histograms")) +
+          tb_summary(1, 1, tb_tensor("tokens_per_expert", {2, 3}, {0, 1, 60, 2, 2, 80})) +
           tb_summary(2, 1, tb_tensor("tokens_per_expert", {1, 3}, {0, 3, 6})));
   const Imported imported = read();
   const History& run = *imported.runs.at(0);
   EXPECT_EQ(run.info().n_experts, 3);
-  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{6, 0, 8}));
+  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{60, 0, 80}));
   EXPECT_NE(imported.bad.text().find("more than one expert"), std::string::npos) << imported.bad.text();
 }
 
@@ -277,8 +277,8 @@ TEST_F(EventFiles, SmallFilesDoNotFillTheMemory) {
   };
   EXPECT_TRUE(refused(tb_tensor("tokens_per_expert", {16, 65536}, {1}), 1000));
   EXPECT_TRUE(refused(tb_scalar("tokens_per_expert/layer_1/expert_65535", 1), 3000));
-  const auto histogram = pb_bytes(5, pb_double(1, 65535) + pb_double(2, 65535) + pb_double(3, 1) + pb_double(4, 65535) +
-                                         pb_double(6, 65535) + pb_double(7, 1));
+  const auto histogram = pb_bytes(5, pb_double(1, 65535) + pb_double(2, 65535) + pb_double(3, 2e6) +
+                                         pb_double(4, 65535) + pb_double(6, 65535) + pb_double(7, 2e6));
   EXPECT_TRUE(refused(pb_bytes(1, pb_bytes(1, "tokens_per_expert/layer_1") + histogram), 3000));
   std::vector<std::uint64_t> ones(1'000'000, 1);
   put("events.out.tfevents.1", losses(0, 3, 1, 2) + tb_summary(4, 1, tb_tensor("tokens_per_expert", ones, {1})));

@@ -121,15 +121,15 @@ TEST_F(WandbFiles, AHistogramOfExpertNumbersIsTheLoadOfEach) {
   const auto histogram = [](const char* limits, const char* counts) {
     return std::string(R"({"_type": "histogram", "bins": )") + limits + R"(, "values": )" + counts + "}";
   };
-  const Imported log = import_wandb(
-      put("run-a.wandb",
-          {wandb_run("a", "x"),
-           wandb_row(0, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 0.75, 1.5, 2.25, 3]", "[4, 0, 5, 6]")}}),
-           wandb_row(1, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 2, 4]", "[4, 5]")}}),
-           wandb_row(2, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 1]", "[4, 5]")}}),
-           wandb_row(3, {{"loss", "1"}, {"tokens_per_expert", R"({"_type": "table-file"})"}})}));
+  const Imported log = import_wandb(put(
+      "run-a.wandb",
+      {wandb_run("a", "x"),
+       wandb_row(0, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 0.75, 1.5, 2.25, 3]", "[40, 0, 50, 60]")}}),
+       wandb_row(1, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 2, 4]", "[4, 5]")}}),
+       wandb_row(2, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 1]", "[4, 5]")}}),
+       wandb_row(3, {{"loss", "1"}, {"tokens_per_expert", R"({"_type": "table-file"})"}})}));
   const History& run = *log.runs.at(0);
-  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{4, 0, 5, 6}));
+  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{40, 0, 50, 60}));
   EXPECT_EQ(run.steps(), (StepRange{0, 3}));
   ASSERT_EQ(log.bad.count(), 3);
   EXPECT_NE(log.bad.first()[0].why.find("a bucket of more than one expert"), std::string::npos);

@@ -41,10 +41,10 @@ TEST(TagMap, SpellingsOfOneNameMeanTheSame) {
 }
 
 TEST(TagMap, WhatOnlyLooksLikeANameIsNotTaken) {
-  for (const char* name : {"train/train_loss", "moe/max_tokens_per_expert", "layers.3.moe.mean_tokens_per_expert"})
+  for (const char* name : {"train/train_loss", "moe/max_tokens_per_expert", "layers.3.moe.mean_tokens_per_expert",
+                           "loss scale", "loss_metrics/global_max_loss"})
     EXPECT_EQ(meaning_of(name), "ignored") << name;
-  for (const char* name : {"loss scale", "loss_metrics/global_max_loss", "lossy", "epoch", "layer_3", ""})
-    EXPECT_EQ(meaning_of(name), "") << name;
+  for (const char* name : {"lossy", "epoch", "layer_3", ""}) EXPECT_EQ(meaning_of(name), "") << name;
   const TagMap back = TagMap::parse("layer_offset = -1\n[[tag]]\npattern = \"l{layer}\"\nmeans = \"cv\"\n", "t.toml");
   EXPECT_EQ(back.find("l1")->layer, 0);
   EXPECT_FALSE(back.find("l0")) << "no layer is before the first";
@@ -87,10 +87,11 @@ TEST(TagMap, PatternsAndTheirProblems) {
   for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
            {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
             "t.toml:3: tag 1.means: is \"los\"; allowed: tokens_per_expert"},
-           {"[[tag]]\npattern = \"x\"\nmeans = \"margin\"\n", "need {layer}"},
+           {"[[tag]]\npattern = \"x{layer}\"\nmeans = \"lr\"\n", "have no {layer}"},
            {"[[tag]]\nmeans = \"lr\"\n", "t.toml:1: tag 1.pattern: is missing"},
-           {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key; allowed: layer_offset, tag"},
-           {"layer_offset = 1\n", "holds no [[tag]]"},
+           {"[[tags]]\npattern = \"x\"\n",
+            "t.toml:1: tags: no such key; allowed: assumed_because, layer_offset, program, settings, tag"},
+           {"program = \"x\"\n", "holds no [[tag]]"},
            {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = \"2\"\n",
             "t.toml:4: tag 1.scale: must be a number other than 0"},
            {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = inf\n",

@@ -1,0 +1,114 @@
+#include "core/logs/account.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "core/io/json_text.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+std::string in_backquotes(const std::string& name) {
+  return '`' + name + '`';
+}
+
+bool is_assumed(const AccountRow& row) {
+  return row.is_shown && row.certainty == Certainty::by_shape;
+}
+
+std::string range_of(const AccountRow& row) {
+  if (std::isnan(row.lowest)) return "no numbers";
+  if (row.lowest == row.highest) return shortest(row.lowest);
+  return decimal(row.lowest, 4) + " to " + decimal(row.highest, 4);
+}
+
+// Returns one row as a line: "lm loss: 40 values, 1.92 to 11.3, last 1.94, steps 1 to 40: Cross-entropy loss ...".
+std::string row_text(const AccountRow& row) {
+  std::string text = "  " + row.name + ": ";
+  if (row.names > 1) text += grouped(row.names) + " names, ";
+  text += counted(row.values, "value", "values") + ", " + range_of(row);
+  if (!row.example.empty()) text += ", last " + row.example;
+  if (row.first_step >= 0) text += ", " + steps_in_words(row.first_step, row.last_step);
+  if (!row.place.empty()) text += ", from " + row.place;
+  if (row.is_shown) text += ": " + row.meaning + (row.unit.empty() ? "" : " (" + row.unit + ")");
+  text += std::string("; ") + certainty_name(row.certainty) + (row.program.empty() ? "" : ", " + row.program);
+  if (!row.reason.empty()) text += "; " + row.reason;
+  if (!row.question.empty()) text += "; is this right? " + row.question;
+  return text + '\n';
+}
+
+}  // namespace
+
+const char* certainty_name(Certainty certainty) {
+  switch (certainty) {
+    case Certainty::known_program:
+      return "known program";
+    case Certainty::known_name:
+      return "known name";
+    case Certainty::stated:
+      return "mapping file";
+    case Certainty::by_shape:
+      return "by shape: confirm";
+    case Certainty::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+std::string tag_rule(const std::string& pattern, const std::string& means, double scale) {
+  return "[[tag]]\npattern = " + json_string(pattern) + "\nmeans = " + json_string(means) + '\n' +
+         (scale == 1 ? "" : "scale = " + shortest(scale) + '\n');
+}
+
+void ImportAccount::add(ImportAccount part) {
+  std::ranges::move(part.rows, std::back_inserter(rows));
+  std::ranges::move(part.left_out, std::back_inserter(left_out));
+}
+
+std::string ImportAccount::assumption() const {
+  std::string names;
+  for (const AccountRow& row : rows)
+    if (is_assumed(row)) names += (names.empty() ? "" : ", ") + in_backquotes(row.name);
+  return names.empty() ? names : "loads assumed from " + names + ": confirm";
+}
+
+std::string ImportAccount::confirming_rules() const {
+  std::string rules;
+  for (const AccountRow& row : rows)
+    if (is_assumed(row)) rules += tag_rule(row.pattern, row.means);
+  return rules;
+}
+
+bool ImportAccount::has_questions() const {
+  return !refusal.empty() || std::ranges::any_of(rows, [](const AccountRow& row) {
+    return is_assumed(row) || !row.question.empty() || (row.certainty == Certainty::unknown && !row.is_shown);
+  });
+}
+
+std::string account_text(const ImportAccount& account) {
+  std::string text = account.path + ":\n";
+  if (!account.refusal.empty()) text += "no run: " + account.refusal + '\n';
+  if (const std::string assumed = account.assumption(); !assumed.empty()) text += assumed + '\n';
+  for (const bool is_shown : {true, false}) {
+    const auto rows = std::ranges::count(account.rows, is_shown, &AccountRow::is_shown);
+    if (rows > 0) text += is_shown ? "read:\n" : "left out:\n";
+    for (const AccountRow& row : account.rows)
+      if (row.is_shown == is_shown) text += row_text(row);
+  }
+  for (const LeftOut& part : account.left_out) text += "  " + part.what + ": " + part.reason + '\n';
+  const std::pair<const char*, const FoundNumber&> numbers[] = {{"steps", account.steps},
+                                                                {"MoE layers", account.layers},
+                                                                {"experts", account.experts},
+                                                                {"experts per token", account.top_k},
+                                                                {"tokens per step", account.tokens_per_step}};
+  text += "found:\n";
+  for (const auto& [name, number] : numbers)
+    text += std::string("  ") + name + ": " + (number.value.empty() ? "not known" : number.value) +
+            (number.source.empty() ? "" : ", " + number.source) + '\n';
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,325 @@
+#include "core/logs/account_book.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "core/frame/figures.h"
+#include "core/io/text_escape.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMostBookRows = 4096, kMostBookNames = 65536, kMostSums = 65536, kLongestExample = 60,
+                      kLongestOfBook = 512;
+constexpr std::int64_t kSampledSteps = 6;  // of which the sums over experts are looked at
+constexpr double kSumTolerance = 0.01;     // of printed shares, which are rounded
+constexpr std::string_view kLayerPlace = "{layer}", kExpertPlace = "{expert}", kNumberPlace = "{n}";
+
+bool is_decimal_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// What a number counts, by the letters before it.
+std::string_view counted_by(std::string_view word) {
+  constexpr std::array<std::string_view, 10> kLayers = {"layer", "layers", "blk", "block",   "blocks",
+                                                        "h",     "l",      "lyr", "decoder", "layerid"};
+  constexpr std::array<std::string_view, 6> kExperts = {"expert", "experts", "exp", "e", "ex", "expertid"};
+  if (std::ranges::find(kLayers, word) != kLayers.end()) return kLayerPlace;
+  return std::ranges::find(kExperts, word) != kExperts.end() ? kExpertPlace : kNumberPlace;
+}
+
+// Returns the letters, in lower case, before position `at`; separators between them and the number are skipped.
+std::string word_before(std::string_view name, std::size_t at) {
+  while (at > 0 && std::string_view("/.-_: ").find(name[at - 1]) != std::string_view::npos) --at;
+  std::string word;
+  for (; at > 0 && std::isalpha(static_cast<unsigned char>(name[at - 1])); --at)
+    word.insert(word.begin(), static_cast<char>(std::tolower(static_cast<unsigned char>(name[at - 1]))));
+  return word;
+}
+
+std::string meaning_name(const TagRule& rule) {
+  switch (rule.means) {
+    case TagMeaning::tokens_per_expert:
+    case TagMeaning::utilization:
+    case TagMeaning::load_share:
+      return "Expert load";
+    case TagMeaning::expert_bias:
+      return "Expert bias";
+    case TagMeaning::step_number:
+      return "Step";
+    case TagMeaning::ignored:
+      return {};
+    case TagMeaning::router_figure:
+      return std::ranges::find(kRouterFigures, rule.router, [](const auto& figure) { return figure.member; })
+          ->card.name;
+    case TagMeaning::step_figure:
+      return std::ranges::find(kFrameFigures, rule.step, [](const auto& figure) { return figure.member; })->card.name;
+  }
+  return {};
+}
+
+std::string unit_name(const TagRule& rule) {
+  switch (rule.means) {
+    case TagMeaning::tokens_per_expert:
+      return "tokens of a step";
+    case TagMeaning::utilization:
+      return "times the fair share";
+    case TagMeaning::load_share:
+      return "shares of a step";
+    case TagMeaning::step_figure:
+      return std::ranges::find(kFrameFigures, rule.step, [](const auto& figure) { return figure.member; })->card.unit;
+    default:
+      return {};
+  }
+}
+
+// Returns what cannot be right about the values of a known name; empty if nothing.
+std::string question_of(const TagRule& rule, std::int64_t values, std::int64_t zeros, std::int64_t minus_ones,
+                        std::int64_t above_one) {
+  const auto some = [values](std::int64_t n, const char* what) {
+    return std::to_string(n) + " of " + counted(values, "value", "values") + (n == 1 ? " is " : " are ") + what;
+  };
+  const bool is_loss = rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
+  if (is_loss && minus_ones > 0) return some(minus_ones, "-1: no loss, but \"this rank has no loss\"");
+  if (is_loss && zeros > 0) return some(zeros, "exactly 0: no loss of a training");
+  const bool is_share = rule.router == &RouterFrame::dead_fraction || rule.router == &RouterFrame::dropped_fraction ||
+                        rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
+  if (is_share && above_one > 0) return some(above_one, "above 1: no share");
+  return {};
+}
+
+}  // namespace
+
+std::string name_pattern(std::string_view name) {
+  std::string pattern;
+  for (std::size_t i = 0; i < name.size();) {
+    if (!is_decimal_digit(name[i])) {
+      pattern += name[i++];
+      continue;
+    }
+    const std::string_view what = counted_by(word_before(name, i));
+    const bool again = what != kNumberPlace && pattern.find(what) != std::string::npos;
+    pattern += again ? kNumberPlace : what;
+    while (i < name.size() && is_decimal_digit(name[i])) ++i;
+  }
+  return pattern;
+}
+
+void NameCounts::take_counts(std::int64_t step, std::span<const std::uint32_t> counts) {
+  if (counts.empty()) return;
+  const auto [lowest, highest] = std::ranges::minmax_element(counts);
+  values_ += std::ssize(counts);
+  last_step_ = step;
+  if (first_step_ < 0) first_step_ = step;
+  lowest_ = std::min(lowest_, static_cast<double>(*lowest));
+  highest_ = std::max(highest_, static_cast<double>(*highest));
+  last_ = static_cast<double>(counts.back());
+}
+
+AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, std::int64_t place,
+                                   const char* meaning) {
+  if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  std::string pattern = name_pattern(name);
+  if (rows_.size() >= kMostBookRows) pattern = "(further names)";
+  const std::string key = (rule && rows_.size() < kMostBookRows ? rule->column : std::string()) + '\n' + pattern;
+  const auto [row, is_new] = by_pattern_.try_emplace(key, nullptr);
+  if (is_new) {
+    row->second = &rows_.emplace_back();
+    row->second->first_ = name.substr(0, kLongestOfBook);
+    row->second->pattern_ = pattern;
+    row->second->rule_ = rule;
+    row->second->meaning_ = meaning;
+    row->second->is_shown_ = *meaning != 0;
+    if (place > 0) row->second->place_ = std::to_string(place);
+  }
+  ++row->second->names_;
+  Name added{row->second, -1};
+  // Values of one series differ in the last number of their names only: the expert.
+  const std::size_t end = name.find_last_of("0123456789");
+  if (!rule && end != std::string_view::npos && series_.size() < kMostBookNames) {
+    const std::size_t before = name.find_last_not_of("0123456789", end) + 1;
+    std::string series = std::string(name.substr(0, before)) + '{' + std::string(name.substr(end + 1));
+    added.series = series_.try_emplace(std::move(series), static_cast<std::int32_t>(series_.size())).first->second;
+  }
+  if (names_.size() < kMostBookNames) names_.emplace(name, added);
+  return added;
+}
+
+void AccountBook::take(const Name& name, std::int64_t step, double value) {
+  NameCounts& counts = *name.counts;
+  counts.take(step, value);
+  if (name.series < 0) return;
+  if (step != counts.sampled_step_) counts.sampled_step_ = step, ++counts.sampled_steps_;
+  if (counts.sampled_steps_ > kSampledSteps || counts.sums_.size() >= kMostSums) return;
+  auto& sum = counts.sums_[{name.series, step}];
+  sum.sum += value;
+  ++sum.values;
+  sum.is_whole = sum.is_whole && value == std::floor(value);
+  sum.is_negative = sum.is_negative || value < 0;
+}
+
+void AccountBook::take(const Name& name, std::int64_t step, std::span<const double> list) {
+  NameCounts& counts = *name.counts;
+  counts.is_list_ = true;
+  NameCounts::Sum sum;
+  for (const double value : list) {
+    counts.take(step, value);
+    sum.sum += value;
+    sum.is_whole = sum.is_whole && value == std::floor(value);
+    sum.is_negative = sum.is_negative || value < 0;
+  }
+  sum.values = std::ssize(list);
+  if (!counts.rule_ && counts.sums_.size() < kMostSums && !list.empty())
+    counts.sums_[{static_cast<std::int32_t>(counts.sums_.size()), step}] = sum;
+}
+
+void AccountBook::take_text(const Name& name, std::int64_t step, std::string_view text) {
+  NameCounts& counts = *name.counts;
+  ++counts.values_;
+  counts.last_step_ = step;
+  if (counts.first_step_ < 0) counts.first_step_ = step;
+  if (counts.text_.empty()) counts.text_ = printable(text.substr(0, kLongestExample));
+}
+
+void AccountBook::leave_out(const Name& name, std::string reason) {
+  if (name.counts->reason_.empty()) name.counts->reason_ = std::move(reason);
+}
+
+void AccountBook::leave_out(std::string what, std::string reason) {
+  left_out_.push_back({std::move(what), std::move(reason)});
+}
+
+namespace {
+
+// True if a word of the name speaks of experts, so that its values may be loads.
+bool speaks_of_experts(const std::string& pattern) {
+  constexpr std::array<std::string_view, 10> kWords = {"expert", "load", "util", "frac",  "share",
+                                                       "count",  "moe",  "rout", "token", "gate"};
+  const std::string spelled = spelled_alike(pattern);
+  return pattern.find(kExpertPlace) != std::string::npos ||
+         std::ranges::any_of(kWords, [&](std::string_view word) { return spelled.find(word) != std::string::npos; });
+}
+
+// Returns the pattern of a rule for the names: its last number is the expert, and the number before it the layer.
+std::string rule_pattern(std::string pattern, bool is_list) {
+  const auto rename_last = [&](std::string_view as) {
+    const std::size_t last = pattern.rfind(kNumberPlace);
+    if (last != std::string::npos && pattern.find(as) == std::string::npos)
+      pattern.replace(last, kNumberPlace.size(), as);
+  };
+  if (!is_list) rename_last(kExpertPlace);
+  rename_last(kLayerPlace);
+  for (std::size_t at = 0; (at = pattern.find(kNumberPlace, at)) != std::string::npos;)
+    pattern.replace(at, kNumberPlace.size(), "*");
+  return pattern;
+}
+
+}  // namespace
+
+// Looks whether the values of a name without a rule are loads: over the experts of a layer they add up to 1, their
+// number (loads divided by the fair share), or are whole numbers of one sum. A guess, which the user must confirm.
+void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
+  if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !speaks_of_experts(counts.pattern_)) return;
+  const NameCounts::Sum& first = counts.sums_.begin()->second;
+  const auto experts = static_cast<double>(first.values);
+  if (first.values < 2) return;
+  double least = first.sum, most = first.sum;
+  bool is_whole = true;
+  for (const auto& [place, sum] : counts.sums_) {
+    if (sum.values != first.values || sum.is_negative || !std::isfinite(sum.sum)) return;
+    least = std::min(least, sum.sum), most = std::max(most, sum.sum);
+    is_whole = is_whole && sum.is_whole;
+  }
+  const auto are_near = [&](double sum) {
+    return least >= sum * (1 - kSumTolerance) && most <= sum * (1 + kSumTolerance);
+  };
+  const std::string values = "the " + std::to_string(first.values) + " values of a layer and step ";
+  if (is_whole && least == most && least >= experts) {
+    row.means = "tokens_per_expert";
+    row.reason = values + "are whole numbers that always add up to " + decimal(least, 6);
+  } else if (are_near(1)) {
+    row.means = "load_share";
+    row.reason = values + "add up to " + decimal(least, 4) + " to " + decimal(most, 4);
+  } else if (are_near(experts)) {
+    row.means = "utilization";
+    row.reason = values + "have the mean 1";
+  }
+  if (!row.means.empty())
+    row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
+}
+
+AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
+  AccountRow row;
+  row.first = printable(counts.first_);
+  row.name = counts.names_ > 1 ? printable(counts.pattern_) : row.first;
+  row.names = counts.names_;
+  row.values = counts.values_;
+  row.first_step = counts.first_step_, row.last_step = counts.last_step_;
+  row.is_list = counts.is_list_;
+  row.has_layer = row.name.find(kLayerPlace) != std::string::npos;
+  row.has_expert = row.name.find(kExpertPlace) != std::string::npos;
+  if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
+  if (counts.lowest_ <= counts.highest_) row.lowest = counts.lowest_, row.highest = counts.highest_;
+  row.last = counts.last_;
+  row.example = !counts.text_.empty() ? '"' + counts.text_ + '"' : std::isnan(row.last) ? "" : shortest(row.last);
+  row.is_shown = counts.is_shown_;
+  row.reason = counts.reason_;
+  if (const TagRule* rule = counts.rule_) {
+    row.pattern = rule->pattern;
+    row.means = rule->column;
+    row.meaning = meaning_name(*rule);
+    row.unit = unit_name(*rule);
+    row.certainty = rule->certainty;
+    if (row.certainty == Certainty::by_shape)
+      row.reason = rule->program;
+    else
+      row.program = rule->program;
+    row.question = question_of(*rule, counts.values_, counts.zeros_, counts.minus_ones_, counts.above_one_);
+    if (!row.is_shown && row.reason.empty() && rule->means == TagMeaning::ignored)
+      row.reason = "not a figure of a step";
+    return row;
+  }
+  row.meaning = counts.meaning_;
+  if (!row.meaning.empty()) {
+    row.certainty = Certainty::known_name;
+    return row;
+  }
+  if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
+  if (row.reason.empty()) judge_shape(counts, row);
+  if (!row.means.empty()) row.certainty = Certainty::by_shape;
+  if (row.reason.empty()) row.reason = "no figure of this name is known";
+  return row;
+}
+
+ImportAccount AccountBook::account(const char* unit) const {
+  ImportAccount account;
+  for (const NameCounts& counts : rows_) account.rows.push_back(row(counts, unit));
+  // A name that several programs use is in the file of one of them: only the program with most names counts.
+  std::map<std::string, std::int64_t> names;
+  for (const AccountRow& row : account.rows)
+    if (row.is_shown && row.certainty == Certainty::known_program) ++names[row.program];
+  const auto most = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
+  for (AccountRow& row : account.rows) {
+    if (row.certainty != Certainty::known_program || (most != names.end() && row.program == most->first)) continue;
+    row.certainty = Certainty::known_name;
+    row.program.clear();
+  }
+  std::ranges::stable_partition(account.rows, &AccountRow::is_shown);
+  account.left_out = left_out_;
+  return account;
+}
+
+std::set<std::string> AccountBook::not_shown() const {
+  std::set<std::string> names;
+  for (const NameCounts& counts : rows_) {
+    const bool is_ignored = counts.rule_ && !is_shown(counts.rule_->means) && counts.reason_.empty();
+    if (!counts.is_shown_ && !is_ignored) names.insert(counts.names_ > 1 ? counts.pattern_ : counts.first_);
+  }
+  return names;
+}
+
+}  // namespace moescope

@@ -1,0 +1,101 @@
+// Counts the values of every name of a log while it is read, for the account of what was read (account.h), and finds
+// the names whose values look like loads of experts.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/logs/account.h"
+#include "core/logs/tag_map.h"
+
+namespace moescope {
+
+// The name without its numbers: "blk{layer}.e{expert}.frac" for "blk3.e41.frac". The letters before a number show what
+// it counts; {n}: not known.
+std::string name_pattern(std::string_view name);
+
+// Values of the names that differ only in their numbers.
+class NameCounts {
+ public:
+  void take(std::int64_t step, double value) {
+    ++values_;
+    last_step_ = step;
+    if (first_step_ < 0) first_step_ = step;
+    last_ = value;
+    zeros_ += value == 0;
+    minus_ones_ += value == -1;
+    above_one_ += value > 1;
+    lowest_ = value < lowest_ ? value : lowest_;
+    highest_ = value > highest_ && value <= std::numeric_limits<double>::max() ? value : highest_;
+  }
+  // Takes the counts of a list that were checked elsewhere, in one pass over them.
+  void take_counts(std::int64_t step, std::span<const std::uint32_t> counts);
+
+ private:
+  friend class AccountBook;
+  std::string pattern_, first_, place_, text_, reason_, meaning_;
+  const TagRule* rule_ = nullptr;
+  bool is_shown_ = false, is_list_ = false;
+  std::int64_t names_ = 0, values_ = 0, zeros_ = 0, minus_ones_ = 0, above_one_ = 0;
+  std::int64_t first_step_ = -1, last_step_ = -1;
+  double lowest_ = std::numeric_limits<double>::infinity(), highest_ = -std::numeric_limits<double>::infinity();
+  double last_ = kNoValue;
+  // Of names that may be loads: sums over experts by series and step, of the first steps only.
+  struct Sum {
+    double sum = 0;
+    std::int64_t values = 0;
+    bool is_whole = true, is_negative = false;
+  };
+  std::map<std::pair<std::int32_t, std::int64_t>, Sum> sums_;
+  int sampled_steps_ = 0;
+  std::int64_t sampled_step_ = -1;
+};
+
+class AccountBook {
+ public:
+  // A name, and the series of its values over the experts.
+  struct Name {
+    NameCounts* counts = nullptr;
+    std::int32_t series = -1;
+  };
+  // `rule`: nullptr if no rule knows the name; must live as long as the book. `place`: line of the first value, 0:
+  // none. `meaning`: what the name is, for the user, if the form of the file and no rule says so: "Layer".
+  Name add(std::string_view name, const TagRule* rule, std::int64_t place, const char* meaning = "");
+  // Values of a name. For names without a rule, also looks for loads.
+  static void take(const Name& name, std::int64_t step, double value);
+  static void take(const Name& name, std::int64_t step, std::span<const double> list);
+  static void take_text(const Name& name, std::int64_t step, std::string_view text);  // a value that is no number
+  // Notes why the values of a name are not shown; the first reason counts.
+  static void leave_out(const Name& name, std::string reason);
+  static void show(const Name& name) { name.counts->is_shown_ = true; }
+  void leave_out(std::string what, std::string reason);
+
+  // `unit`: "line", "record": what a place counts.
+  ImportAccount account(const char* unit) const;
+  // Names with values that are not shown, other than those that a rule ignores.
+  std::set<std::string> not_shown() const;
+
+ private:
+  AccountRow row(const NameCounts& counts, const char* unit) const;
+  static void judge_shape(const NameCounts& counts, AccountRow& row);
+
+  std::deque<NameCounts> rows_;
+  std::unordered_map<std::string, NameCounts*> by_pattern_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
+  std::unordered_map<std::string, std::int32_t> series_;
+  std::vector<LeftOut> left_out_;
+};
+
+}  // namespace moescope

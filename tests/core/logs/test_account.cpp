@@ -1,0 +1,219 @@
+// The account of what was read: names, what they were taken for, and what was left out.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/frame/change_marker.h"
+#include "core/io/sqlite.h"
+#include "core/logs/account.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/open_runs.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Accounts : public testing::Test {
+ protected:
+  Accounts() : root(fs::temp_directory_path() / ("moescope_account_" + std::to_string(::getpid()))) {}
+  ~Accounts() override { fs::remove_all(root); }
+
+  std::string write(const char* name, const std::string& text) const {
+    write_bytes(root / name, text);
+    return (root / name).string();
+  }
+  static OpenedRuns open(const std::string& path, const ImportOptions& options = {}) {
+    return open_runs({path}, options, 4);
+  }
+  static const AccountRow& row(const ImportAccount& account, const std::string& name) {
+    static const AccountRow none;
+    const auto found = std::ranges::find(account.rows, name, &AccountRow::name);
+    EXPECT_NE(found, account.rows.end()) << name << " in\n" << account_text(account);
+    return found == account.rows.end() ? none : *found;
+  }
+  // Shares of two layers with four experts under names that no program has, and a loss in bits.
+  static std::string invented_names(int steps) {
+    std::string text;
+    for (int step = 0; step < steps; ++step) {
+      text += "{\"it\":" + std::to_string(step) + ",\"nll_bits\":" + std::to_string(3.0 - 0.001 * step);
+      for (int layer = 0; layer < 2; ++layer)
+        for (int expert = 0; expert < 4; ++expert)
+          text += ",\"blk" + std::to_string(layer) + ".e" + std::to_string(expert) +
+                  ".frac\":" + (expert == step % 4 ? "0.4" : "0.2");
+      text += "}\n";
+    }
+    return text;
+  }
+  fs::path root;
+};
+
+TEST_F(Accounts, EveryNameHasARowWithItsValuesAndMeaning) {
+  const OpenedRuns opened = open(write("run.jsonl", R"({"num_experts":2,"num_experts_per_tok":1}
+{"step":10,"loss":2.5,"lr":0.1,"gpu_mem":70,"note":"warm-up","moe/layer_3/tokens_per_expert":[3,5]}
+{"step":20,"loss":0,"lr":0.2,"gpu_mem":75,"moe/layer_3/tokens_per_expert":[4,4]}
+)"));
+  ASSERT_EQ(opened.accounts.size(), 1u);
+  const ImportAccount& account = opened.accounts[0];
+  const AccountRow& loss = row(account, "loss");
+  EXPECT_EQ(loss.means, "ce_loss");
+  EXPECT_EQ(loss.meaning, "Cross-entropy loss");
+  EXPECT_EQ(loss.unit, "nats/token");
+  EXPECT_EQ(loss.certainty, Certainty::known_name);
+  EXPECT_TRUE(loss.is_shown);
+  EXPECT_EQ(std::pair(loss.values, loss.place), (std::pair<std::int64_t, std::string>(2, "line 2")));
+  EXPECT_EQ(std::pair(loss.first_step, loss.last_step), (std::pair<std::int64_t, std::int64_t>(10, 20)));
+  EXPECT_EQ(std::pair(loss.lowest, loss.highest), (std::pair(0.0, 2.5)));
+  EXPECT_NE(loss.question.find("1 of 2 values is exactly 0"), std::string::npos) << loss.question;
+  EXPECT_EQ(row(account, "moe/layer_3/tokens_per_expert").values, 4);
+  EXPECT_FALSE(row(account, "gpu_mem").is_shown);
+  EXPECT_EQ(row(account, "gpu_mem").certainty, Certainty::unknown);
+  EXPECT_EQ(row(account, "note").reason, "text, no number");
+  EXPECT_EQ(account.experts.value, "2");
+  EXPECT_EQ(account.experts.source, "stated in the log");
+  EXPECT_EQ(account.top_k.value, "1");
+  EXPECT_TRUE(account.assumption().empty());
+}
+
+TEST_F(Accounts, NamesThatDifferInNumbersAreOneRow) {
+  std::string line = R"({"step":1,"loss":2)";
+  for (int layer : {1, 12})
+    for (int expert = 0; expert < 16; ++expert)
+      line += ",\"moe/layer_" + std::to_string(layer) + "/expert_" + std::to_string(expert) + "\":4";
+  const OpenedRuns opened = open(write("run.jsonl", line + "}\n"));
+  const AccountRow& load = row(opened.accounts.at(0), "moe/layer_{layer}/expert_{expert}");
+  EXPECT_EQ(load.names, 32);
+  EXPECT_TRUE(load.has_layer && load.has_expert);
+  EXPECT_EQ(load.meaning, "Expert load");
+}
+
+TEST_F(Accounts, LoadsByShapeAreAssumedUntilTheUserStatesThem) {
+  const std::string path = write("run.jsonl", invented_names(3));
+  EXPECT_NE(problem_of([&] { open(path); }).find("no step"), std::string::npos);
+  ImportOptions options;
+  options.rules = {"[[tag]]\npattern = \"it\"\nmeans = \"step\"\n"};
+  const OpenedRuns assumed = open(path, options);
+  const ImportAccount& account = assumed.accounts.at(0);
+  EXPECT_EQ(account.assumption(), "loads assumed from `blk{layer}.e{expert}.frac`: confirm");
+  const auto& history = *assumed.histories.at(0);
+  EXPECT_EQ(history.info().n_experts, 4);
+  EXPECT_EQ(history.info().moe_layers, (std::vector<int>{0, 1}));
+  EXPECT_NEAR(history.values(Metric::max_vio, 1, {2, 2})[0], 0.6, 1e-3);
+  ASSERT_FALSE(history.markers().empty());
+  EXPECT_EQ(history.markers()[0].kind, kAssumptionMarker);
+
+  options.rules.push_back(account.confirming_rules());
+  const OpenedRuns confirmed = open(path, options);
+  EXPECT_TRUE(confirmed.accounts.at(0).assumption().empty());
+  EXPECT_EQ(row(confirmed.accounts[0], "blk{layer}.e{expert}.frac").certainty, Certainty::stated);
+  EXPECT_TRUE(confirmed.histories.at(0)->markers().empty());
+}
+
+TEST_F(Accounts, AFileBesideTheLogIsReadForEveryFormat) {
+  write("moescope-tags.toml",
+        "[[tag]]\npattern = \"it\"\nmeans = \"step\"\n[[tag]]\npattern = \"nll_bits\"\nmeans = \"ce_loss\"\n"
+        "scale = 0.693147\n[[tag]]\npattern = \"blk{layer}.e{expert}.frac\"\nmeans = \"load_share\"\n");
+  const std::string names[] = {
+      write("run.jsonl", invented_names(3)),
+      write("run.csv",
+            "it,nll_bits,blk0.e0.frac,blk0.e1.frac,blk0.e2.frac,blk0.e3.frac,blk1.e0.frac,blk1.e1.frac,"
+            "blk1.e2.frac,blk1.e3.frac\n2,2.998,0.2,0.2,0.4,0.2,0.2,0.2,0.4,0.2\n")};
+  for (const std::string& path : names) {
+    const OpenedRuns opened = open(path);
+    const History& run = *opened.histories.at(0);
+    EXPECT_NEAR(run.values(Metric::ce_loss, kWholeRun, {2, 2})[0], 2.998 * 0.693147, 1e-3) << path;
+    EXPECT_NEAR(run.values(Metric::max_vio, 1, {2, 2})[0], 0.6, 1e-3) << path;
+  }
+}
+
+TEST_F(Accounts, AFileForAllLogsIsFoundInTheConfigFolder) {
+  write("config/moescope/tags/mine.toml", "[[tag]]\npattern = \"nll\"\nmeans = \"ce_loss\"\n");
+  ::setenv("XDG_CONFIG_HOME", (root / "config").c_str(), 1);
+  const OpenedRuns opened = open(write("run.jsonl", "{\"step\":1,\"nll\":2.5}\n"));
+  ::unsetenv("XDG_CONFIG_HOME");
+  EXPECT_EQ(opened.histories.at(0)->values(Metric::ce_loss, kWholeRun, {1, 1})[0], 2.5f);
+}
+
+TEST_F(Accounts, ARefusedLogHasAnAccountOfItsNames) {
+  try {
+    import_jsonl(write("run.jsonl", "{\"step\":1,\"a\":2.5}\n{\"step\":2,\"a\":2.5}\n"));
+    FAIL();
+  } catch (const RefusedLog& refused) {
+    EXPECT_EQ(row(refused.account, "a").values, 2);
+    EXPECT_NE(refused.account.refusal.find("none of its names is known"), std::string::npos);
+  }
+}
+
+TEST_F(Accounts, TagsOfTensorBoardThatNobodyKnowsAreAccountedFor) {
+  const OpenedRuns opened = open(write("events.out.tfevents.1", tb_summary(1, 1, tb_scalar("loss", 2)) +
+                                                                    tb_summary(1, 1, tb_scalar("gpu/0/mem", 70)) +
+                                                                    tb_summary(1, 1, tb_scalar("gpu/1/mem", 60))));
+  const AccountRow& memory = row(opened.accounts.at(0), "gpu/{n}/mem");
+  EXPECT_EQ(std::pair(memory.names, memory.values), (std::pair<std::int64_t, std::int64_t>(2, 2)));
+  EXPECT_EQ(memory.highest, 70);
+}
+
+TEST_F(Accounts, StatedNumbersAreObeyedOrRefused) {
+  const std::string table = write("loads.csv", "layer_id,expert_id,count\n3,0,900\n3,1,913\n4,0,20\n");
+  EXPECT_EQ(open(table).histories.at(0)->info().n_experts, 2);
+  EXPECT_NE(open(table).remarks.back().find("--experts states it"), std::string::npos);
+  ImportOptions options;
+  options.routed.experts = 16;
+  EXPECT_EQ(open(table, options).histories.at(0)->info().n_experts, 16);
+  const std::string lines = write("run.jsonl", "{\"step\":1,\"tokens_per_expert\":[[1,2,3]]}\n");
+  EXPECT_NE(problem_of([&] { open(lines, options); }).find("--experts 16, but the log has 3 experts"),
+            std::string::npos);
+  options.routed = {};
+  options.routed.top_k = 2;
+  EXPECT_EQ(open(lines, options).histories.at(0)->info().top_k, 2);
+}
+
+TEST_F(Accounts, LoadsByExpertAsObjects) {
+  for (const char* loads : {R"({"layer_0":{"3":4,"0":8},"layer_1":{"1":12}})", R"({"0":{"3":4,"0":8},"1":{"1":12}})"}) {
+    const OpenedRuns opened = open(write(
+        "run.jsonl", std::string("{\"num_experts\":5}\n{\"step\":1,\"loss\":2,\"expert_counts\":") + loads + "}\n"));
+    const auto frame = opened.histories.at(0)->frame_at(1);
+    ASSERT_EQ(frame->routers.size(), 2u) << loads;
+    EXPECT_EQ(frame->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{8, 0, 0, 4, 0}));
+    EXPECT_EQ(frame->routers[1].tokens_per_expert, (std::vector<std::uint32_t>{0, 12, 0, 0, 0}));
+  }
+  const OpenedRuns open_number = open(write("run.jsonl", R"({"step":1,"expert_counts":{"0":8,"2":4}}
+{"step":2,"expert_counts":{"1":8,"4":4}}
+)"));
+  EXPECT_EQ(open_number.histories.at(0)->info().n_experts, 5);
+  EXPECT_NE(open_number.remarks.at(0).find("--experts states it"), std::string::npos);
+  const OpenedRuns by_layer = open(write("run.jsonl", R"({"num_experts":3}
+{"step":1,"layer":4,"expert_counts":{"0":8,"2":4}}
+)"));
+  EXPECT_EQ(by_layer.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert,
+            (std::vector<std::uint32_t>{8, 0, 4}));
+}
+
+TEST_F(Accounts, TrackiosRunsAreRead) {
+  const std::string path = (root / "project.db").string();
+  fs::create_directories(root);
+  {
+    Connection database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    database.execute(
+        "CREATE TABLE metrics (id INTEGER PRIMARY KEY, timestamp TEXT, run_name TEXT, step INTEGER, "
+        "metrics TEXT)");
+    database.execute("CREATE TABLE configs (id INTEGER PRIMARY KEY, run_name TEXT, config TEXT, created_at TEXT)");
+    database.execute("INSERT INTO configs VALUES (1, 'a', '{\"num_experts\": 8}', '')");
+    database.execute(
+        "INSERT INTO metrics VALUES (1, '', 'a', 3, '{\"train/loss\": 2.5}'), "
+        "(2, '', 'b', 3, '{\"train/loss\": 1.5}'), (3, '', 'a', 4, '{\"train/loss\": 2.25}')");
+  }
+  const OpenedRuns opened = open(path);
+  ASSERT_EQ(opened.histories.size(), 2u);
+  EXPECT_EQ(opened.histories[0]->info().name, "a");
+  EXPECT_EQ(opened.histories[0]->values(Metric::ce_loss, kWholeRun, {4, 4})[0], 2.25f);
+}
+
+}  // namespace
+}  // namespace moescope
