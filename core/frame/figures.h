@@ -8,11 +8,14 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "core/frame/frame.h"
 #include "core/frame/provenance.h"
+#include "core/frame/router_stats.h"
 
 namespace moescope {
 
@@ -70,6 +73,25 @@ enum class Metric {
 };
 inline constexpr int kNumMetrics = static_cast<int>(Metric::changed_by_counts) + 1;
 inline constexpr int kWholeRun = -1;  // layer of figures of the whole run
+// True if layers have a value of their own, of which the run has the mean.
+constexpr bool is_of_layers(Metric metric) {
+  return metric >= Metric::max_vio;
+}
+
+enum class Worst : std::uint8_t { largest, smallest };
+
+// A value with which a plot compares a figure: "chance 0.17".
+struct FigureReference {
+  const char* label = nullptr;                // nullptr: none
+  double (*value)(const RunInfo&) = nullptr;  // NaN if the run does not tell
+};
+
+// How a plot shows a figure.
+struct FigurePlot {
+  double low = 0, high = 0;      // the value axis contains both
+  std::optional<Worst> worst{};  // which layer is the worst; nullopt: none is worse than another
+  std::array<FigureReference, 2> references{};
+};
 
 // Texts about a figure for the screen.
 struct MetricInfo {
@@ -81,6 +103,8 @@ struct MetricInfo {
   const char* bad;      // bad values and their meaning
   const char* source;   // paper or repository of the definition
   Provenance provenance = Provenance::measured_here;
+  const char* short_name = name;  // on tiles
+  FigurePlot plot{};
 };
 
 template <class Frame>
@@ -94,6 +118,23 @@ template <class Frame>
 struct FrameFigure : FigureField<Frame> {
   MetricInfo card;
 };
+
+inline double log_of(int count) {
+  return count > 0 ? std::log(count) : NAN;
+}
+inline constexpr FigurePlot kMostIsWorst = {.worst = Worst::largest};
+inline constexpr FigurePlot kMaxVioPlot = {
+    .worst = Worst::largest, .references = {{{"chance", [](const RunInfo& info) { return chance_max_vio(info); }}}}};
+inline constexpr FigurePlot kCvPlot = {.high = 0.1, .worst = Worst::largest};
+inline constexpr FigurePlot kLoadEntropyPlot = {.low = 1, .high = 1, .worst = Worst::smallest};
+inline constexpr FigurePlot kUnusedPlot = {.high = 0.01, .worst = Worst::largest};
+inline constexpr FigurePlot kScoreEntropyPlot = {
+    .references = {{{"ln E", [](const RunInfo& info) { return log_of(info.n_experts); }},
+                    {"ln K", [](const RunInfo& info) { return log_of(info.top_k); }}}}};
+inline constexpr FigurePlot kPredictedPlot = {
+    .high = 1, .references = {{{"K / E", [](const RunInfo& info) {
+                                  return info.n_experts > 0 ? 1.0 * info.top_k / info.n_experts : NAN;
+                                }}}}};
 
 inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats/token"},
@@ -193,39 +234,41 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the value that a perfectly balanced router has by chance.",
       "1: the fullest expert has twice its fair share. With expert parallelism all other ranks wait for its rank.",
-      "arXiv:2408.15664"}},
+      "arXiv:2408.15664", Provenance::measured_here, "MaxVio", kMaxVioPlot}},
     {{Metric::max_vio_window, &RouterFrame::max_vio_window, "max_vio_window", "over the last `window` steps"},
      {"max_vio_window", "MaxVio (window)", "", "max_e u_e - 1 with n_e summed over the last W steps",
       "Near 0: the differences between batches average out over the window.",
       "As high as MaxVio of the batch: the same experts are hot all the time. Much lower than a high MaxVio of the "
       "batch: the load oscillates, and the bias update rate may be too high.",
-      "arXiv:2408.15664 (MaxVio global)"}},
+      "arXiv:2408.15664 (MaxVio global)", Provenance::measured_here, "MaxVio", kMostIsWorst}},
     {{Metric::cv, &RouterFrame::cv, "cv", "standard deviation over mean"},
      {"cv", "Spread of load (CV)", "", "std_e(n_e) / n, population standard deviation",
       "Near sqrt((1 - K/E) / n), the value of chance alone.",
       "1 and more: the load is as uneven as if E / (1 + CV^2) experts shared it equally: half of the experts at 1, a "
       "fifth at 2, a tenth at 3.",
-      "arXiv:1701.06538 (its square is the load loss)"}},
+      "arXiv:1701.06538 (its square is the load loss)", Provenance::measured_here, "CV", kCvPlot}},
     {{Metric::entropy_norm, &RouterFrame::entropy_norm, "entropy_norm", "of the load, over ln E"},
      {"entropy_norm", "Entropy of load", "", "H / ln E, H = -sum_e p_e ln p_e, p_e = n_e / sum n_e",
       "Near 1: the load is even.", "Falls: about E^value experts are in use.",
-      "Shannon entropy of the load; exp(H) / E is NeMo Automodel's diversity"}},
+      "Shannon entropy of the load; exp(H) / E is NeMo Automodel's diversity", Provenance::measured_here, "Entropy",
+      kLoadEntropyPlot}},
     {{Metric::dead_fraction, &RouterFrame::dead_fraction, "dead_fraction",
       "experts without a token in the last `window` steps"},
      {"dead_fraction", "Unused experts", "share", "#{e: no token in the last W steps} / E", "0.",
       "Above 0 for long: these experts get no token and no gradient. In the first W steps the window is not full, and "
       "the share has no meaning yet.",
-      "counted over the window W"}},
+      "counted over the window W", Provenance::measured_here, "Unused", kUnusedPlot}},
     {{Metric::score_entropy, &RouterFrame::score_entropy, "score_entropy", "mean over tokens, nats"},
      {"score_entropy", "Score entropy", "nats", "mean over tokens of -sum_e p_e ln p_e, p_e = s_e / sum s_e",
       "Between ln K and ln E and falling: the router becomes more confident.",
       "Stays at ln E: the router does not distinguish experts. Below ln K: fewer than K experts matter to a token.",
-      "Shannon entropy of one token's scores; not that of the load"}},
+      "Shannon entropy of one token's scores; not that of the load", Provenance::measured_here, "Entropy",
+      kScoreEntropyPlot}},
     {{Metric::margin, &RouterFrame::margin, "margin", "mean over tokens of K-th minus (K+1)-th biased score"},
      {"margin", "Score margin", "", "mean over tokens of s_(K) - s_(K+1), bias included",
       "Well above the rounding error of the router's precision.",
-      "Near 0: choices are nearly ties, which rounding or one bias update changes.",
-      "K-th minus (K+1)-th biased score"}},
+      "Near 0: choices are nearly ties, which rounding or one bias update changes.", "K-th minus (K+1)-th biased score",
+      Provenance::measured_here, "Margin"}},
     {{Metric::router_aux_loss, &RouterFrame::aux_loss, "aux_loss", ""},
      {"router_aux_loss", "Load-balance loss of the layer", "",
       "a E sum_e f_e P_e, f_e = n_e / (T K), P_e mean normalised score, a the coefficient; in mode sequence the mean "
@@ -235,10 +278,12 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "Well above the coefficient: experts with more tokens also have higher scores. It does not measure the load: "
       "equal scores give the coefficient at any load.",
       "arXiv:2101.03961; arXiv:2412.19437, whose f_e counts the top K without the bias; here, as in TorchTitan, the "
-      "experts that were chosen"}},
+      "experts that were chosen",
+      Provenance::measured_here, "Aux loss"}},
     {{Metric::router_z_loss, &RouterFrame::z_loss, "z_loss", ""},
      {"router_z_loss", "Router z-loss of the layer", "", "coefficient * mean_t (ln sum_e exp logit_te)^2",
-      "Small and flat.", "Grows: the logits of this layer become large.", "arXiv:2202.08906"}},
+      "Small and flat.", "Grows: the logits of this layer become large.", "arXiv:2202.08906", Provenance::measured_here,
+      "z loss"}},
     {{Metric::padding_fraction, &RouterFrame::padding_fraction, "padding_fraction",
       "rows added to multiples of 32, over T K"},
      {"padding_fraction", "Padding waste", "share", "sum_e (ceil(n_e / 32) 32 - n_e) / sum_e n_e",
@@ -268,7 +313,8 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "High: an inference engine can fetch the experts of a layer before its router has chosen. A random guess is "
       "right in K / E of cases at any load; the K fullest experts are right more often where the load is uneven.",
       "Near K / E: the layers choose independently of each other.",
-      "only for logs with the experts of every token; the basis of prefetching experts, arXiv:2312.17238"}},
+      "only for logs with the experts of every token; the basis of prefetching experts, arXiv:2312.17238",
+      Provenance::measured_here, "Predicted", kPredictedPlot}},
     {{Metric::max_vio_microbatch, &RouterFrame::max_vio_microbatch, "max_vio_microbatch",
       "mean of the microbatches' max_e u_e - 1"},
      {"max_vio_microbatch", "MaxVio (microbatch)", "",

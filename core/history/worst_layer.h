@@ -12,8 +12,6 @@ struct LayerValue {
   float value = kNoValue;
 };
 
-enum class Worst { largest, smallest };
-
 // Compares the layers at `step`, or at the nearest earlier step at which a layer has a value.
 LayerValue worst_layer(const History& history, Metric metric, std::int64_t step, Worst worst = Worst::largest);
 

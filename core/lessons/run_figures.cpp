@@ -18,10 +18,6 @@ namespace {
 
 using Of = LessonPick::Of;
 
-bool per_layer(Metric metric) {
-  return metric > Metric::step_ms;
-}
-
 // Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
 double fold(Of of, int index, const std::vector<double>& values) {
   if (of == Of::one)
@@ -184,7 +180,7 @@ double steps_until(const RunFigure& figure, const History& history) {
 double metric_figure(const RunFigure& figure, Metric metric, const History& history, StepRange range) {
   std::vector<double> over_layers;
   std::vector<int> layers = {kWholeRun};
-  if (per_layer(metric) && figure.layer.of != Of::mean) layers = layers_of(figure, history);
+  if (is_of_layers(metric) && figure.layer.of != Of::mean) layers = layers_of(figure, history);
   for (const int layer : layers) {
     const std::vector<float> values = history.values_in(metric, layer, range);
     over_layers.push_back(fold(figure.over, 0, {values.begin(), values.end()}));
