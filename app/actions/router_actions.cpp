@@ -10,7 +10,6 @@
 #include "core/config/config_field.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/load_over_time_panel.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -27,7 +26,7 @@ RouterActions::RouterActions(const Context& context, LiveSettings* settings) : A
   connectCard(workspaces_->router()->expertCard());
   for (Workspace* workspace : workspaces_->all())
     for (Panel* panel : workspace->panels()) {
-      if (!qobject_cast<ExpertLoadPanel*>(panel) && !qobject_cast<LoadOverTimePanel*>(panel)) continue;
+      if (!qobject_cast<ExpertLoadPanel*>(panel)) continue;
       panel->setContextMenuPolicy(Qt::CustomContextMenu);
       connect(panel, &QWidget::customContextMenuRequested, this,
               [this, panel](QPoint at) { showMenuOf(panel, panel->mapToGlobal(at)); });

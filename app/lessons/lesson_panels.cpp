@@ -11,7 +11,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/loss_panel.h"
-#include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/expert_load_panel.h"
 
 namespace moescope {
 namespace {
@@ -64,10 +64,10 @@ void SelectionOfRun::takeFocus() {
 
 void RunMultiples::show(QDockWidget* dock) {
   const int runs = static_cast<int>(selection_->histories().size());
-  auto* one = qobject_cast<LoadOverTimePanel*>(dock->widget());
+  auto* one = qobject_cast<ExpertLoadPanel*>(dock->widget());
   if (!one && dock == dock_ && shown_ == runs) return;
   end();
-  one = qobject_cast<LoadOverTimePanel*>(dock->widget());
+  one = qobject_cast<ExpertLoadPanel*>(dock->widget());
   if (!one || runs < 2) return;
   auto* grid = new QWidget;
   auto* cells = new QGridLayout(grid);
@@ -75,7 +75,7 @@ void RunMultiples::show(QDockWidget* dock) {
   cells->setSpacing(kSpace4);
   for (int run = 0; run < runs; ++run) {
     auto* of_run = new SelectionOfRun(selection_, run, grid);
-    auto* panel = new LoadOverTimePanel(of_run, grid);
+    auto* panel = new ExpertLoadPanel(of_run, ExpertLoadPanel::one_layer, grid);
     panel->restoreState(one->saveState());
     cells->addWidget(panel, run / 2, run % 2);
   }

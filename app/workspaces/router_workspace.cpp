@@ -5,17 +5,12 @@
 #include <utility>
 
 #include "app/workspaces/missing.h"
-#include "widgets/overview/balance_panel.h"
-#include "widgets/router/balance_of_all_layers_panel.h"
-#include "widgets/router/bias_and_fair_share_panel.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/padding_and_capacity_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
-#include "widgets/router/scores_and_margins_panel.h"
 
 namespace moescope {
 
@@ -38,30 +33,18 @@ Workspace::Missing unlessAnyRouter(bool (*has)(const RouterFrame&), const char* 
 RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent)
     : Workspace(selection, "Router", parent) {
   load_ = addDock(new ExpertLoadPanel(selection_), "dock_router_load");
-  load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_router_load_over_time");
-  layers_ = addDock(new BalanceOfAllLayersPanel(selection_), "dock_router_layers");
-  bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
-  fair_ = addDock(new BiasAndFairSharePanel(selection_), "dock_router_fair_share");
-  gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
-  scores_ = addDock(new ScoresAndMarginsPanel(selection_), "dock_router_scores");
-  confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
-  capacity_ = addDock(new PaddingAndCapacityPanel(selection_), "dock_router_capacity");
+  load_over_time_ = addDock(new ExpertLoadPanel(selection_, ExpertLoadPanel::one_layer), "dock_router_load_over_time");
   balance_ = addDock(new BalancePanel(selection_), "dock_router_balance");
+  bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
+  gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
+  confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
   addVerdict(findings);
-  setEssential({load_, load_over_time_, bias_, layers_});
+  setEssential({load_, load_over_time_, bias_, balance_});
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
-  foldWithout(fair_, [](const History& run) {
-    const auto frame =
-        run.specialisation_layer_at(run.info().moe_layers.empty() ? 0 : run.info().moe_layers[0], run.steps().last);
-    const bool any = frame && std::ranges::any_of(frame->specialisation, [](const SpecialisationFrame& special) {
-                       return !special.bias_for_share_EQ.empty();
-                     });
-    return any ? QString() : QString("bias and fair share");
-  });
   foldWithout(confidence_, [](const History& run) {
     constexpr Metric kMetrics[] = {Metric::score_entropy, Metric::margin, Metric::router_aux_loss,
                                    Metric::router_z_loss, Metric::predicted_share};
@@ -72,7 +55,6 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
     return any ? QString() : QString("router losses");
   });
   foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
-  foldWithout(scores_, unlessAnyRouter(hasAny<&RouterFrame::score_chosen>, "score histograms"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
@@ -91,21 +73,20 @@ void RouterWorkspace::hideWhatNeedsAChoice() {
   if (selection_->expert() < 0) card_->hide();
 }
 
-// Arranges the default layout: the load at the left; findings, all layers and the selected expert at the right; panels
+// Arranges the default layout: the load at the left; findings, balance and the selected expert at the right; panels
 // that explain the load as tabs beside it. Splits docks before it tabs them, since splitting takes a dock out of its
 // tab group.
 void RouterWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, load_);
   splitDockWidget(load_, findings_, Qt::Horizontal);
   splitDockWidget(load_, load_over_time_, Qt::Vertical);
-  splitDockWidget(findings_, layers_, Qt::Vertical);
-  splitDockWidget(layers_, card_, Qt::Vertical);
-  for (QDockWidget* dock : {bias_, fair_, gate_}) tabifyDockWidget(load_over_time_, dock);
-  for (QDockWidget* dock : {balance_, scores_}) tabifyDockWidget(layers_, dock);
-  for (QDockWidget* dock : {confidence_, capacity_}) tabifyDockWidget(card_, dock);
+  splitDockWidget(findings_, balance_, Qt::Vertical);
+  splitDockWidget(balance_, card_, Qt::Vertical);
+  for (QDockWidget* dock : {bias_, gate_}) tabifyDockWidget(load_over_time_, dock);
+  tabifyDockWidget(card_, confidence_);
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
   load_over_time_->raise();
-  layers_->raise();
+  balance_->raise();
   confidence_->raise();
   card_->raise();
 }
@@ -114,8 +95,8 @@ void RouterWorkspace::setDefaultSizes() {
   const int right = std::clamp(static_cast<int>(width() * kRightShare), kRightLeast, kRightMost);
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
   resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
-  QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_->isVisibleTo(this) ? confidence_ : capacity_;
-  resizeDocks({findings_, layers_, lowest}, {height() * 2 / 5, height() * 3 / 10, height() * 3 / 10}, Qt::Vertical);
+  QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;
+  resizeDocks({findings_, balance_, lowest}, {height() * 2 / 5, height() * 3 / 10, height() * 3 / 10}, Qt::Vertical);
 }
 
 }  // namespace moescope

@@ -24,8 +24,7 @@ class RouterWorkspace : public Workspace {
  private:
   void showCardOfChosen();
 
-  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *fair_, *gate_, *scores_, *confidence_, *capacity_;
-  QDockWidget *card_, *findings_, *balance_;
+  QDockWidget *load_, *load_over_time_, *balance_, *bias_, *gate_, *confidence_, *card_, *findings_;
   ExpertPanel* card_panel_;
   int shown_expert_ = -1;
 };

@@ -37,7 +37,7 @@ void TimeAxisPlot::setLogSteps(bool log) {
 QMargins TimeAxisPlot::margins() const {
   const int rows = isLow() ? 0 : legend_rows_;
   const int above = rows > 0 ? rows * legendRow() + kSpace8 : kSpace8;
-  return {axisLabelWidth(), above, right_margin_, labels_shown_ ? axisLabelHeight() : 6};
+  return {axisLabelWidth(), above, right_margin_, axisLabelHeight()};
 }
 
 bool TimeAxisPlot::isLow() const {
@@ -80,7 +80,6 @@ QStringList TimeAxisPlot::stepCaptions() const {
 }
 
 void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
-  if (!labels_shown_) return;
   std::vector<Tick> ticks = stepTicks();
   for (Tick& tick : ticks) tick.value = xOf(tick.value);  // the axis is in pixels
   paintBottomAxis(painter, kPixels, ticks, stepCaptions());

@@ -22,10 +22,6 @@ class TimeAxisPlot : public PlotFrame {
   explicit TimeAxisPlot(Selection* selection, QWidget* parent = nullptr);
   void setLogSteps(bool log);
   bool logSteps() const { return log_steps_; }
-  // Hides the labels, if another plot with the same axis is right below.
-  void setStepLabelsShown(bool shown) {
-    if (std::exchange(labels_shown_, shown) != shown) markDirty();
-  }
   // Notes beside the caption of the axis, from long to short: "mean of 12 per column". Set in refill().
   void setStepNotes(const QStringList& notes) { step_notes_ = notes; }
 
@@ -80,7 +76,6 @@ class TimeAxisPlot : public PlotFrame {
   Readout readoutAtMouse() const;
 
   bool log_steps_ = false;
-  bool labels_shown_ = true;
   QStringList step_notes_;
   std::vector<Mark> marks_;
   std::size_t known_markers_ = 0;

@@ -47,7 +47,9 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   map_->figure = [this](int expert, std::int64_t step) {
     return FigureTarget{.key = "expert_bias", .layer = selection_->layer(), .expert = expert, .step = step};
   };
-  map_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
+  map_->describe = [this](int expert, std::int64_t step) {
+    return expertReadout(*selection_, step, selection_->layer(), expert);
+  };
   map_->fetch = [this](StepRange range, int bins) {
     const auto bias = selection_->history()->expert_bias(selection_->layer(), range, bins);
     for (const float b : bias)
@@ -173,35 +175,22 @@ void ExpertBiasOverTimePanel::refillLines() {
   lines_->setSeries(std::move(all));
 }
 
-QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) const {
-  const auto frame = selection_->history()->frame_at(step);
-  const RouterFrame* router = find_router(frame.get(), selection_->layer());
-  if (!router || expert >= std::ssize(router->expert_bias)) return {};
-  QStringList lines{
-      expertAtStep(*selection_, frame->step, router->layer, expert),
-      QString("bias %1").arg(formatValue(router->expert_bias[expert])) + biasUnit(*selection_->history(), step)};
-  if (expert < std::ssize(router->tokens_per_expert))
-    lines << QString("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, expert), 3));
-  return lines;
-}
-
-QString ExpertBiasOverTimePanel::csv() const {
-  QString text = QStringLiteral("step,layer");
+ValueTable ExpertBiasOverTimePanel::table() const {
   const History* history = selection_->history();
-  if (!history || selection_->range().empty()) return text + QLatin1Char('\n');
-  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
-  const auto bias = history->expert_bias(selection_->layer(), edges_of(steps));
+  const bool any = history && !selection_->range().empty();
+  const std::vector<std::int64_t> steps = any ? history->steps_in(selection_->range()) : std::vector<std::int64_t>();
+  const std::vector<float> bias =
+      steps.empty() ? std::vector<float>() : history->expert_bias(selection_->layer(), edges_of(steps));
   const std::size_t experts = steps.empty() ? 0 : bias.size() / steps.size();
-  for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",bias of expert %1").arg(e);
-  text += QLatin1Char('\n');
+  std::vector<ValueColumn> columns{{"step"}, {"layer"}};
+  for (std::size_t e = 0; e < experts; ++e) columns.push_back({"bias of expert " + std::to_string(e)});
+  ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size() && experts > 0; ++i) {
-    const float* row = bias.data() + i * experts;
+    const auto row = std::span(bias).subspan(i * experts, experts);
     if (std::isnan(row[0])) continue;  // the bin was not kept
-    text += QStringLiteral("%1,%2").arg(steps[i]).arg(selection_->layer());
-    for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",%1").arg(row[e], 0, 'g', 7);
-    text += QLatin1Char('\n');
+    table.add_series({steps[i], std::int64_t{selection_->layer()}}, row);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

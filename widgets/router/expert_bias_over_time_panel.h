@@ -17,7 +17,7 @@ class ExpertBiasOverTimePanel : public Panel {
 
  public:
   explicit ExpertBiasOverTimePanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
  protected:
   QString status() const override { return timeStatus(selection_->step(), true); }
@@ -29,7 +29,6 @@ class ExpertBiasOverTimePanel : public Panel {
   void refillMap();
   QString sourceKey() const { return QStringLiteral("%1:%2").arg(drawn_).arg(limit_); }
   void refillLines();
-  QStringList describe(int expert, std::int64_t step) const;
   // Returns the result of History::expert_bias(), which is cached for the next curve.
   const std::vector<float>& image(StepRange range, int bins) const;
   std::vector<PyramidBin> curve(StepRange range, int bins, double share, int expert) const;

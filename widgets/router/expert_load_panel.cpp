@@ -8,7 +8,8 @@
 #include "core/frame/router_stats.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/csv.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/table_text.h"
 #include "widgets/plots/margin_bars.h"
 
 namespace moescope {
@@ -19,6 +20,7 @@ constexpr int kLeastForBars = 460;                // width of the plot from whic
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUnevenMaxVio = 1;    // MaxVio
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
+constexpr double kHotLoad = 4;        // load, in fair shares, from which the answer names experts together
 
 QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
@@ -27,22 +29,23 @@ QString sharesText(double times) {
 }  // namespace
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* parent)
-    : Panel(selection, "Expert load", Provenance::measured_here, parent) {
+    : Panel(selection, view == one_layer ? "Expert load of one layer" : "Expert load", Provenance::measured_here,
+            parent) {
   views_ = new QStackedWidget(this);
   buildControls(view);
   buildStack();
   buildMatrix();
-  views_->setCurrentIndex(view);
+  showView();
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
     connect(selection_, signal, matrix_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars show the cursor's step
   connect(selection_, &Selection::focusChanged, matrix_, [this] {
     markCurrent();
     matrix_->update();
+    if (this->view() == one_layer) stack_->markDirty();
   });
   showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
   addBody(views_);
-  giveFocusTo(views_->currentWidget());
   for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
     plot->setAccessibleName(title());
   keepState(
@@ -56,28 +59,27 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
 }
 
 void ExpertLoadPanel::buildControls(View view) {
-  switch_ = new ViewSwitch({"Over time", "At a step"}, this);
+  switch_ = new ViewSwitch({"Over time", "At a step", "One layer"}, this);
   const auto name = [this] { switch_->setName(1, QString("At a %1").arg(selection_->stepWord())); };
   connect(selection_, &Selection::dataChanged, this, name);
   name();
-  switch_->setAccessibleName("Expert load over time or at a step");
+  switch_->setAccessibleName("Expert load over time, at a step, or of one layer over time");
   switch_->setCurrent(view);
-  connect(switch_, &ViewSwitch::changed, this, [this](int index) {
-    views_->setCurrentIndex(index);
-    giveFocusTo(views_->currentWidget());
-    markDirty();
-    update();
-  });
+  connect(switch_, &ViewSwitch::changed, this, &ExpertLoadPanel::showView);
+  layer_ = new LayerCombo(selection_, this);
   sort_ = makeChoice(
       {"by id", "by load", "by cluster"}, "Order of experts",
       "Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
       "that experts chosen together are neighbours");
-  summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel");
+  summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel",
+                        "Where many steps share a pixel: their mean, which averages out noise, or the value farthest "
+                        "from the fair share, which shows every spike but makes noisy runs look worse");
   scale_ = new LoadScaleButton(this);
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
   connect(scale_, &LoadScaleButton::changed, this, &ExpertLoadPanel::markDirty);
   addControl(switch_);
+  addControl(layer_);
   addControl(sort_);
   addOption(summary_);
   addOption(scale_);
@@ -87,9 +89,7 @@ void ExpertLoadPanel::buildStack() {
   stack_ = new LayerStackMap(selection_, this);
   stack_->refill = [this] { refillStack(); };
   stack_->fetch = [this](StepRange range, int bins) { return stackCodes(range, bins); };
-  stack_->describe = [this](int row, std::int64_t step) {
-    return loadReadout(*selection_, step, stack_->layerAt(row), stack_->expertAt(row));
-  };
+  stack_->describe = [this](int row, std::int64_t step) { return describeInStack(row, step); };
   stack_->figure = [this](int row, std::int64_t step) {
     return FigureTarget{
         .key = "utilisation", .layer = stack_->layerAt(row), .expert = stack_->expertAt(row), .step = step};
@@ -107,7 +107,10 @@ void ExpertLoadPanel::buildStack() {
 void ExpertLoadPanel::buildMatrix() {
   matrix_ = new MatrixPlot(this);
   matrix_->refill = [this] { refillMatrix(); };
-  matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->describe = [this](int row, int column) {
+    return frame_ ? readout({frame_->step, std::int64_t{routerAt(row).layer}, std::int64_t{expertAt(row, column)}})
+                  : QStringList();
+  };
   matrix_->figure = [this](int row, int column) {
     return FigureTarget{.key = "utilisation",
                         .layer = routerAt(row).layer,
@@ -128,6 +131,14 @@ void ExpertLoadPanel::buildMatrix() {
   views_->addWidget(matrix_);
 }
 
+void ExpertLoadPanel::showView() {
+  views_->setCurrentWidget(view() == at_a_step ? static_cast<QWidget*>(matrix_) : stack_);
+  layer_->setVisible(view() == one_layer);
+  giveFocusTo(views_->currentWidget());
+  markDirty();
+  update();
+}
+
 void ExpertLoadPanel::markDirty() {
   matrix_->markDirty();
   stack_->markDirty();
@@ -138,7 +149,7 @@ std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns
 }
 
 QString ExpertLoadPanel::status() const {
-  if (view() == over_time) return selection_->following() ? QString() : timeStatus(selection_->step(), false);
+  if (view() != at_a_step) return selection_->following() ? QString() : timeStatus(selection_->step(), false);
   const auto frame = selection_->frame();
   return frame ? timeStatus(frame->step, true) : QString();
 }
@@ -163,6 +174,7 @@ bool ExpertLoadPanel::hasLoads() {
 }
 
 std::vector<int> ExpertLoadPanel::shownLayers() {
+  if (view() == one_layer) return {selection_->layer()};
   const History& history = *selection_->history();
   std::vector<int> all = history.info().moe_layers;
   const int most = stack_->mostLayers(static_cast<int>(all.size()));
@@ -184,9 +196,8 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
 std::vector<std::uint8_t> ExpertLoadPanel::stackCodes(StepRange range, int bins) const {
   const auto rows = static_cast<std::size_t>(stack_->rowCount());
   std::vector<std::uint8_t> codes(rows * static_cast<std::size_t>(bins), kNoDataCode);
-  const Summary summary = summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest;
   for (const int layer : stack_->layers()) {
-    const auto values = selection_->history()->utilisation(layer, range, bins, summary);
+    const auto values = selection_->history()->utilisation(layer, range, bins, summary());
     const std::size_t experts = values.size() / static_cast<std::size_t>(bins);
     const auto first = static_cast<std::size_t>(stack_->rowOf(layer, 0));
     for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin)
@@ -297,26 +308,31 @@ void ExpertLoadPanel::markCurrent() {
   matrix_->setCurrent(row, column);
 }
 
-QStringList ExpertLoadPanel::describe(int row, int column) const {
-  if (!frame_) return {};
-  const RouterFrame& router = routerAt(row);
-  const int expert = expertAt(row, column);
-  if (expert >= std::ssize(router.tokens_per_expert)) return {};
-  const double total = std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), 0.0);
-  const double tokens = router.tokens_per_expert[expert];
-  QStringList lines{
-      QString("layer %1, expert %2").arg(router.layer).arg(expert),
-      QString("%1 tokens, %2 of all").arg(formatCount(tokens), formatPercent(tokens / total)),
-      QString("utilisation %1 (1 = fair)").arg(formatValue(utilisation(router.tokens_per_expert, expert), 3))};
-  if (expert < std::ssize(router.expert_bias)) lines << QString("bias %1").arg(formatValue(router.expert_bias[expert]));
-  if (expert < std::ssize(router.gate_mass))
-    lines << QString("gate mass %1").arg(formatPercent(router.gate_mass[expert]));
+QStringList ExpertLoadPanel::describeInStack(int row, std::int64_t step) const {
+  const int layer = stack_->layerAt(row), expert = stack_->expertAt(row);
+  QStringList lines = expertReadout(*selection_, step, layer, expert);
+  if (const QString column = columnText(layer, expert, step); !lines.isEmpty() && !column.isEmpty()) lines << column;
   return lines;
+}
+
+// Returns mean and extreme of the column under the mouse as text; empty if the column is one step.
+QString ExpertLoadPanel::columnText(int layer, int expert, std::int64_t step) const {
+  const std::int64_t steps = stack_->stepsPerColumn(), first = step / steps * steps;
+  if (steps <= 1) return {};
+  const StepRange column{first, first + steps - 1};
+  const auto value = [&](Summary summary) {
+    const auto row = selection_->history()->utilisation(layer, column, 1, summary);
+    return formatValue(expert < std::ssize(row) ? row[expert] : kNoValue, 3);
+  };
+  return QString("its column, steps %1 to %2: mean %3, extreme %4")
+      .arg(formatCount(column.first), formatCount(column.last), value(Summary::mean), value(Summary::farthest));
 }
 
 Panel::Answer ExpertLoadPanel::answer() const {
   const History* history = selection_->history();
-  if (!history || history->steps().empty() || window().layers.empty()) return {};
+  if (!history || history->steps().empty()) return {};
+  if (view() == one_layer) return answerOfLayer();
+  if (window().layers.empty()) return {};
   return view() == over_time ? answerOverTime() : answerAtAStep();
 }
 
@@ -373,16 +389,55 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
           {who + many + none, who + many, who, QString("Expert %1 of layer %2").arg(fullest).arg(layer)}};
 }
 
-QString ExpertLoadPanel::csv() const {
-  QString text = QStringLiteral("step,layer,expert,tokens,utilisation (1 = fair),expert_bias\n");
+// "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
+Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const auto frame = selection_->frame();
-  if (!frame) return text;
-  for (const RouterFrame& router : frame->routers)
-    for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
-      text += csvRow(frame->step, router.layer, e, router.tokens_per_expert[e],
-                     digits(utilisation(router.tokens_per_expert, e), 7),
-                     e < router.expert_bias.size() ? QString::number(router.expert_bias[e], 'g', 7) : QString());
-  return text;
+  const RouterFrame* router = find_router(frame.get(), selection_->layer());
+  if (!router || router->tokens_per_expert.empty()) return {};
+  const auto& counts = router->tokens_per_expert;
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  if (total <= 0) return {};
+  const double fair = total / static_cast<double>(counts.size());
+  int hot_experts = 0;
+  double hot_tokens = 0;
+  for (const std::uint32_t tokens : counts) {
+    if (tokens < kHotLoad * fair) continue;
+    ++hot_experts;
+    hot_tokens += tokens;
+  }
+  const auto idle = std::ranges::count(counts, 0u);
+  const QString none = idle == 0 ? QString() : QString("%1 of %2 get none").arg(idle).arg(counts.size());
+  const auto fullest = std::ranges::max_element(counts);
+  const QString load = formatValue(*fullest / fair, 3);
+  QString first = QString("Expert %1 gets the most, %2 \u00d7 its fair share").arg(fullest - counts.begin()).arg(load);
+  if (hot_experts > 1)
+    first = QString("%1 experts take %2 of the assignments").arg(hot_experts).arg(formatPercent(hot_tokens / total));
+  const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
+  if (none.isEmpty()) return {question, {first, QString("at most %1 \u00d7 fair").arg(load)}};
+  return {question, {first + QStringLiteral(", ") + none, first, none}};
+}
+
+ValueTable ExpertLoadPanel::table() const {
+  if (view() == one_layer) return tableOfLayer();
+  const auto frame = selection_->frame();
+  return expertTable(*selection_, frame.get());
+}
+
+// A row for each step, a column for each expert.
+ValueTable ExpertLoadPanel::tableOfLayer() const {
+  std::vector<ValueColumn> columns{{"step"}, {"layer"}};
+  const History* history = selection_->history();
+  const int experts = history ? history->info().n_experts : 0;
+  for (int e = 0; e < experts; ++e) columns.push_back({"utilisation of expert " + std::to_string(e), kUtilisationUnit});
+  ValueTable table(std::move(columns));
+  if (experts == 0 || selection_->range().empty()) return table;
+  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
+  const auto values = history->utilisation(selection_->layer(), edges_of(steps), summary());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    table.add_series(
+        {steps[i], std::int64_t{selection_->layer()}},
+        std::span(values).subspan(i * static_cast<std::size_t>(experts), static_cast<std::size_t>(experts)));
+  return table;
 }
 
 }  // namespace moescope

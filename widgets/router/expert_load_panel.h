@@ -1,6 +1,6 @@
 // The load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each layer over steps, the
 // layers below each other, with the mean of the last 50 steps as bars. At a step: layers x experts, with the MaxVio of
-// each layer as bars.
+// each layer as bars. One layer: the experts of the chosen layer over steps.
 #pragma once
 
 #include <QComboBox>
@@ -20,12 +20,12 @@ class ExpertLoadPanel : public Panel {
   Q_OBJECT
 
  public:
-  enum View { over_time, at_a_step };
+  enum View { over_time, at_a_step, one_layer };
 
   explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr)
       : ExpertLoadPanel(selection, at_a_step, parent) {}
   ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override { return explanation({QString::number(kWindowSteps)}); }
 
  protected:
@@ -33,7 +33,8 @@ class ExpertLoadPanel : public Panel {
   Answer answer() const override;
 
  private:
-  View view() const { return views_->currentIndex() == over_time ? over_time : at_a_step; }
+  View view() const { return static_cast<View>(switch_->current()); }
+  void showView();
   void buildMatrix();
   void buildStack();
   void buildControls(View view);
@@ -44,11 +45,16 @@ class ExpertLoadPanel : public Panel {
   void markCurrent();
   void paintNumbers(QPainter& painter) const;
   void paintMaxVio(QPainter& painter) const;
-  QStringList describe(int row, int column) const;
+  QStringList describeInStack(int row, std::int64_t step) const;
+  QString columnText(int layer, int expert, std::int64_t step) const;
+  ValueTable tableOfLayer() const;
+  Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
-  std::vector<int> shownLayers();  // layers that fit: the selected layer and the most uneven layers
+  // The selected layer, or the layers that fit: the selected layer and the most uneven layers.
+  std::vector<int> shownLayers();
   Answer answerOverTime() const;
   Answer answerAtAStep() const;
+  Answer answerOfLayer() const;
   const RouterWindow& window() const;  // window up to the cursor's step
   const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }
@@ -58,7 +64,7 @@ class ExpertLoadPanel : public Panel {
   ViewSwitch* switch_;
   MatrixPlot* matrix_;
   LayerStackMap* stack_;
-  QComboBox *sort_, *summary_;
+  QComboBox *layer_, *sort_, *summary_;
   LoadScaleButton* scale_;
   std::shared_ptr<const TelemetryFrame> frame_;
   ExpertOrders orders_;

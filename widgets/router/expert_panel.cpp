@@ -13,15 +13,16 @@
 #include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
+#include "widgets/router/load_maps.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kContextBytes = 40;
-constexpr int kRoomForBias = 330, kRoomForTexts = 460;  // heights of the panel from which bias and texts are shown
+// Heights of the panel from which these parts are shown.
+constexpr int kRoomForBias = 330, kRoomForTexts = 460, kRoomForFairShare = 600;
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 QString notChosenNotice() {
@@ -48,6 +49,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::focusChanged, this, &ExpertPanel::followChoice);
   connect(selection_, &Selection::dataChanged, this, &ExpertPanel::followChoice);
 
+  fair_share_ = new FairSharePlot(selection, this);
   addTiles();
   load_ = new LinePlot(selection, this);
   load_->setAccessibleName("Load of the expert over time");
@@ -69,6 +71,9 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)}) followSelection(plot);
   addBody(load_, 3);
   addBody(bias_, 3);
+  const QString of_fair_share = fair_share_->accessibleName();
+  addBody(fair_share_, 3);
+  fair_share_->setAccessibleName(of_fair_share);  // addBody() sets the panel's name
   addBody(costs_, 3);
   costs_->setAccessibleName("Loss without the expert over time");  // replaces the panel's name, which addBody() sets
   addBody(domains_, 2);
@@ -128,6 +133,8 @@ void ExpertPanel::hidePartsWithoutData() {
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
   bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
+  fair_share_->setVisible(any && height() >= withType(kRoomForFairShare, fontMetrics()) &&
+                          !fair_share_->fairBiasText().isEmpty());
   costs_->setVisible(any && higher && atCursor(measured_, *selection_) && measured_->by_step.size() > 1);
   domains_->setVisible(any && higher && history->specialisation_of(selection_->layer(), selection_->step()) &&
                        !history->info().domains.empty());
@@ -153,6 +160,7 @@ void ExpertPanel::addTiles() {
       {"Tokens of this step", [this] { return tokensText(); }},
       {"Place", [this] { return placeText(); }},
       {"Bias", [this] { return figure(last_bias_, false); }, &last_bias_},
+      {"Bias of the fair share", [this] { return fair_share_->fairBiasText(); }},
       {"Gate mass", [this] { return figure(last_gate_, true); }, &last_gate_},
       {"Score mass", [this] { return figure(last_score_, true); }, &last_score_},
       {"Rank, node", [this] { return rankText(); }},
@@ -431,24 +439,23 @@ QString ExpertPanel::status() const {
   return frame ? timeStatus(frame->step, true) : QString();
 }
 
-QString ExpertPanel::csv() const {
-  QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),bias\n");
+// Load and bias at each step of the range.
+ValueTable ExpertPanel::table() const {
+  ValueTable table({{"step"}, {"layer"}, {"expert"}, {"utilisation", kUtilisationUnit, 3}, {"bias"}});
   const History* history = selection_->history();
   const int layer = selection_->layer(), expert = selection_->expert();
-  if (!history || expert < 0) return text;
-  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
-  if (steps.empty()) return text;
+  const std::vector<std::int64_t> steps =
+      history && expert >= 0 ? history->steps_in(selection_->range()) : std::vector<std::int64_t>();
+  if (steps.empty()) return table;
   const auto load = history->expert_utilisation(layer, expert, edges_of(steps));
   const auto bias = history->expert_bias(layer, edges_of(steps));
   const std::size_t experts = bias.size() / steps.size();
   for (std::size_t i = 0; i < load.size(); ++i) {
-    const std::size_t at = i * experts + static_cast<std::size_t>(expert);
-    const bool has_bias = static_cast<std::size_t>(expert) < experts && !std::isnan(bias[at]);
-    if (load[i].finite == 0 && !has_bias) continue;
-    text += csvRow(steps[i], layer, expert, load[i].finite > 0 ? digits(load[i].mean(), 7) : QString(),
-                   has_bias ? digits(bias[at], 7) : QString());
+    const auto e = static_cast<std::size_t>(expert);
+    const float bias_now = e < experts ? bias[i * experts + e] : NAN;
+    if (load[i].finite > 0 || !std::isnan(bias_now)) table.add(steps[i], layer, expert, load[i], unless_nan(bias_now));
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

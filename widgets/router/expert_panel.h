@@ -15,6 +15,7 @@
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/share_bars.h"
 #include "widgets/plots/value_tile.h"
+#include "widgets/router/fair_share_plot.h"
 
 namespace moescope {
 
@@ -23,7 +24,7 @@ class ExpertPanel : public Panel {
 
  public:
   explicit ExpertPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   // Returns the present interventions on an expert. Called when the panel is updated. If it is not set or `possible` is
   // false, no run is in training, and the panel offers no interventions.
@@ -74,6 +75,7 @@ class ExpertPanel : public Panel {
 
   QSpinBox* expert_;
   LinePlot *load_, *bias_, *costs_;
+  FairSharePlot* fair_share_;
   ShareBars* domains_;
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;

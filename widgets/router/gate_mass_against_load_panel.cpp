@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/router/load_maps.h"
 
 namespace moescope {
 
@@ -14,7 +14,9 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
     : Panel(selection, "Gate mass against load", Provenance::measured_here, parent) {
   plot_ = new ScatterPlot(this);
   plot_->refill = [this] { refill(); };
-  plot_->describe = [this](int expert) { return describe(expert); };
+  plot_->describe = [this](int expert) {
+    return frame_ ? readout({frame_->step, std::int64_t{selection_->layer()}, std::int64_t{expert}}) : QStringList();
+  };
   plot_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
     const int expert = plot_->nearest(position);
     if (expert < 0) return std::nullopt;
@@ -66,7 +68,7 @@ const RouterFrame* GateMassAgainstLoadPanel::router() const {
   return found && !found->tokens_per_expert.empty() ? found : nullptr;
 }
 
-void GateMassAgainstLoadPanel::takeFrame() {
+void GateMassAgainstLoadPanel::takeFrame() const {
   frame_ = selection_->frame();
   if (const RouterFrame* now = router(); !now || !mass(*now).empty()) return;
   LastArray& last = mass_->currentIndex() == 1 ? last_score_ : last_gate_;
@@ -106,33 +108,10 @@ void GateMassAgainstLoadPanel::refill() {
   plot_->setCurrent(selection_->expert());
 }
 
-QStringList GateMassAgainstLoadPanel::describe(int expert) const {
-  const RouterFrame* now = router();
-  const auto e = static_cast<std::size_t>(expert);
-  if (!now || e >= now->tokens_per_expert.size()) return {};
-  const double total = std::accumulate(now->tokens_per_expert.begin(), now->tokens_per_expert.end(), 0.0);
-  QStringList lines{
-      QString("layer %1, expert %2").arg(now->layer).arg(expert),
-      QString("%1 of the assignments").arg(formatPercent(now->tokens_per_expert[e] / std::max(1.0, total)))};
-  if (e < now->gate_mass.size()) lines << QString("%1 of the gate mass").arg(formatPercent(now->gate_mass[e]));
-  if (e < now->score_mass.size()) lines << QString("%1 of the score mass").arg(formatPercent(now->score_mass[e]));
-  if (e < now->expert_bias.size()) lines << QString("bias %1").arg(formatValue(now->expert_bias[e]));
-  return lines;
-}
-
-QString GateMassAgainstLoadPanel::csv() const {
-  QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),gate mass (share),score mass (share),bias\n");
-  const auto frame = selection_->frame();
-  if (!frame) return text;
-  for (const RouterFrame& router : frame->routers) {
-    const auto number = [](const std::vector<float>& values, std::size_t e) {
-      return e < values.size() ? digits(values[e], 7) : QString();
-    };
-    for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
-      text += csvRow(frame->step, router.layer, e, digits(utilisation(router.tokens_per_expert, e), 7),
-                     number(router.gate_mass, e), number(router.score_mass, e), number(router.expert_bias, e));
-  }
-  return text;
+ValueTable GateMassAgainstLoadPanel::table() const {
+  const History* history = selection_->history();
+  if (history && !history->steps().empty()) takeFrame();
+  return expertTable(*selection_, frame_.get());
 }
 
 }  // namespace moescope

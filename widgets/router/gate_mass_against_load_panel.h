@@ -16,7 +16,7 @@ class GateMassAgainstLoadPanel : public Panel {
 
  public:
   explicit GateMassAgainstLoadPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
  protected:
   QString status() const override { return frame_ ? timeStatus(frame_->step, true) : QString(); }
@@ -24,15 +24,14 @@ class GateMassAgainstLoadPanel : public Panel {
 
  private:
   void refill();
-  void takeFrame();                   // takes the frame at the cursor, or the last frame before it that has gate masses
+  void takeFrame() const;             // takes the frame at the cursor, or the last frame before it that has gate masses
   const RouterFrame* router() const;  // router of the selected layer; nullptr: none
-  QStringList describe(int expert) const;
   const std::vector<float>& mass(const RouterFrame& router) const;
 
   ScatterPlot* plot_;
   QComboBox* mass_;
-  std::shared_ptr<const TelemetryFrame> frame_;
-  LastArray last_gate_{&RouterFrame::gate_mass}, last_score_{&RouterFrame::score_mass};
+  mutable std::shared_ptr<const TelemetryFrame> frame_;
+  mutable LastArray last_gate_{&RouterFrame::gate_mass}, last_score_{&RouterFrame::score_mass};
 };
 
 }  // namespace moescope

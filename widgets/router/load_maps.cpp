@@ -7,6 +7,7 @@
 
 #include "core/frame/coactivation.h"
 #include "core/frame/router_stats.h"
+#include "widgets/panel/table_text.h"
 
 namespace moescope {
 
@@ -35,18 +36,33 @@ const std::vector<int>& ExpertOrders::clusters(const History& history, int layer
   return order;
 }
 
-QString expertAtStep(const Selection& selection, std::int64_t step, int layer, int expert) {
-  return QString("%1 %2, layer %3, expert %4").arg(selection.stepWord(), formatCount(step)).arg(layer).arg(expert);
+ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, int layer) {
+  ValueTable table({{selection.stepWord().toStdString()},
+                    {"layer"},
+                    {"expert"},
+                    {"tokens"},
+                    {"utilisation", kUtilisationUnit, 3},
+                    {"gate mass", "share"},
+                    {"score mass", "share"},
+                    {"bias"}});
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    if (layer != kWholeRun && router.layer != layer) continue;
+    const auto value = [](const std::vector<float>& values, std::size_t e) {
+      return e < values.size() ? values[e] : kNoValue;
+    };
+    for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
+      table.add(frame->step, router.layer, e, router.tokens_per_expert[e], utilisation(router.tokens_per_expert, e),
+                value(router.gate_mass, e), value(router.score_mass, e), value(router.expert_bias, e));
+  }
+  return table;
 }
 
-QStringList loadReadout(const Selection& selection, std::int64_t step, int layer, int expert) {
+QStringList expertReadout(const Selection& selection, std::int64_t step, int layer, int expert) {
   const auto frame = selection.history()->frame_at(step);
-  const RouterFrame* router = find_router(frame.get(), layer);
-  if (!router || expert >= std::ssize(router->tokens_per_expert)) return {};
-  const auto& counts = router->tokens_per_expert;
-  return {expertAtStep(selection, frame->step, layer, expert),
-          QString("%1 tokens, utilisation %2")
-              .arg(formatCount(counts[expert]), formatValue(utilisation(counts, expert), 3))};
+  const ValueTable table = expertTable(selection, frame.get(), layer);
+  return expert >= 0 && static_cast<std::size_t>(expert) < table.rows()
+             ? rowText(table, static_cast<std::size_t>(expert), 3)
+             : QStringList();
 }
 
 void noteColumns(TimeHeatMap* map, const QString& summary) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/io/value_table.h"
 #include "widgets/plots/time_heat_map.h"
 
 namespace moescope {
@@ -26,9 +27,13 @@ class ExpertOrders {
   std::map<int, std::vector<int>> orders_;
 };
 
-QString expertAtStep(const Selection& selection, std::int64_t step, int layer, int expert);
-QStringList loadReadout(const Selection& selection, std::int64_t step, int layer,
-                        int expert);                         // empty: no load is kept at this step
+inline constexpr const char* kUtilisationUnit = "fair shares";
+
+// The experts of all routers of a frame, or of the router of one layer: tokens, load, gate and score mass, bias. A
+// frame that is nullptr has no rows.
+ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, int layer = kWholeRun);
+// The readout of an expert; empty if no load is kept at this step.
+QStringList expertReadout(const Selection& selection, std::int64_t step, int layer, int expert);
 void noteColumns(TimeHeatMap* map, const QString& summary);  // "mean of 12 per column"
 
 }  // namespace moescope

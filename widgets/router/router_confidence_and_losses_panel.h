@@ -1,8 +1,10 @@
-// Confidence of the router over steps, and its losses: entropy of a token's scores, dependence of the choice on the
-// token, margin, load-balance and z loss.
+// Confidence of the router, and its losses. Over time: entropy of a token's scores, dependence of the choice on the
+// token, margin, load-balance and z loss. At a step: histograms of scores and margins.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"
+#include "widgets/panel/view_switch.h"
+#include "widgets/router/scores_view.h"
 
 namespace moescope {
 
@@ -11,10 +13,19 @@ class RouterConfidenceAndLossesPanel : public FiguresPanel {
 
  public:
   explicit RouterConfidenceAndLossesPanel(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const override { return atAStep() ? scores_->table() : FiguresPanel::table(); }
+  void showView(int view);  // 0: over time, 1: at a step
 
  protected:
-  void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
-  QString whyNothing(int figure) const override;
+  QString status() const override;
+  Answer answer() const override;
+
+ private:
+  bool atAStep() const { return switch_->current() == 1; }
+
+  ViewSwitch* switch_;
+  QComboBox* layers_;
+  ScoresView* scores_;
 };
 
 }  // namespace moescope

@@ -2,23 +2,19 @@
 // or all layers.
 #pragma once
 
-#include <QComboBox>
-
 #include "widgets/panel/panel.h"
 #include "widgets/plots/half_octave_plot.h"
 
 namespace moescope {
 
-class ScoresAndMarginsPanel : public Panel {
+class ScoresView : public QWidget {
   Q_OBJECT
 
  public:
-  explicit ScoresAndMarginsPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
-
- protected:
-  QString status() const override;
-  Answer answer() const override;
+  explicit ScoresView(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const;
+  QStringList answers() const;  // how sure the router is, from long to short
+  void setOneLayer(bool one);   // the chosen layer alone
 
  private:
   struct Counts {
@@ -28,7 +24,8 @@ class ScoresAndMarginsPanel : public Panel {
   Counts counts() const;
   QString whyNothing() const;
 
-  QComboBox* layers_;
+  Selection* selection_;
+  bool one_layer_ = false;
   HalfOctavePlot *scores_, *margins_;
 };
 

@@ -1,0 +1,364 @@
+#include "widgets/router/balance_panel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/frame/router_stats.h"
+#include "widgets/panel/table_text.h"
+#include "widgets/plots/matrix_plot.h"
+#include "widgets/router/load_maps.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::array<double, 5> kShares = {0, 0.1, 0.5, 0.9, 1};
+constexpr double kHighestVio = 8;  // value at the high end of the colour scale
+constexpr double kLeastFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kUsualFactor = 1.25;  // capacity factors
+
+// Returns the position on a scale with readable distances between 0, 1/2, 1, 2, 4 and 8.
+double vioPosition(double vio) {
+  return std::isfinite(vio) ? std::log2(1 + std::max(0.0, vio)) / std::log2(1 + kHighestVio) : std::nan("");
+}
+
+LegendScale vioLegend(bool dark) {
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("MaxVio"), .beyond = true};
+  for (const double vio : {0.0, 0.5, 1.0, 2.0, 4.0, 8.0})
+    legend.ticks.push_back({vioPosition(vio), QString::number(vio)});
+  return legend;
+}
+
+std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {
+  std::vector<float> loads;
+  double total = 0;
+  for (const std::uint32_t n : counts) total += n;
+  for (const std::uint32_t n : counts)
+    loads.push_back(static_cast<float>(n * static_cast<double>(counts.size()) / total));
+  std::array<float, 5> values{};
+  std::ranges::transform(kShares, values.begin(), [&](double share) { return percentile(loads, share); });
+  return values;
+}
+
+}  // namespace
+
+BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
+    : FiguresPanel(
+          selection, "Balance",
+          {{Metric::max_vio_window, Metric::max_vio}, {Metric::cv}, {Metric::entropy_norm}, {Metric::dead_fraction}},
+          parent) {
+  view_ = makeChoice({"over time", "all layers", "by layer", "within layers", "capacity"}, "View",
+                     "Figures over steps; MaxVio of the median, 90 % and worst layer over steps; MaxVio of every layer "
+                     "over steps; the spread of the experts' load within each layer at one step; or the cost of a "
+                     "fixed capacity and of padding");
+  span_ = makeChoice({"batch", "window"}, "MaxVio of", "MaxVio of one batch, or of the last W steps together");
+  addControl(view_);
+  addControl(span_);
+  stack_ = new QStackedWidget(this);
+  addViews(stack_);
+  connect(view_, &QComboBox::currentIndexChanged, this, &BalancePanel::showView);
+  connect(span_, &QComboBox::currentIndexChanged, this, [this] {
+    lines_->markDirty();
+    layers_map_->markDirty();
+  });
+  showAnswers();
+  addBody(stack_);
+  showView();
+  keepState("view", view_);
+  keepState("window", span_);
+}
+
+void BalancePanel::addViews(QWidget* parent) {
+  lines_ = new LinePlot(selection_, parent);
+  lines_->setAccessibleName("MaxVio over layers");
+  lines_->refill = [this] { refillLines(); };
+  layers_map_ = new TimeHeatMap(selection_, parent);
+  addLayersMap();
+  spread_ = new PercentilePlot(parent);
+  spread_->setAccessibleName("Spread of the load within each layer");
+  spread_->setValueCaption("utilisation, 1 = fair");
+  spread_->refill = [this] { refillSpread(); };
+  spread_->describe = [this](int layer) { return readout({selection_->frame()->step, std::int64_t{layer}}); };
+  connect(spread_, &PercentilePlot::groupChosen, selection_, &Selection::setLayer);
+  capacity_ = new CurvePlot(parent);
+  addCapacity();
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(spread_), static_cast<PlotFrame*>(capacity_)}) followSelection(plot);
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_map_, spread_, capacity_})
+    stack_->addWidget(plot);
+}
+
+void BalancePanel::addLayersMap() {
+  layers_map_->setAccessibleName("MaxVio by layer");
+  layers_map_->refill = [this] { refillLayers(); };
+  layers_map_->setHeld(true);
+  layers_map_->setWeights(sequentialWeights());
+  layers_map_->fetch = [this](StepRange range, int bins) { return fetchLayers(range, bins); };
+  layers_map_->describe = [this](int row, std::int64_t step) {
+    const ValueTable table = tableOfLayers({step, step});
+    const auto found =
+        table.find(std::array<TableValue, 2>{step, std::int64_t{selection_->history()->info().moe_layers[row]}});
+    return found ? rowText(table, *found, 2) : QStringList();
+  };
+  layers_map_->figure = [this](int row, std::int64_t step) {
+    const int layer = selection_->history()->info().moe_layers[row];
+    return FigureTarget{.key = shownMetric(), .layer = layer, .step = step};
+  };
+  connect(layers_map_, &TimeHeatMap::rowClicked, this,
+          [this](int row) { selection_->setLayer(selection_->history()->info().moe_layers[row]); });
+}
+
+void BalancePanel::addCapacity() {
+  capacity_->setAccessibleName("Cost of a fixed capacity");
+  capacity_->setXAxis("capacity factor c; room for c T K / E tokens an expert", kLeastFactor, kMaxFactor);
+  capacity_->setValueCaption("share of the copies, what-if");
+  capacity_->refill = [this] { refillCapacity(); };
+  capacity_->describe = [this](double factor) {
+    const ValueTable table = tableOfCapacity(factor);
+    const auto frame = selection_->frame();
+    const auto found =
+        frame ? table.find(std::array<TableValue, 2>{frame->step, std::int64_t{selection_->layer()}}) : std::nullopt;
+    return found ? rowText(table, *found, 3) : QStringList();
+  };
+  capacity_->figureOf = [this](QPoint at) -> std::optional<FigureTarget> {
+    return FigureTarget{.key = FigureKey(Metric::dropped_fraction),
+                        .layer = selection_->layer(),
+                        .step = selection_->step(),
+                        .parameter = capacity_->xAt(at)};
+  };
+}
+
+void BalancePanel::showView() {
+  setFiguresShown(view() == figures);
+  stack_->setVisible(view() != figures);
+  span_->setVisible(view() == all_layers || view() == by_layer);
+  if (view() == figures) return;
+  stack_->setCurrentIndex(view() - 1);
+  giveFocusTo(stack_->currentWidget());
+}
+
+QString BalancePanel::status() const {
+  return view() == figures ? FiguresPanel::status() : timeStatus(selection_->step(), view() >= within_layers);
+}
+
+Panel::Answer BalancePanel::answer() const {
+  if (view() == capacity) return answerOfCapacity();
+  if (!whyNothing().isEmpty()) return {};
+  const History& history = *selection_->history();
+  int worst = -1;
+  float largest = kNoValue;
+  for (const int layer : history.info().moe_layers) {
+    const float vio = history.value_at(shownMetric(), layer, selection_->step());
+    if (is_missing(vio) || (worst >= 0 && vio <= largest)) continue;
+    worst = layer;
+    largest = vio;
+  }
+  if (worst < 0) return {};
+  const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
+  const StepRange steps = history.last_steps(window() ? history.info().window : 1, selection_->step());
+  const QString most = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
+  const QString first = QString("Most uneven %1 %2: %3")
+                            .arg(window() ? QString("over") : QString("at"), selection_->rangeText(steps), most);
+  return {"How even are the layers?",
+          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
+}
+
+Metric BalancePanel::percentileMetric(int percentile) const {
+  const Metric first = window() ? Metric::max_vio_window_p50 : Metric::max_vio_p50;
+  return static_cast<Metric>(static_cast<int>(first) + percentile);
+}
+
+QString BalancePanel::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (is_missing(history->value_at(percentileMetric(0), kWholeRun, history->steps().last)))
+    return notInLogNotice(history->info(), "MaxVio");
+  return {};
+}
+
+void BalancePanel::refillLines() {
+  lines_->setNotice(whyNothing());
+  if (!lines_->notice().isEmpty()) return;
+  const auto& active = selection_->histories()[selection_->run()];
+  const RunInfo& info = active->info();
+  lines_->setCaption(window() ? QString("MaxVio, last %1 steps").arg(info.window) : QString("MaxVio of the batch"));
+  std::vector<ReferenceLine> references;
+  const double floor = chance_max_vio(info, window() ? info.window : 1);
+  if (!std::isnan(floor)) {
+    references.push_back({floor, QString("chance %1").arg(formatValue(floor, 2))});
+    lines_->setAtLeastShown(0, 1.2 * floor);
+  }
+  lines_->setReferences(std::move(references));
+  lines_->setSeries({{active, percentileMetric(2), kWholeRun, "worst", 1, 0},
+                     {active, percentileMetric(1), kWholeRun, "90 %", 3, 0},
+                     {active, percentileMetric(0), kWholeRun, "median", 0, 0}});
+}
+
+std::vector<std::uint8_t> BalancePanel::fetchLayers(StepRange range, int bins) const {
+  const History* history = selection_->history();
+  const auto& layers = history->info().moe_layers;
+  std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
+  for (std::size_t row = 0; row < layers.size(); ++row) {
+    const auto slices = history->series(shownMetric(), layers[row], range, bins);
+    for (std::size_t bin = 0; bin < slices.size(); ++bin)
+      if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(vioPosition(slices[bin].mean()));
+  }
+  return codes;
+}
+
+void BalancePanel::refillLayers() {
+  layers_map_->setNotice(whyNothing());
+  if (!layers_map_->notice().isEmpty()) return;
+  const History* history = selection_->history();
+  const auto& layers = history->info().moe_layers;
+  std::vector<Tick> ticks;
+  for (std::size_t row = 0; row < layers.size(); ++row)
+    ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
+  layers_map_->setLegend(vioLegend(isDark(palette())));
+  layers_map_->setRowAxis(std::move(ticks), "layer", false);
+  layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
+                         static_cast<int>(layers.size()));
+  noteColumns(layers_map_, "mean");
+  const auto place = std::ranges::find(layers, selection_->layer());
+  layers_map_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+}
+
+void BalancePanel::refillSpread() {
+  spread_->setNotice(whyNothing());
+  if (!spread_->notice().isEmpty()) return;
+  const auto frame = selection_->frame();
+  std::vector<PercentilePlot::Group> groups;
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{})
+    if (!is_missing(max_vio(router.tokens_per_expert)))
+      groups.push_back({router.layer, spreadOf(router.tokens_per_expert)});
+  if (groups.empty()) return spread_->setNotice(notInLogNotice(selection_->history()->info(), "tokens per expert"));
+  spread_->setGroups(std::move(groups), "layer; line: least to most loaded expert, bar: 10 % to 90 %, notch: median");
+  spread_->setCurrent(selection_->layer());
+}
+
+// Shares of the copies that a router with each capacity factor would drop, and of rows that would fill its experts.
+void BalancePanel::refillCapacity() {
+  if (!hasSteps(capacity_)) return;
+  const auto frame = selection_->frame();
+  const bool known = frame && !frame->routers.empty() && !frame->routers[0].tokens_per_expert.empty();
+  capacity_->setNotice(known ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert"));
+  if (!known) return;
+  CurvePlot::Curve worst{.label = "dropped, worst layer", .color = 1, .points = {}};
+  CurvePlot::Curve mean{.label = "dropped, mean of layers", .color = 0, .points = {}};
+  CurvePlot::Curve one{.label = QString("dropped, layer %1").arg(selection_->layer()), .color = 3, .points = {}};
+  CurvePlot::Curve filler{.label = "filler, mean of layers", .color = 2, .points = {}};
+  for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
+    double dropped = 0, filled = 0, largest = 0;
+    for (const RouterFrame& router : frame->routers) {
+      const double share = dropped_fraction(router.tokens_per_expert, factor);
+      if (!std::isfinite(share)) continue;  // nothing was routed
+      dropped += share;
+      filled += filler_fraction(router.tokens_per_expert, factor);
+      largest = std::max(largest, share);
+      if (router.layer == selection_->layer()) one.points.emplace_back(factor, share);
+    }
+    const auto layers = static_cast<double>(frame->routers.size());
+    mean.points.emplace_back(factor, dropped / layers);
+    filler.points.emplace_back(factor, filled / layers);
+    worst.points.emplace_back(factor, largest);
+  }
+  capacity_->setMark(capacityFactor());
+  capacity_->setCurves({worst, mean, one, filler});
+}
+
+double BalancePanel::capacityFactor() const {
+  const History* history = selection_->history();
+  const auto factor = history ? history->settings_at(selection_->step())->value(&RouterConfig::capacity_factor)
+                              : std::optional<double>();
+  return factor && *factor > 0 ? std::clamp(*factor, kLeastFactor, kMaxFactor) : kUsualFactor;
+}
+
+Panel::Answer BalancePanel::answerOfCapacity() const {
+  const auto frame = selection_->frame();
+  double dropped = 0, padded = 0;
+  int layers = 0;
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    if (is_missing(max_vio(router.tokens_per_expert))) continue;  // nothing was routed
+    dropped += dropped_fraction(router.tokens_per_expert, capacityFactor());
+    padded += padding_fraction(router.tokens_per_expert, 32);
+    ++layers;
+  }
+  if (layers == 0) return {};
+  const QString first = QString("Capacity factor %1 would drop %2 of the assignments")
+                            .arg(capacityFactor(), 0, 'f', 2)
+                            .arg(formatPercent(dropped / layers));
+  const QString padding =
+      QString("padded to multiples of 32, %1 of the rows are zeros").arg(formatPercent(padded / layers));
+  return {"What would a fixed capacity cost?", {first + QStringLiteral("; ") + padding, first}};
+}
+
+ValueTable BalancePanel::table() const {
+  switch (view()) {
+    case figures:
+      return FiguresPanel::table();
+    case all_layers:
+      lines_->refill();  // fills in the present values, which may not have been painted yet
+      return lines_->table();
+    case by_layer:
+      return tableOfLayers(selection_->range());
+    case within_layers:
+      return tableOfSpread();
+    case capacity:
+      return tableOfCapacity(capacityFactor());
+  }
+  return {};
+}
+
+ValueTable BalancePanel::tableOfLayers(StepRange range) const {
+  ValueTable table({{selection_->stepWord().toStdString()},
+                    {"layer"},
+                    columnOf(metric_info(Metric::max_vio)),
+                    columnOf(metric_info(Metric::max_vio_window))});
+  const History* history = selection_->history();
+  if (!history || range.empty()) return table;
+  const std::vector<std::int64_t> steps = history->steps_in(range);
+  for (const int layer : history->info().moe_layers) {
+    const auto batch = history->values_at(Metric::max_vio, layer, steps);
+    const auto window = history->values_at(Metric::max_vio_window, layer, steps);
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      if (!is_missing(batch[i])) table.add(steps[i], layer, batch[i], window[i]);
+  }
+  return table;
+}
+
+// The spread of the utilisation within each layer.
+ValueTable BalancePanel::tableOfSpread() const {
+  ValueTable table({{selection_->stepWord().toStdString()},
+                    {"layer"},
+                    {"least", kUtilisationUnit, 3},
+                    {"10 %", kUtilisationUnit, 3},
+                    {"median", kUtilisationUnit, 3},
+                    {"90 %", kUtilisationUnit, 3},
+                    {"most", kUtilisationUnit, 3}});
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    const auto spread = spreadOf(router.tokens_per_expert);
+    table.add_series({frame->step, std::int64_t{router.layer}}, std::span(spread));
+  }
+  return table;
+}
+
+ValueTable BalancePanel::tableOfCapacity(double factor) const {
+  std::vector<ValueColumn> columns{{selection_->stepWord().toStdString()},
+                                   {"layer"},
+                                   {"capacity factor", "", 3},
+                                   {"would drop", "share"},
+                                   {"filler", "share"}};
+  for (const std::uint32_t alignment : kAlignments)
+    columns.push_back({"zero rows padded to " + std::to_string(alignment), "share"});
+  ValueTable table(std::move(columns));
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    const auto& counts = router.tokens_per_expert;
+    if (counts.empty()) continue;
+    table.add(frame->step, router.layer, factor, dropped_fraction(counts, factor), filler_fraction(counts, factor),
+              padding_fraction(counts, kAlignments[0]), padding_fraction(counts, kAlignments[1]),
+              padding_fraction(counts, kAlignments[2]), padding_fraction(counts, kAlignments[3]));
+  }
+  return table;
+}
+
+}  // namespace moescope
