@@ -296,11 +296,6 @@ void count_block(BlockAnatomy& block, std::span<const float> values) {
 
 }  // namespace
 
-const char* code_kind_name(CodeKind kind) {
-  constexpr const char* kNames[] = {"zero", "subnormal", "normal", "infinity", "NaN"};
-  return kNames[static_cast<int>(kind)];
-}
-
 CodeFields code_fields(ElementFormat format, std::uint8_t code) {
   const FormatTraits& f = traits(format);
   code &= static_cast<std::uint8_t>((1 << f.bits) - 1);
@@ -314,18 +309,6 @@ CodeFields code_fields(ElementFormat format, std::uint8_t code) {
   fields.value = decode(format, code);
   fields.kind = kind_of(format, fields.exponent, fields.mantissa, fields.value);
   fields.formula = formula_of(format, fields);
-  return fields;
-}
-
-CodeFields e8m0_fields(std::uint8_t code) {
-  CodeFields fields;
-  fields.code = code;
-  fields.exponent = code;
-  fields.value = decode_e8m0(code);
-  fields.kind = code == 255 ? CodeKind::nan : CodeKind::normal;
-  fields.formula = code == 255
-                       ? "NaN"
-                       : "2^(" + std::to_string(code) + " - 127) = " + power(code - 127) + " = " + number(fields.value);
   return fields;
 }
 

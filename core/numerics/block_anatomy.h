@@ -19,7 +19,6 @@
 namespace moescope {
 
 enum class CodeKind : std::uint8_t { zero, subnormal, normal, infinity, nan };
-const char* code_kind_name(CodeKind kind);
 
 // The fields of an element code. INT8 has no exponent: sign is its top bit, mantissa the seven bits below.
 struct CodeFields {
@@ -30,7 +29,6 @@ struct CodeFields {
   std::string formula;  // "+ 2^(9 - 7) x (1 + 3/8) = 5.5"
 };
 CodeFields code_fields(ElementFormat format, std::uint8_t code);
-CodeFields e8m0_fields(std::uint8_t code);  // with sign and mantissa 0
 
 // Returns all finite values of a format in ascending order, with -0 and +0 as one value.
 const std::vector<float>& representable_values(ElementFormat format);

@@ -146,10 +146,6 @@ BitLayout bitLayout(ElementFormat format) {
   return {1, f.exponent_bits, f.bits - 1 - f.exponent_bits};
 }
 
-BitLayout e8m0Layout() {
-  return {0, 8, 0};
-}
-
 QColor bitColor(BitField field, bool dark) {
   constexpr int kSeries[] = {1, 0, 2};
   return seriesColor(kSeries[static_cast<int>(field)], dark);
@@ -167,24 +163,6 @@ void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, in
     painter.setPen(set ? textOn(color.rgb()) : palette.text().color());
     painter.drawText(box, Qt::AlignCenter, set ? QStringLiteral("1") : QStringLiteral("0"));
   }
-}
-
-void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette) {
-  constexpr const char* kLetters[] = {"S", "E", "M"};
-  for (int bit = 0; bit < layout.bits(); ++bit) {
-    const QRect box = bitRect(area, layout, bit);
-    const BitField field = layout.fieldOf(bit);
-    const QColor color = bitColor(field, isDark(palette));
-    painter.fillRect(box, color);
-    painter.setPen(textOn(color.rgb()));
-    painter.drawText(box, Qt::AlignCenter, QString::fromLatin1(kLetters[static_cast<int>(field)]));
-  }
-}
-
-int bitAt(const QRect& area, const BitLayout& layout, QPoint position) {
-  for (int bit = 0; bit < layout.bits(); ++bit)
-    if (bitRect(area, layout, bit).contains(position)) return bit;
-  return -1;
 }
 
 int bitsWidth(const BitLayout& layout, int height) {

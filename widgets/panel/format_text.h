@@ -30,15 +30,10 @@ struct BitLayout {
   BitField fieldOf(int bit_from_left) const;
 };
 BitLayout bitLayout(ElementFormat format);
-BitLayout e8m0Layout();
 QColor bitColor(BitField field, bool dark);
 
 // Paints the bits of a code as coloured boxes with their digits, with gaps between the fields.
 void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
-// Paints the layout without a code, with S, E and M in the boxes.
-void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
-// Returns the index (from the left) of the bit at `position`; -1 if there is none.
-int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);
 
 // Returns the shortest text that reads back as the same float32.
