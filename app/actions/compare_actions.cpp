@@ -87,26 +87,22 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
   connect(chips_, &RunChips::menuWanted, this, &CompareActions::fillMenu);
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
-  connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addPerturbedTwin);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addNoiseTwin);
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  QAction* noise =
-      menu->addAction("Add a &noise twin: another seed", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
-  noise->setWhatsThis("Add a noise twin: run A with another seed");
-  QAction* perturbed = menu->addAction("Add a noise twin: weights &perturbed", QKeySequence(Qt::SHIFT | Qt::Key_N),
-                                       this, &CompareActions::addPerturbedTwin);
-  perturbed->setWhatsThis("Add a noise twin: run A with its first weights changed in the last place");
+  QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
+  noise->setWhatsThis("Add a noise twin: run A with its first weights changed in the last place");
   QAction* active =
       menu->addAction("Add a &dense twin, equal active weights", this, [this] { addDenseTwin(DenseSize::active); });
   active->setWhatsThis("Add a dense twin: no experts, as many weights as a token multiplies in run A");
   QAction* total =
       menu->addAction("Add a dense twin, equal &total weights", this, [this] { addDenseTwin(DenseSize::total); });
   total->setWhatsThis("Add a dense twin: no experts, as many weights as run A has");
-  offWithoutTraining(menu, {twin, noise, perturbed, active, total});
+  offWithoutTraining(menu, {twin, noise, active, total});
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction(this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -121,8 +117,7 @@ void CompareActions::fillMenu(QMenu* menu) {
   menu->clear();
   const auto runs = static_cast<int>(session_->histories().size());
   const bool room = runs < kMaxRuns;
-  menu->addAction("&Noise twin: run A with another seed", this, &CompareActions::addNoiseTwin)->setEnabled(room);
-  menu->addAction("Noise twin: run A with its weights &perturbed", this, &CompareActions::addPerturbedTwin)
+  menu->addAction("&Noise twin: run A with its weights perturbed", this, &CompareActions::addNoiseTwin)
       ->setEnabled(room);
   QMenu* dense = menu->addMenu("&Dense twin: the model without experts");
   dense->setEnabled(room);
@@ -180,14 +175,6 @@ void CompareActions::addTwinWith(Setting setting, const ConfigValue& value) {
   addTwin(twin);
 }
 
-void CompareActions::addNoiseTwin() {
-  addNext(noise_twin);
-}
-
-void CompareActions::addPerturbedTwin() {
-  addNext(perturbed_twin);
-}
-
 void CompareActions::addDenseTwin(DenseSize size) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   const RunConfig& first = session_->config();
@@ -199,16 +186,16 @@ void CompareActions::addDenseTwin(DenseSize size) {
   addTwin(twin);
 }
 
-void CompareActions::addNext(RunConfig (*next)(const RunConfig&)) {
+void CompareActions::addNoiseTwin() {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  RunConfig twin = next(session_->config());
+  RunConfig twin = perturbed_twin(session_->config());
   const auto open = [&] {
     for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
       if (session_->config(place).seed == twin.seed && session_->config(place).perturbation == twin.perturbation)
         return is_noise_twin(session_->config(), session_->config(place));
     return false;
   };
-  while (open()) twin = next(twin);
+  while (open()) twin = perturbed_twin(twin);
   addTwin(twin);
 }
 

@@ -45,11 +45,9 @@ class CompareActions : public Actions {
   void stepsRequested(qint64 step);  // requests that all open runs train up to `step`
 
  private:
-  // Adds run A with the next seed, or the next perturbation, that no open run has.
+  // Adds run A with its first weights perturbed as in no open run.
   void addNoiseTwin();
-  void addPerturbedTwin();
   void addDenseTwin(DenseSize size);
-  void addNext(RunConfig (*next)(const RunConfig&));
   void fillMenu(QMenu* menu);  // fills the menu of the chips
   void updateRunLetters();     // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);

@@ -4,15 +4,13 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QMenu>
-#include <QStandardPaths>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
-#include "app/docks/outcomes_dock.h"
-#include "app/docks/outcomes_panel.h"
+#include "app/docks/outcomes_view.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
@@ -20,34 +18,30 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
-#include "core/io/whole_file.h"
 #include "core/training/engine/queue_file.h"
+#include "widgets/compare/verdicts_panel.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
 
-QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files)
+QueueActions::QueueActions(const Context& context, OutcomesView* outcomes, NoticeBar* notice, FileActions* files)
     : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
-  connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
+  connect(outcomes_, &OutcomesView::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
     // The file was replaced when its group began to train again.
     const bool replaced = session_->showsLog() && session_->path() == recording;
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
   });
-  connect(outcomes_, &OutcomesDock::takeUpRequested, this, &QueueActions::continueQueue);
-  connect(outcomes_, &OutcomesDock::openRequested, this, &QueueActions::openCandidate);
-  connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
+  connect(outcomes_, &OutcomesView::takeUpRequested, this, &QueueActions::continueQueue);
+  connect(outcomes_, &OutcomesView::openRequested, this, &QueueActions::openCandidate);
+  connect(outcomes_, &OutcomesView::runChosen, this, [this](const QString& recording, const QString& run) {
     if (session_->showsLog() && session_->path() == recording) openCandidate(recording, run);
   });
-  connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
-  connect(outcomes_->panel(), &OutcomesPanel::saveRequested, this, [this] {
-    const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
-    messages_->saveAs("Save outcomes", folder + "/outcomes.csv", "Tables (*.csv)", [this](const QString& path) {
-      write_whole_file(path.toStdString(), outcomes_->panel()->csv().toStdString());
-      messages_->saySaved(path);
-    });
-  });
+  connect(outcomes_, &OutcomesView::failed, messages_, &Messages::warn);
+  connect(outcomes_, &OutcomesView::shown, this, &QueueActions::showOutcomes);
+  workspaces_->compare()->verdicts()->addView("Candidates", outcomes_,
+                                              [this] { return outcomes_table(outcomes_->outcomes()); });
   connect(files_, &FileActions::queueOpened, this, &QueueActions::continueQueue);
   connect(session_, &RunSession::opened, this, &QueueActions::chooseAskedRun);
   connect(session_, &RunSession::opened, this, &QueueActions::offerQueueOfOpened);
@@ -56,11 +50,13 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
 }
 
 void QueueActions::addActionsTo(QMenu* menu) {
-  QAction* outcomes = outcomes_->toggleViewAction();
-  outcomes->setText("&Outcomes of many candidates");
-  outcomes->setShortcut(Qt::Key_F8);
-  outcomes->setToolTip("Results of candidates that train in groups; \"Compare with...\" takes up to sixteen");
-  menu->addAction(outcomes);
+  menu->addAction("&Outcomes of many candidates", QKeySequence(Qt::Key_F8), this, &QueueActions::showOutcomes)
+      ->setToolTip("Results of candidates that train in groups; \"Compare with...\" takes up to sixteen");
+}
+
+void QueueActions::showOutcomes() {
+  workspaces_->bringUp(workspaces_->compare());
+  workspaces_->compare()->verdicts()->showView(1);
 }
 
 bool QueueActions::mayTrain() {

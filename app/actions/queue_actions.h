@@ -1,5 +1,5 @@
-// Actions on candidates that do not all fit beside run A. They train in groups, and the dock Outcomes shows the
-// results. A queue that an earlier session of the program left unfinished can be continued.
+// Actions on candidates that do not all fit beside run A. They train in groups, and the view Candidates of
+// Verdicts shows the results. A queue that an earlier session of the program left unfinished can be continued.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@ namespace moescope {
 
 class FileActions;
 class NoticeBar;
-class OutcomesDock;
+class OutcomesView;
 class RunQueue;
 
 class QueueActions : public Actions {
   Q_OBJECT
 
  public:
-  QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files);
+  QueueActions(const Context& context, OutcomesView* outcomes, NoticeBar* notice, FileActions* files);
 
   void addActionsTo(QMenu* menu);
   // Trains run A and its candidates, `steps` steps each, and pauses the live run.
@@ -30,13 +30,14 @@ class QueueActions : public Actions {
   void continueQueue(QString queue_file);
 
  private:
+  void showOutcomes();
   bool mayTrain();  // returns false after saying that other runs are training
   void train(std::unique_ptr<RunQueue> queue);
   void offerQueueOfOpened();
   void openCandidate(const QString& recording, const QString& run);
   void chooseAskedRun();
 
-  OutcomesDock* outcomes_;
+  OutcomesView* outcomes_;
   NoticeBar* notice_;
   FileActions* files_;
   QString asked_recording_, asked_run_;  // the recording and run that are being opened

@@ -30,7 +30,7 @@
 #include "app/bars/window_bar.h"
 #include "app/docks/actions_dock.h"
 #include "app/docks/notes_dock.h"
-#include "app/docks/outcomes_dock.h"
+#include "app/docks/outcomes_view.h"
 #include "app/export/export_actions.h"
 #include "app/help/help_menu.h"
 #include "app/help/manual.h"
@@ -118,8 +118,6 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   since_status_.start();
   if (!remembers_) return;
   layout_->restore();
-  outcomes_->hide();  // it is empty at first, even if the stored layout shows it
-  outcomes_->keepHeight(settings().value("window/outcomes").toInt());
 }
 
 // Tab follows the order in which widgets are added to the window: bar, workspaces, status line.
@@ -160,7 +158,7 @@ void MainWindow::buildDocks() {
   };
   actions_dock_ = add(Qt::RightDockWidgetArea, new ActionsDock(this));
   notes_ = add(Qt::RightDockWidgetArea, new NotesDock(&session_, &selection_, this));
-  outcomes_ = add(Qt::BottomDockWidgetArea, new OutcomesDock(&selection_, this));
+  outcomes_ = new OutcomesView;
   layout_ = new WindowLayout(this, workspaces_);
   connect(layout_, &WindowLayout::handedOver, drawer_, &SetupDrawer::close);
   projector_ = new ProjectorView(layout_, messages_, this);
@@ -463,7 +461,6 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   projector_->leave();
   if (remembers_) {
     layout_->save();
-    settings().setValue("window/outcomes", outcomes_->keptHeight());
   }
   QMainWindow::closeEvent(event);
 }

@@ -26,7 +26,7 @@ class LessonActions;
 class LiveSettings;
 class NotesDock;
 class NoticeBar;
-class OutcomesDock;
+class OutcomesView;
 class ProjectorView;
 class QueueActions;
 class RecordingActions;
@@ -117,7 +117,7 @@ class MainWindow : public QMainWindow {
   SetupDrawer* drawer_;
   ActionsDock* actions_dock_;
   NotesDock* notes_;
-  OutcomesDock* outcomes_;
+  OutcomesView* outcomes_;
 
   WindowLayout* layout_;
   ProjectorView* projector_;

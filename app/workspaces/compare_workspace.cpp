@@ -30,6 +30,10 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   addOverPanels(strip_);
   verdicts_ = new VerdictsPanel(selection_, runs, judged_);
   connect(strip_, &VerdictStrip::explanationRequested, verdicts_, &Panel::explainAt);
+  connect(verdicts_, &VerdictsPanel::viewShown, this, [this] {
+    table_->show();
+    if (isVisible()) applySizes();
+  });
   table_ = addDock(verdicts_, "dock_compare_table");
   gap_ = addDock(new LossGapPanel(selection_, runs, judged_), "dock_compare_gap");
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");

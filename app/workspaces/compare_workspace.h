@@ -22,6 +22,7 @@ class CompareWorkspace : public Workspace {
   void setDefaultSizes() override;
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
   VerdictStrip* strip() const { return strip_; }
+  VerdictsPanel* verdicts() const { return verdicts_; }
   JudgedRuns* judged() const { return judged_; }
 
  protected:

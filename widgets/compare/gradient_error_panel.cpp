@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 
-#include "widgets/panel/csv.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/panel/table_text.h"
 
 namespace moescope {
 namespace {
@@ -429,54 +429,48 @@ QStringList GradientErrorPanel::describe(int row, int column) const {
               (minusA() && pinned() ? againstA(shownValue(row, column)) : QString())};
 }
 
-// One line for each batch of every run except A.
-QString GradientErrorPanel::csvOfCheckpoints() const {
-  QString text = QStringLiteral(
-      "run,batch,KL from A [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
-      "[share of tokens]\n");
-  for (std::size_t run = 1; run < selection_->histories().size(); ++run) {
+// A row for each run; for checkpoints, for each batch of every run except A.
+ValueTable GradientErrorPanel::tableOfPredictions() const {
+  const bool checkpoints = onTheSameTexts(*selection_);
+  std::vector<ValueColumn> columns{{"run"}, {selection_->stepWord().toStdString()}};
+  for (const PredictionFigure& figure : kPredictionFigures) columns.push_back(columnOf(metric_info(figure.metric)));
+  ValueTable table(std::move(columns));
+  for (std::size_t run = checkpoints ? 1 : 0; run < selection_->histories().size(); ++run) {
     const History& history = *selection_->histories()[run];
-    for (const std::int64_t step : history.steps_in(history.steps())) {
-      text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1").arg(step);
-      for (const PredictionFigure& figure : kPredictionFigures) {
-        const float value = history.value_at(figure.metric, kWholeRun, step);
-        text += QLatin1Char(',') + (std::isfinite(value) ? digits(value, 9) : QString());
-      }
-      text += QLatin1Char('\n');
+    const auto frame = history.gradient_frame_at(selection_->step());
+    std::vector<std::int64_t> steps;
+    if (checkpoints) steps = history.steps_in(history.steps());
+    if (!checkpoints && frame) steps = {frame->step};
+    for (const std::int64_t step : steps) {
+      std::vector<TableValue> row{runLabel(*selection_, static_cast<int>(run)).toStdString(), step};
+      for (const PredictionFigure& figure : kPredictionFigures)
+        row.push_back(unless_nan(history.value_at(figure.metric, kWholeRun, step)));
+      table.add_row(row);
     }
   }
-  return text;
+  return table;
 }
 
-QString GradientErrorPanel::csvOfPredictions() const {
-  if (onTheSameTexts(*selection_)) return csvOfCheckpoints();
-  QString text = QStringLiteral(
-      "run,step,KL from FP32 [nats],k1 [nats],k3 [nats],ratio beyond 2 [share of tokens],other experts in any layer "
-      "[share of tokens]\n");
+ValueTable GradientErrorPanel::table() const {
+  if (ofPredictions()) return tableOfPredictions();
+  ValueTable table({{"run"},
+                    {"step"},
+                    {"layer"},
+                    {"tensors"},
+                    {"SNR", "dB"},
+                    {"cosine"},
+                    {"SNR with experts pinned", "dB"},
+                    {"cosine with experts pinned"}});
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!now) continue;
-    text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))), now->step, digits(now->fp32_kl, 9),
-                   digits(now->fp32_k1, 9), digits(now->fp32_k3, 9), digits(now->fp32_ratio_beyond_2, 9),
-                   digits(now->fp32_any_layer_flipped, 9));
-  }
-  return text;
-}
-
-QString GradientErrorPanel::csv() const {
-  if (ofPredictions()) return csvOfPredictions();
-  QString text = QStringLiteral(
-      "run,step,layer,tensors,SNR [dB],cosine,SNR with experts pinned [dB],cosine with experts pinned\n");
-  for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
-    const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
-    if (!now) continue;
+    const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
     for (const GradientFrame& gradient : now->gradients)
-      text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))), now->step,
-                     gradient.layer < 0 ? QString("model") : QString::number(gradient.layer),
-                     QLatin1String(gradient_group_name(gradient.group)), digits(gradient.snr_db, 7),
-                     digits(gradient.cosine, 9), digits(gradient.pinned_snr_db, 7), digits(gradient.pinned_cosine, 9));
+      table.add(name, now->step, gradient.layer < 0 ? std::string("model") : std::to_string(gradient.layer),
+                std::string(gradient_group_name(gradient.group)), gradient.snr_db, gradient.cosine,
+                gradient.pinned_snr_db, gradient.pinned_cosine);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ class GradientErrorPanel : public Panel {
 
  public:
   explicit GradientErrorPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   // Sets whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);
@@ -44,8 +44,7 @@ class GradientErrorPanel : public Panel {
   void showFigure();
   Answer answerOfPredictions() const;
   Answer answerOfCheckpoints() const;
-  QString csvOfPredictions() const;
-  QString csvOfCheckpoints() const;
+  ValueTable tableOfPredictions() const;
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
   LineSeries seriesOf(int run) const;  // error of the run over steps

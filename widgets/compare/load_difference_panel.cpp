@@ -7,7 +7,6 @@
 
 #include "core/frame/router_stats.h"
 #include "core/frame/run_origin.h"
-#include "widgets/panel/csv.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -245,32 +244,29 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
 }
 
 QStringList LoadDifferencePanel::describe(int row, int column) const {
-  if (row >= std::ssize(rows_) || column >= std::ssize(rows_[row].difference)) return {};
-  const Row& at = rows_[row];
-  const QString place = QString("layer %1, expert %2").arg(at.layer).arg(column);
-  if (shown() == Shown::weights)
-    return {place, QString("weights differ from A's by %1 of their norm").arg(formatPercent(at.difference[column]))};
-  return {place, QString("utilisation %1, in run A %2: %3")
-                     .arg(at.of_run[column], 0, 'f', 2)
-                     .arg(at.of_a[column], 0, 'f', 2)
-                     .arg(signedShare(at.difference[column]))};
+  if (row >= std::ssize(rows_)) return {};
+  const std::int64_t layer = rows_[row].layer, expert = column;
+  return shown() == Shown::weights ? readout({layer, expert}) : readout({rows_[row].step, layer, expert});
 }
 
-QString LoadDifferencePanel::csv() const {
+ValueTable LoadDifferencePanel::table() const {
+  const int run = comparedRun(*selection_);
   if (shown() == Shown::weights) {
-    QString weights = QStringLiteral("layer,expert,|W - W_A| / |W_A|\n");
-    for (const Row& row : weightRows(comparedRun(*selection_)))
-      for (std::size_t e = 0; e < row.difference.size(); ++e)
-        weights += csvRow(row.layer, e, digits(row.difference[e], 9));
+    ValueTable weights({{"layer"}, {"expert"}, {"|W - W_A| / |W_A|", "share"}});
+    for (const Row& row : weightRows(run))
+      for (std::size_t e = 0; e < row.difference.size(); ++e) weights.add(row.layer, e, row.difference[e]);
     return weights;
   }
-  QString text =
-      QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share),utilisation,in run A\n");
-  for (const Row& row : rows(comparedRun(*selection_)))
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"expert"},
+                    {"utilisation minus run A's", "fair shares", 3},
+                    {"utilisation", "fair shares", 3},
+                    {"in run A", "fair shares", 3}});
+  for (const Row& row : rows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
-      text += csvRow(row.step, row.layer, e, digits(row.difference[e], 9), digits(row.of_run[e], 9),
-                     digits(row.of_a[e], 9));
-  return text;
+      table.add(row.step, row.layer, e, row.difference[e], row.of_run[e], row.of_a[e]);
+  return table;
 }
 
 }  // namespace moescope

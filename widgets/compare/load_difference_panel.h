@@ -14,7 +14,7 @@ class LoadDifferencePanel : public Panel {
 
  public:
   explicit LoadDifferencePanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
  protected:
   QString status() const override;

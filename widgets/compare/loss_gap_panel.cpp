@@ -343,53 +343,44 @@ Panel::Answer LossGapPanel::answer() const {
   return {{}, {joined(sentences.join(QStringLiteral("; "))), joined(apart), apart}};
 }
 
-QString LossGapPanel::csv() const {
+ValueTable LossGapPanel::table() const {
   const auto& histories = selection_->histories();
   const std::vector<std::int64_t> steps =
       histories.empty() ? std::vector<std::int64_t>() : histories[0]->steps_in(selection_->range());
+  std::vector<ValueColumn> columns{{"step"}};
+  if (steps.empty()) return ValueTable(std::move(columns));
   const std::vector<std::int64_t> edges = edges_of(steps);
-  QString text = QStringLiteral("step");
-  std::vector<std::vector<PyramidBin>> raw;
-  std::vector<std::vector<float>> columns;
-  for (int run = 1; run < static_cast<int>(histories.size()) && !steps.empty(); ++run) {
-    const QString name = runLabel(*selection_, run);
-    text += QLatin1Char(',') + csvField(QString("%1 minus A, cross-entropy [nats/token]").arg(name)) +
-            QLatin1Char(',') + csvField(QString("%1 minus A, smoothed [nats/token]").arg(name));
+  const auto name = [this](std::size_t run) { return runLabel(*selection_, static_cast<int>(run)).toStdString(); };
+  std::vector<std::vector<PyramidBin>> gaps;
+  std::vector<std::vector<float>> smoothed_gaps;
+  for (std::size_t run = 1; run < histories.size(); ++run) {
+    columns.push_back({name(run) + " minus A, cross-entropy", "nats/token"});
+    columns.push_back({name(run) + " minus A, smoothed", "nats/token"});
     GapTrack gap(histories[0], histories[run]);
     gap.update();
-    raw.push_back(gap.series(edges));
-    columns.push_back(gap.smoothed(edges));
+    gaps.push_back(gap.series(edges));
+    smoothed_gaps.push_back(gap.smoothed(edges));
   }
   std::vector<Conclusion> conclusions;
   for (const PairedRun& other : runs_->others(*selection_)) {
-    if (steps.empty()) break;
     conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_),
                                              runs_->judging(*selection_, judged_->share())));
-    const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
-    text += QLatin1Char(',') +
-            csvField(QString("%1 minus A, mean %2 of the judged steps [nats/token]")
-                         .arg(name, QLatin1String(loss_words(conclusions.back().loss)))) +
-            QLatin1Char(',') + csvField(QString("%1, half width of its 95 % interval [nats/token]").arg(name));
+    const std::string run = name(conclusions.size()), loss = loss_words(conclusions.back().loss);
+    columns.push_back({run + " minus A, mean " + loss + " of the judged steps", "nats/token"});
+    columns.push_back({run + ", half width of its 95 % interval", "nats/token"});
   }
-  text += QLatin1Char('\n');
-  const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };
-  for (std::size_t i = 0; i < steps.size() && !raw.empty(); ++i) {
-    text += QString::number(steps[i]);
-    for (std::size_t run = 0; run < raw.size(); ++run)
-      text += QLatin1Char(',') + (raw[run][i].finite > 0 ? QString::number(raw[run][i].mean(), 'g', 9) : QString()) +
-              QLatin1Char(',') + number(columns[run][i]);
-    for (const Conclusion& each : conclusions) {
-      const bool judged = steps[i] >= each.steps.first && steps[i] <= each.steps.last;
-      text += QLatin1Char(',') + (judged ? number(each.gap) : QString()) + QLatin1Char(',') +
-              (judged ? number(each.half) : QString());
+  ValueTable table(std::move(columns));
+  for (std::size_t i = 0; i < steps.size() && !gaps.empty(); ++i) {
+    std::vector<TableValue> row{steps[i]};
+    for (std::size_t run = 0; run < gaps.size(); ++run)
+      row.insert(row.end(), {table_value(gaps[run][i]), unless_nan(smoothed_gaps[run][i])});
+    for (const Conclusion& conclusion : conclusions) {
+      const bool judged = steps[i] >= conclusion.steps.first && steps[i] <= conclusion.steps.last;
+      row.insert(row.end(), {unless_nan(judged ? conclusion.gap : NAN), unless_nan(judged ? conclusion.half : NAN)});
     }
-    text += QLatin1Char('\n');
+    table.add_row(row);
   }
-  return text;
-}
-
-QString LossGapPanel::explain() const {
-  return explanation({QString::number(std::lround(1 / (1 - kGapFactor)))});
+  return table;
 }
 
 }  // namespace moescope

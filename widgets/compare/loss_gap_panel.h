@@ -72,7 +72,7 @@ class LossGapPanel : public Panel {
 
  public:
   LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
  protected:

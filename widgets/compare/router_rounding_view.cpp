@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "widgets/look/layouts.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/compared_runs.h"
@@ -257,29 +256,35 @@ QStringList RouterRoundingView::answers() const {
           QString("%1: %2").arg(source.name, share)};
 }
 
-QString RouterRoundingView::csv() const {
-  QString text = QStringLiteral(
-      "run,step,layer,in BF16 alone,changed [share],MaxVio,different biases,margin from,margin to,tokens,changed "
-      "tokens\n");
+ValueTable RouterRoundingView::table() const {
+  ValueTable table({{"run"},
+                    {"step"},
+                    {"layer"},
+                    {"in BF16 alone"},
+                    {"changed", "share"},
+                    {"MaxVio"},
+                    {"different biases"},
+                    {"margin from"},
+                    {"margin to"},
+                    {"tokens"},
+                    {"changed tokens"}});
   const auto now = frame();
-  if (!now) return text;
-  const QString run = csvField(runLabel(*selection_, selection_->run()));
+  if (!now) return table;
+  const std::string run = runLabel(*selection_, selection_->run()).toStdString();
   for (const RouterRoundingFrame& row : now->router_roundings) {
-    const QString begin = QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
-                              .arg(run)
-                              .arg(now->step)
-                              .arg(row.layer)
-                              .arg(QLatin1String(router_rounding_name(row.rounding)), digits(row.changed, 9),
-                                   digits(row.max_vio, 9), digits(row.bias_values, 9));
-    if (row.rounding == RouterRounding::counts) text += begin + QStringLiteral(",,,\n");
+    const auto add = [&](const auto&... bin) {
+      table.add(run, now->step, row.layer, std::string(router_rounding_name(row.rounding)), row.changed, row.max_vio,
+                row.bias_values, bin...);
+    };
+    const TableValue none;
+    if (row.rounding == RouterRounding::counts) add(none, none, none, none);
     for (int bin = 0; bin < kHalfOctaves; ++bin) {
       const auto i = static_cast<std::size_t>(bin);
       if (row.margin_tokens[i] > 0)
-        text += begin + csvRow(digits(half_octave_edge(bin), 9), digits(half_octave_edge(bin + 1), 9),
-                               row.margin_tokens[i], row.margin_flipped[i]);
+        add(half_octave_edge(bin), half_octave_edge(bin + 1), row.margin_tokens[i], row.margin_flipped[i]);
     }
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

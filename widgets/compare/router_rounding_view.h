@@ -22,7 +22,7 @@ class RouterRoundingView : public QWidget {
   void showLayers(bool layers);  // shows layer x rounding at the cursor's step in place of curves over steps
   void showMargins(bool margins) { margins_->setVisible(margins); }  // shows the margins beside them
   QStringList answers() const;                                       // long to short; empty: not measured
-  QString csv() const;
+  ValueTable table() const;
   // The step of the shown figures; -1 if there are none.
   std::int64_t shownStep() const;
 

@@ -8,7 +8,6 @@
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/csv.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {
@@ -333,28 +332,35 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
       QString("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
 }
 
-QString RoutingFlipsPanel::csv() const {
-  if (inRouter()) return router_->csv();
-  QString text = QStringLiteral(
-      "run,reference,step,layer,flip rate [share of tokens],overlap [share of experts],margin from,margin "
-      "to,tokens,flipped\n");
+ValueTable RoutingFlipsPanel::table() const {
+  if (inRouter()) return router_->table();
+  ValueTable table({{"run"},
+                    {"reference"},
+                    {"step"},
+                    {"layer"},
+                    {"flip rate", "share"},
+                    {"overlap", "share"},
+                    {"margin from"},
+                    {"margin to"},
+                    {"tokens"},
+                    {"flipped tokens"}});
   for (std::size_t run = rounding() ? 0 : 1; run < selection_->histories().size(); ++run) {
     const auto& history = *selection_->histories()[run];
     const auto now =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!now) continue;
+    const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
+    const std::string reference = rounding() ? "FP32 on the same weights" : "run A";
     for (const FlipFrame& flips : flipsOf(*now)) {
       for (int bin = 0; bin < kHalfOctaves; ++bin) {
         const auto i = static_cast<std::size_t>(bin);
         if (flips.margin_tokens[i] == 0) continue;
-        text += csvRow(csvField(runLabel(*selection_, static_cast<int>(run))),
-                       rounding() ? "FP32 on the same weights" : "run A", now->step, flips.layer,
-                       digits(flips.flip_rate, 9), digits(flips.overlap, 9), digits(half_octave_edge(bin), 9),
-                       digits(half_octave_edge(bin + 1), 9), flips.margin_tokens[i], flips.margin_flipped[i]);
+        table.add(name, reference, now->step, flips.layer, flips.flip_rate, flips.overlap, half_octave_edge(bin),
+                  half_octave_edge(bin + 1), flips.margin_tokens[i], flips.margin_flipped[i]);
       }
     }
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ class RoutingFlipsPanel : public Panel {
  public:
   // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen the reference.
   explicit RoutingFlipsPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
  protected:
   QString status() const override;

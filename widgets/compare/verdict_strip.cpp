@@ -163,10 +163,9 @@ void VerdictStrip::fillSettlement() {
   const QString words = steps ? QString("Train to step %1").arg(formatCount(found.step)) : QString("+ Noise twin");
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
-  button_->setToolTip(steps
-                          ? QString("Trains all open runs up to this step")
-                          : QString("Trains run A once more beside the open runs, its first weights perturbed in the "
-                                    "last place: this noise twin shows how large a gap chance alone causes (Shift+N)"));
+  button_->setToolTip(steps ? QString("Trains all open runs up to this step")
+                            : QString("Trains run A once more beside the open runs, its first weights perturbed in the "
+                                      "last place: this noise twin shows how large a gap chance alone causes (N)"));
   button_->setVisible(offered);
   place();
 }

@@ -9,7 +9,6 @@
 
 #include "core/numerics/kernel_names.h"
 #include "widgets/look/layouts.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -60,10 +59,6 @@ QString signedFixed(float value, int places) {
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
-QString number(float value) {
-  return is_missing(value) ? QString() : QString::number(value, 'g', 9);
-}
-
 }  // namespace
 
 QString shareText(double share) {
@@ -100,16 +95,37 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   copy_button->setToolTip("Copies the table, tab-separated");
   connect(copy_button, &QPushButton::clicked, this, &VerdictsPanel::copy);
   addControl(copy_button);
-  addBody(table_);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(table_);
+  addBody(stack_);
+  table_->setAccessibleName(title());
+  giveFocusTo(table_);
   keepState(
       "matters", [this] { return judged_->share(); },
       [this](const QVariant& state) { chooseMatters(state.toDouble()); });
 }
 
+void VerdictsPanel::addView(const QString& name, QWidget* view, std::function<ValueTable()> table) {
+  stack_->addWidget(view);
+  other_table_ = std::move(table);
+  switch_ = new ViewSwitch({"Open runs", name}, this);
+  switch_->setAccessibleName("Verdicts shown");
+  connect(switch_, &ViewSwitch::changed, this, &VerdictsPanel::showView);
+  addControl(switch_);
+}
+
+void VerdictsPanel::showView(int view) {
+  switch_->setCurrent(view);
+  stack_->setCurrentIndex(view);
+  giveFocusTo(stack_->currentWidget());
+  emit viewShown();
+}
+
 int VerdictsPanel::heightWanted() const {
   const int rows = std::max<int>(2, static_cast<int>(selection_->histories().size()));
   const QMargins around = layout()->contentsMargins();
-  return table_->heightFor(rows) + header()->minimumHeight() + around.top() + around.bottom();
+  return (showsRuns() ? table_->heightFor(rows) : stack_->currentWidget()->sizeHint().height()) +
+         header()->minimumHeight() + around.top() + around.bottom();
 }
 
 void VerdictsPanel::refill() {
@@ -264,15 +280,39 @@ void VerdictsPanel::copy() {
   QApplication::clipboard()->setText(lines.join('\n') + '\n');
 }
 
-QString VerdictsPanel::csv() const {
+ValueTable VerdictsPanel::table() const {
+  return showsRuns() ? tableOfRuns() : other_table_();
+}
+
+ValueTable VerdictsPanel::tableOfRuns() const {
   table_->refill();
-  QString text = QStringLiteral(
-      "run,name,noise twin,differs in,verdict,reason,judged loss,first judged step,last judged step,"
-      "gap to A [nats/token],half width of its 95 % interval [nats/token],gap that matters [nats/token],"
-      "noise twins,candidates,worst SQNR [dB],mean SQNR [dB],flushed to zero [share],flips by rounding "
-      "[share],flips against A [share],gradient error [share],gradient cosine,tokens/s,"
-      "loss of the last step [nats/token],mean loss [nats/token],MaxVio of the batch,settings\n");
-  if (!table_->notice().isEmpty()) return text;
+  ValueTable table({{"run"},
+                    {"name"},
+                    {"noise twin"},
+                    {"differs in"},
+                    {"verdict"},
+                    {"reason"},
+                    {"judged loss"},
+                    {"first judged step"},
+                    {"last judged step"},
+                    {"gap to A", "nats/token"},
+                    {"half width of its 95 % interval", "nats/token"},
+                    {"gap that matters", "nats/token"},
+                    {"noise twins"},
+                    {"candidates"},
+                    {"worst SQNR", "dB"},
+                    {"mean SQNR", "dB"},
+                    {"flushed to zero", "share"},
+                    {"flips by rounding", "share"},
+                    {"flips against A", "share"},
+                    {"gradient error", "share"},
+                    {"gradient cosine"},
+                    {"tokens/s"},
+                    {"loss of the last step", "nats/token"},
+                    {"mean loss", "nats/token"},
+                    {"MaxVio of the batch"},
+                    {"settings"}});
+  if (!table_->notice().isEmpty()) return table;
   for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];
@@ -282,35 +322,20 @@ QString VerdictsPanel::csv() const {
     const OperandSqnr& sqnr = sqnr_[place];
     QStringList settings;
     if (place < std::ssize(runs_->runs()))
-      for (const SettingDifference& each : runs_->runs()[place].settings)
-        settings << each.key + QLatin1Char('=') + each.of_this;
-    const bool judged = place > 0 && !c.steps.empty();
-    text += csvRow(csvField(row.letter), csvField(row.name), row.noise ? QStringLiteral("yes") : QStringLiteral("no"),
-                   csvField(row.note), csvField(row.word ? QLatin1String(to_text(*row.word)) : QString()),
-                   csvField(row.reasons.value(0)), judged ? QLatin1String(loss_words(c.loss)) : QString(),
-                   judged ? QString::number(c.steps.first) : QString(),
-                   judged ? QString::number(c.steps.last) : QString(), number(place > 0 ? c.gap : 0), number(c.half),
-                   number(c.matters), judged ? QString::number(c.twins) : QString(),
-                   judged ? QString::number(c.candidates) : QString(), number(sqnr.worst_db), number(sqnr.mean_db),
-                   number(costs.flushed), number(costs.flips), number(figures.flip_rate), number(costs.gradient_error),
-                   number(figures.gradient_cosine), number(figures.tokens_per_s), number(figures.final_loss),
-                   number(figures.mean_loss), number(figures.max_vio), csvField(settings.join(QStringLiteral("; "))));
+      for (const SettingDifference& setting : runs_->runs()[place].settings)
+        settings << setting.key + QLatin1Char('=') + setting.of_this;
+    const auto if_judged = [judged = place > 0 && !c.steps.empty()](auto value) {
+      return judged ? table_value(value) : TableValue();
+    };
+    table.add(row.letter.toStdString(), row.name.toStdString(), std::string(row.noise ? "yes" : "no"),
+              row.note.toStdString(), std::string(row.word ? to_text(*row.word) : ""),
+              row.reasons.value(0).toStdString(), if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first),
+              if_judged(c.steps.last), place > 0 ? c.gap : 0.0f, c.half, c.matters, if_judged(c.twins),
+              if_judged(c.candidates), sqnr.worst_db, sqnr.mean_db, costs.flushed, costs.flips, figures.flip_rate,
+              costs.gradient_error, figures.gradient_cosine, figures.tokens_per_s, figures.final_loss,
+              figures.mean_loss, figures.max_vio, settings.join(QStringLiteral("; ")).toStdString());
   }
-  return text;
-}
-
-QString VerdictsPanel::explain() const {
-  return explanation({QString::number(kLeastSteps), QString::number(std::lround(100 * kLeastDrift)),
-                      QString::fromUtf8(kSqnrNote), QString::number(kWindow)});
-}
-
-void VerdictsPanel::chooseMatters(double share) {
-  int index = matters_->findData(share);
-  if (index < 0) {
-    matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
-    index = matters_->count() - 1;
-  }
-  matters_->setCurrentIndex(index);
+  return table;
 }
 
 }  // namespace moescope

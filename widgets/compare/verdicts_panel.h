@@ -3,11 +3,13 @@
 #pragma once
 
 #include <QComboBox>
+#include <QStackedWidget>
 
 #include "core/comparison/operand_sqnr.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
 #include "widgets/panel/panel.h"
+#include "widgets/panel/view_switch.h"
 
 namespace moescope {
 
@@ -16,13 +18,19 @@ class VerdictsPanel : public Panel {
 
  public:
   VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
-  VerdictTable* table() const { return table_; }
+  VerdictTable* verdictTable() const { return table_; }
   int heightWanted() const;  // height with all rows
+  // Adds another view of verdicts, whose values `table` returns.
+  void addView(const QString& name, QWidget* view, std::function<ValueTable()> table);
+  void showView(int view);  // 0: the open runs
 
   static constexpr int kWindow = 50;  // steps over which the figures besides the verdict are averaged
+
+ signals:
+  void viewShown();  // another view is shown, which wants another height
 
  protected:
   QString status() const override;
@@ -38,7 +46,12 @@ class VerdictsPanel : public Panel {
   void chooseMatters(double share);
   void showLoss();
   void copy();
+  bool showsRuns() const { return stack_->currentIndex() == 0; }
+  ValueTable tableOfRuns() const;
 
+  ViewSwitch* switch_ = nullptr;
+  QStackedWidget* stack_;
+  std::function<ValueTable()> other_table_;
   const ComparedRuns* runs_;
   JudgedRuns* judged_;
   VerdictTable* table_;

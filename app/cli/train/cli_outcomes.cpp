@@ -80,7 +80,7 @@ void check_table_name(const std::string& path) {
 
 bool write_table(const std::string& path, std::span<const Outcome> outcomes, std::FILE* text) {
   try {
-    write_whole_file(path, path.ends_with(".json") ? outcomes_json(outcomes) : outcomes_csv(outcomes));
+    write_whole_file(path, path.ends_with(".json") ? outcomes_json(outcomes) : to_csv(outcomes_table(outcomes)));
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "moescope-cli: error: --table %s\n", printable(error.what()).c_str());
     return false;

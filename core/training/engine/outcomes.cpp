@@ -63,12 +63,6 @@ constexpr OutcomeFigure kOutcomeFigures[] = {
     {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
 };
 
-std::string csv_cell(const std::string& text) {
-  std::ostringstream cell;
-  cell << std::quoted(text, '"', '"');
-  return cell.str();
-}
-
 }  // namespace
 
 std::string differing_settings(const RunConfig& first, const RunConfig& config) {
@@ -122,22 +116,27 @@ std::string judged_loss(const Outcome& outcome) {
   return is_missing(outcome.conclusion.gap) ? "" : loss_words(outcome.conclusion.loss);
 }
 
-std::string outcomes_csv(std::span<const Outcome> outcomes) {
-  std::string text = "candidate,differs_in,group,verdict,steps,first_judged_step,last_judged_step";
-  for (const OutcomeFigure& column : kOutcomeFigures) text += std::string(",") + column.key;
-  text += ",underflow_at,sqnr_worst_at,judged_loss\n";
+ValueTable outcomes_table(std::span<const Outcome> outcomes) {
+  std::vector<ValueColumn> columns{{"candidate"}, {"differs_in"},        {"group"},           {"verdict"},
+                                   {"steps"},     {"first_judged_step"}, {"last_judged_step"}};
+  for (const OutcomeFigure& figure : kOutcomeFigures) columns.push_back({figure.key});
+  for (const char* name : {"underflow_at", "sqnr_worst_at", "judged_loss"}) columns.push_back({name});
+  ValueTable table(std::move(columns));
   for (const Outcome& o : outcomes) {
     const StepRange judged = o.conclusion.steps;
-    text += csv_cell(o.name) + ',' + csv_cell(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
-    text += (o.waits ? "" : std::to_string(o.figures.steps)) + ',';
-    text += judged.empty() ? "," : std::to_string(judged.first) + ',' + std::to_string(judged.last);
-    for (const OutcomeFigure& column : kOutcomeFigures) {
-      const float value = column.value(o);
-      text += ',' + (is_missing(value) ? "" : formatted("%.9g", static_cast<double>(value)));
-    }
-    text += ',' + csv_cell(underflow_place(o)) + ',' + csv_cell(sqnr_place(o)) + ',' + judged_loss(o) + '\n';
+    const auto step = [&](std::int64_t value) { return judged.empty() ? TableValue() : table_value(value); };
+    std::vector<TableValue> row{o.name,
+                                o.differs,
+                                table_value(o.group),
+                                verdict_words(o),
+                                o.waits ? TableValue() : table_value(o.figures.steps),
+                                step(judged.first),
+                                step(judged.last)};
+    for (const OutcomeFigure& figure : kOutcomeFigures) row.push_back(table_value(figure.value(o)));
+    row.insert(row.end(), {underflow_place(o), sqnr_place(o), judged_loss(o)});
+    table.add_row(row);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -10,6 +10,7 @@
 #include "core/comparison/operand_sqnr.h"
 #include "core/config/config_difference.h"
 #include "core/config/run_config.h"
+#include "core/io/value_table.h"
 
 namespace moescope {
 
@@ -36,7 +37,8 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 // order.
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs);
 
-// Returns "worse", "better", "good enough", "not told apart", "not judged", "too early to tell"; "run A", "noise twin", "waiting".
+// Returns "worse", "better", "good enough", "not told apart", "not judged", "too early to tell"; "run A", "noise twin",
+// "waiting".
 std::string verdict_words(const Outcome& outcome);
 
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".
@@ -54,6 +56,6 @@ std::string sqnr_place(const Outcome& outcome);       // operand with the worst 
 std::string judged_loss(const Outcome& outcome);      // "validation loss", "training loss"; empty: not judged yet
 
 // Returns CSV (RFC 4180) with a header; cells of unknown figures are empty.
-std::string outcomes_csv(std::span<const Outcome> outcomes);
+ValueTable outcomes_table(std::span<const Outcome> outcomes);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-#include "app/docks/outcomes_panel.h"
+#include "app/docks/outcomes_table.h"
 
 #include <QAbstractTableModel>
 #include <QApplication>
@@ -6,7 +6,6 @@
 #include <QFont>
 #include <QHeaderView>
 #include <QKeyEvent>
-#include <QTableView>
 #include <algorithm>
 #include <cmath>
 
@@ -211,69 +210,54 @@ class OutcomesModel : public QAbstractTableModel {
   Qt::SortOrder order_ = Qt::AscendingOrder;
 };
 
-OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, "Outcomes", Provenance::measured_here, parent) {
+OutcomesTable::OutcomesTable(QWidget* parent) : QTableView(parent) {
   model_ = new OutcomesModel(this);
-  view_ = new QTableView(this);
-  view_->setObjectName("outcomes_table");
-  view_->setModel(model_);
-  view_->setSortingEnabled(true);
-  view_->sortByColumn(kGapColumn, Qt::AscendingOrder);
-  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  view_->setSelectionMode(QAbstractItemView::SingleSelection);
-  view_->setAlternatingRowColors(true);
-  view_->setWordWrap(false);
-  view_->setAccessibleName("Outcomes of run A and its candidates");
-  view_->verticalHeader()->hide();
-  view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->horizontalHeader()->setSectionResizeMode(kDiffersColumn, QHeaderView::Stretch);
-  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
-  followFont(view_, [this] {
-    view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
-    view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 6);
+  setObjectName("outcomes_table");
+  setModel(model_);
+  setSortingEnabled(true);
+  sortByColumn(kGapColumn, Qt::AscendingOrder);
+  setSelectionBehavior(QAbstractItemView::SelectRows);
+  setSelectionMode(QAbstractItemView::SingleSelection);
+  setAlternatingRowColors(true);
+  setWordWrap(false);
+  setAccessibleName("Outcomes of run A and its candidates");
+  verticalHeader()->hide();
+  horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  horizontalHeader()->setSectionResizeMode(kDiffersColumn, QHeaderView::Stretch);
+  setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
+  followFont(this, [this] {
+    verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
+    horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 6);
   });
-  view_->installEventFilter(this);
-  connect(view_, &QTableView::activated, this, [this](const QModelIndex& at) { emit opened(outcomeAt(at)); });
-  connect(view_, &QTableView::clicked, this, [this](const QModelIndex& at) { emit chosen(outcomeAt(at)); });
-
-  auto* copy_button = new QToolButton(this);
-  copy_button->setText("Copy");
-  copy_button->setToolTip("Copies the table, tab-separated (Ctrl+C)");
-  connect(copy_button, &QToolButton::clicked, this, &OutcomesPanel::copy);
-  auto* save_button = new QToolButton(this);
-  save_button->setText("CSV...");
-  save_button->setToolTip("Saves the table with all figures, as moescope-cli train --table does");
-  connect(save_button, &QToolButton::clicked, this, &OutcomesPanel::saveRequested);
-  for (QToolButton* button : {copy_button, save_button}) addControl(button);
-  addBody(view_);
+  connect(this, &QTableView::activated, this, [this](const QModelIndex& at) { emit opened(outcomeAt(at)); });
+  connect(this, &QTableView::clicked, this, [this](const QModelIndex& at) { emit chosen(outcomeAt(at)); });
 }
 
-void OutcomesPanel::showOutcomes(std::vector<Outcome> outcomes, int training) {
-  const QModelIndex now = view_->currentIndex();
+void OutcomesTable::showOutcomes(std::vector<Outcome> outcomes, int training) {
+  const QModelIndex now = currentIndex();
   const std::string name = now.isValid() ? outcomeAt(now).name : std::string();
   outcomes_ = outcomes;
   model_->setRows(std::move(outcomes), training);
   for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
-    view_->setColumnHidden(column, !isMeasured(column));
-  update();  // repaints the panel's header as well
+    setColumnHidden(column, !isMeasured(column));
   const int row = name.empty() ? -1 : model_->rowOf(name);
-  if (row >= 0 && row != view_->currentIndex().row()) view_->setCurrentIndex(model_->index(row, now.column()));
+  if (row >= 0 && row != currentIndex().row()) setCurrentIndex(model_->index(row, now.column()));
 }
 
-const Outcome& OutcomesPanel::outcomeAt(const QModelIndex& index) const {
+const Outcome& OutcomesTable::outcomeAt(const QModelIndex& index) const {
   return model_->rows()[static_cast<std::size_t>(index.row())];
 }
 
-void OutcomesPanel::sortByCurrentColumn() {
-  const QModelIndex at = view_->currentIndex();
+void OutcomesTable::sortByCurrentColumn() {
+  const QModelIndex at = currentIndex();
   if (!at.isValid()) return;
-  const QHeaderView* header = view_->horizontalHeader();
+  const QHeaderView* header = horizontalHeader();
   const bool again = header->sortIndicatorSection() == at.column();
   const bool down = again && header->sortIndicatorOrder() == Qt::AscendingOrder;
-  view_->sortByColumn(at.column(), down ? Qt::DescendingOrder : Qt::AscendingOrder);
+  sortByColumn(at.column(), down ? Qt::DescendingOrder : Qt::AscendingOrder);
 }
 
-bool OutcomesPanel::eventFilter(QObject* watched, QEvent* event) {
+bool OutcomesTable::event(QEvent* event) {
   if (event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride) {
     auto* key = static_cast<QKeyEvent*>(event);
     const bool sorts = key->key() == Qt::Key_S && key->modifiers() == Qt::NoModifier;
@@ -284,10 +268,10 @@ bool OutcomesPanel::eventFilter(QObject* watched, QEvent* event) {
       return true;
     }
   }
-  return Panel::eventFilter(watched, event);
+  return QTableView::event(event);
 }
 
-void OutcomesPanel::copy() {
+void OutcomesTable::copy() {
   QStringList lines;
   const auto line = [&](auto&& cell) {
     QStringList cells;
@@ -299,33 +283,20 @@ void OutcomesPanel::copy() {
   QApplication::clipboard()->setText(lines.join(QLatin1Char('\n')) + QLatin1Char('\n'));
 }
 
-QString OutcomesPanel::csv() const {
-  return QString::fromStdString(outcomes_csv(outcomes_));
+int OutcomesTable::heightFor(int rows) const {
+  return horizontalHeader()->sizeHint().height() + 2 * frameWidth() + rows * verticalHeader()->defaultSectionSize();
 }
 
-int OutcomesPanel::heightFor(int rows) const {
-  return height() - view_->viewport()->height() + rows * view_->verticalHeader()->defaultSectionSize();
-}
-
-bool OutcomesPanel::isMeasured(int column) const {
+bool OutcomesTable::isMeasured(int column) const {
   return std::ranges::any_of(outcomes_, [column](const Outcome& o) { return !is_missing(figureOf(o, column)); });
 }
 
-// Returns which columns are hidden because they are empty, and which settings fill them.
-QString OutcomesPanel::status() const {
+QString OutcomesTable::notMeasured() const {
   QStringList keys;
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
   if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
   const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
-  return keys.isEmpty() || !begun ? QString() : QString("not measured in run A's settings: %1").arg(keys.join(", "));
-}
-
-std::optional<Provenance> OutcomesPanel::kind() const {
-  return outcomes_.empty() ? std::nullopt : std::optional(Provenance::measured_here);
-}
-
-QString OutcomesPanel::explain() const {
-  return explanation({QString::number(100 * kMatters), QString::fromUtf8(kSqnrNote)});
+  return keys.isEmpty() || !begun ? QString() : QString("Not measured in run A's settings: %1. ").arg(keys.join(", "));
 }
 
 }  // namespace moescope

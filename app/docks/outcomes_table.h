@@ -2,40 +2,32 @@
 // does the key S with the cursor in the column. Enter or a double click opens the group's recording.
 #pragma once
 
+#include <QTableView>
 #include <vector>
 
 #include "core/training/engine/outcomes.h"
-#include "widgets/panel/panel.h"
-
-class QModelIndex;
-class QTableView;
 
 namespace moescope {
 
 class OutcomesModel;
 
-class OutcomesPanel : public Panel {
+class OutcomesTable : public QTableView {
   Q_OBJECT
 
  public:
-  explicit OutcomesPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
-  QString explain() const override;
-
+  explicit OutcomesTable(QWidget* parent = nullptr);
   // Shows outcomes in the order of outcomes(). `training`: number of the group that trains; 0: none.
   void showOutcomes(std::vector<Outcome> outcomes, int training);
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   int heightFor(int rows) const;  // height at which `rows` rows are visible without scrolling
+  QString notMeasured() const;    // which columns are hidden because they are empty, and which settings fill them
 
  signals:
   void opened(const moescope::Outcome& of);  // a row was opened by Enter or a double click
   void chosen(const moescope::Outcome& of);  // a row was clicked
-  void saveRequested();
 
  protected:
-  std::optional<Provenance> kind() const override;
-  QString status() const override;
-  bool eventFilter(QObject* watched, QEvent* event) override;
+  bool event(QEvent* event) override;
 
  private:
   void copy();
@@ -45,7 +37,6 @@ class OutcomesPanel : public Panel {
 
   std::vector<Outcome> outcomes_;
   OutcomesModel* model_;
-  QTableView* view_;
 };
 
 }  // namespace moescope

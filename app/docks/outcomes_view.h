@@ -1,5 +1,5 @@
-// Dock for candidates that train in groups (core/training/engine/run_queue.h): progress over all groups, time left,
-// cancel and continue, the table of outcomes, and earlier queues that can be continued.
+// The view of Verdicts for candidates that train in groups (core/training/engine/run_queue.h): progress over all
+// groups, time left, cancel and continue, the table of outcomes, and earlier queues that can be continued.
 #pragma once
 
 #include <QElapsedTimer>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/docks/side_dock.h"
+#include "app/docks/outcomes_table.h"
 #include "core/training/engine/run_queue.h"
 #include "widgets/panel/latest_worker.h"
 
@@ -18,29 +18,25 @@ class QPushButton;
 
 namespace moescope {
 
-class OutcomesPanel;
-class Selection;
-
-class OutcomesDock : public SideDock {
+class OutcomesView : public QWidget {
   Q_OBJECT
 
  public:
-  explicit OutcomesDock(Selection* selection, QWidget* parent = nullptr);
+  explicit OutcomesView(QWidget* parent = nullptr);
 
-  // Trains the groups that have not finished, and shows the dock. No other queue may be training.
+  // Trains the groups that have not finished, and asks to be shown. No other queue may be training.
   void start(std::unique_ptr<RunQueue> queue);
   QString recording() const;  // path after which path_of_group() names the recordings; empty: no recordings
-  OutcomesPanel* panel() const { return panel_; }
+  const std::vector<Outcome>& outcomes() const { return table_->outcomes(); }
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
   void goOn();  // trains the groups that have not finished
   void end();   // cancels, and waits until the present step ends
 
-  // Height of the dock when it was last shown; 0: never shown. Stored between sessions.
-  int keptHeight() const { return kept_height_; }
-  void keepHeight(int height);
+  QSize sizeHint() const override;  // with a few rows
 
  signals:
+  void shown();  // requests to be shown
   // Emitted after a start, once the recording of the group in training has steps. `run`: the name of its run A.
   void begun(QString recording, QString run);
   void takeUpRequested(QString queue_file);  // requests to continue this queue; empty: asks for the file first
@@ -48,14 +44,10 @@ class OutcomesDock : public SideDock {
   void runChosen(QString recording, QString run);  // requests that the run be selected if its recording is open
   void failed(QString why);                        // emitted if training failed or a candidate cannot be opened
 
- protected:
-  void showEvent(QShowEvent* event) override;
-  void resizeEvent(QResizeEvent* event) override;
-
  private:
-  void takeHeight();
   void fillQueues();
-  QWidget* makeContent(Selection* selection);
+  void addProgress();
+  void showPlace();
   void showProgress();
   void computeOutcomes();
   void take(std::vector<Outcome> outcomes, int training);
@@ -71,9 +63,7 @@ class OutcomesDock : public SideDock {
   QProgressBar* bar_;
   QPushButton* stop_;
   QMenu* queues_;
-  int kept_height_ = 0;
-  bool has_height_ = false;  // whether the dock got its height since it was shown
-  OutcomesPanel* panel_;
+  OutcomesTable* table_;
   LatestWorker worker_;  // destroyed first: its jobs use the members above
 };
 

@@ -1,19 +1,16 @@
-#include "app/docks/outcomes_dock.h"
+#include "app/docks/outcomes_view.h"
 
 #include <QDir>
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QMainWindow>
 #include <QMenu>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QShowEvent>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "app/docks/outcomes_panel.h"
 #include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
@@ -28,7 +25,7 @@ namespace {
 
 constexpr int kLookMs = 250, kOutcomesMs = 1000;
 constexpr int kBarParts = 1000;
-constexpr int kFirstRows = 5, kLeastRows = 3;  // rows of the table when the dock is shown for the first time
+constexpr int kLeastRows = 3, kMaxRows = 8;  // rows for which the view asks for room
 
 QString timeLeft(double seconds) {
   if (is_missing(static_cast<float>(seconds))) return "time left is known after two steps";
@@ -53,82 +50,83 @@ QString queueText(const QString& path) {
 
 }  // namespace
 
-OutcomesDock::OutcomesDock(Selection* selection, QWidget* parent) : SideDock("Outcomes", parent) {
-  setObjectName("dock_outcomes");
-  setWidget(makeContent(selection));
-  clock_.setInterval(kLookMs);
-  connect(&clock_, &QTimer::timeout, this, &OutcomesDock::showProgress);
-}
-
-QWidget* OutcomesDock::makeContent(Selection* selection) {
-  auto* content = new QWidget;
-  progress_text_ = new QLabel;
-  progress_text_->setObjectName("queue_progress");
-  progress_text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  bar_ = new QProgressBar;
-  bar_->setRange(0, kBarParts);
-  bar_->setAccessibleName("Steps of all groups");
-  followFont(bar_, [this] { bar_->setFixedWidth(withType(180, bar_->fontMetrics())); });
-  stop_ = new QPushButton("Cancel");
-  stop_->setObjectName("queue_stop");
-  connect(stop_, &QPushButton::clicked, this, [this] { training() ? cancel() : goOn(); });
-  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->hide();  // hidden until a queue trains
-  queues_ = new QMenu(content);
-  queues_->setProperty("fills_itself", true);
-  connect(queues_, &QMenu::aboutToShow, this, &OutcomesDock::fillQueues);
-  auto* take_up = new QPushButton("Earlier candidates");
-  take_up->setObjectName("queue_take_up");
-  take_up->setToolTip("Shows the results of earlier candidates, and trains the groups that have not finished");
-  take_up->setMenu(queues_);
-  place_ = new QLabel;
+OutcomesView::OutcomesView(QWidget* parent) : QWidget(parent) {
+  table_ = new OutcomesTable(this);
+  connect(table_, &OutcomesTable::opened, this, &OutcomesView::open);
+  connect(table_, &OutcomesTable::chosen, this,
+          [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
+  place_ = new QLabel(this);
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
   place_->setText("Compare with... (C) takes up to sixteen candidates, which train in groups, one after the other.");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  panel_ = new OutcomesPanel(selection);
-  panel_->setHeading("Run A and its candidates");
-  connect(panel_, &OutcomesPanel::opened, this, &OutcomesDock::open);
-  connect(panel_, &OutcomesPanel::chosen, this,
-          [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
-
-  auto* row = plainRow(kSpace8);
-  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
-  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) row->addWidget(part);
-  row->addWidget(progress_text_, 1);
-  auto* below = new QHBoxLayout;
-  below->setContentsMargins(kSpace12, 0, kSpace12, kSpace8);
-  below->addWidget(place_);
-  auto* column = plainColumn(content, kSpace4);
-  column->addLayout(row);
-  column->addWidget(panel_, 1);
-  column->addLayout(below);
-  return content;
+  plainColumn(this, kSpace4);
+  addProgress();
+  layout()->addWidget(table_);
+  layout()->addWidget(place_);
+  clock_.setInterval(kLookMs);
+  connect(&clock_, &QTimer::timeout, this, &OutcomesView::showProgress);
 }
 
-void OutcomesDock::start(std::unique_ptr<RunQueue> queue) {
+void OutcomesView::addProgress() {
+  auto* row = new QWidget(this);
+  auto* parts = plainRow(row, kSpace8);
+  progress_text_ = new QLabel(row);
+  progress_text_->setObjectName("queue_progress");
+  progress_text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  bar_ = new QProgressBar(row);
+  bar_->setRange(0, kBarParts);
+  bar_->setAccessibleName("Steps of all groups");
+  followFont(bar_, [this] { bar_->setFixedWidth(withType(180, bar_->fontMetrics())); });
+  stop_ = new QPushButton("Cancel", row);
+  stop_->setObjectName("queue_stop");
+  connect(stop_, &QPushButton::clicked, this, [this] { training() ? cancel() : goOn(); });
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->hide();  // hidden until a queue trains
+  queues_ = new QMenu(row);
+  queues_->setProperty("fills_itself", true);
+  connect(queues_, &QMenu::aboutToShow, this, &OutcomesView::fillQueues);
+  auto* take_up = new QPushButton("Earlier candidates", row);
+  take_up->setObjectName("queue_take_up");
+  take_up->setToolTip("Shows the results of earlier candidates, and trains the groups that have not finished");
+  take_up->setMenu(queues_);
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) parts->addWidget(part);
+  parts->addWidget(progress_text_, 1);
+  layout()->addWidget(row);
+}
+
+QSize OutcomesView::sizeHint() const {
+  const int rows = std::clamp(static_cast<int>(outcomes().size()), kLeastRows, kMaxRows);
+  return {QWidget::sizeHint().width(),
+          QWidget::sizeHint().height() - table_->sizeHint().height() + table_->heightFor(rows)};
+}
+
+void OutcomesView::start(std::unique_ptr<RunQueue> queue) {
   worker_.cancel();
   computing_ = false;
   queue_ = std::move(queue);
-  const std::size_t groups = queue_->groups().size();
-  const auto name = [&](std::size_t g) {
-    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), static_cast<int>(g)))).fileName();
-  };
-  place_->setText(
-      QString("Enter or a double click on a row opens its group's recording. The recordings are kept as %1 to %2 in %3")
-          .arg(name(1), name(groups), QFileInfo(recording()).absolutePath()));
   for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->show();
-  panel_->showOutcomes(group_outcomes(queue_->groups()), 0);
-  show();
-  raise();
+  table_->showOutcomes(group_outcomes(queue_->groups()), 0);
+  showPlace();
+  emit shown();
   goOn();
 }
 
-QString OutcomesDock::recording() const {
+void OutcomesView::showPlace() {
+  const auto name = [&](std::size_t group) {
+    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), static_cast<int>(group)))).fileName();
+  };
+  place_->setText(
+      table_->notMeasured() +
+      QString("Enter or a double click on a row opens its group's recording. The recordings are kept as %1 to %2 in %3")
+          .arg(name(1), name(queue_->groups().size()), QFileInfo(recording()).absolutePath()));
+}
+
+QString OutcomesView::recording() const {
   return queue_ ? QString::fromStdString(queue_->recording()) : QString();
 }
 
 // Lists the queues in the folder of recordings, the newest first.
-void OutcomesDock::fillQueues() {
+void OutcomesView::fillQueues() {
   queues_->clear();
   const QDir folder(recordingsFolder());
   for (const QString& file : folder.entryList({QString("*") + kQueueSuffix}, QDir::Files, QDir::Time)) {
@@ -140,45 +138,19 @@ void OutcomesDock::fillQueues() {
   queues_->addAction("Others...", this, [this] { emit takeUpRequested({}); });
 }
 
-void OutcomesDock::showEvent(QShowEvent* event) {
-  QDockWidget::showEvent(event);
-  if (event->spontaneous()) return;
-  has_height_ = false;
-  QTimer::singleShot(0, this, &OutcomesDock::takeHeight);  // after the layout has placed the dock
-}
-
-// Gives the dock its kept height, or else the height of a few rows. Qt would give it half of the window.
-void OutcomesDock::takeHeight() {
-  auto* window = qobject_cast<QMainWindow*>(parentWidget());
-  if (!window || isFloating() || !isVisible()) return;
-  const int rows = std::clamp(static_cast<int>(panel_->outcomes().size()), kLeastRows, kFirstRows);
-  const int first = height() - panel_->height() + panel_->heightFor(rows);
-  window->resizeDocks({this}, {kept_height_ > 0 ? kept_height_ : first}, Qt::Vertical);
-  has_height_ = true;
-}
-
-void OutcomesDock::resizeEvent(QResizeEvent* event) {
-  QDockWidget::resizeEvent(event);
-  if (has_height_ && !isFloating() && isVisible()) kept_height_ = height();
-}
-
-void OutcomesDock::keepHeight(int height) {
-  kept_height_ = std::clamp(height, 0, QWIDGETSIZE_MAX);  // the settings file may hold any number
-}
-
-void OutcomesDock::end() {
+void OutcomesView::end() {
   clock_.stop();
   queue_.reset();
 }
 
-void OutcomesDock::cancel() {
+void OutcomesView::cancel() {
   if (!queue_) return;
   queue_->cancel();
   stop_->setEnabled(false);
   progress_text_->setText("Stops after the current step");
 }
 
-void OutcomesDock::goOn() {
+void OutcomesView::goOn() {
   if (!queue_) return;
   queue_->start();
   running_ = true;
@@ -188,7 +160,7 @@ void OutcomesDock::goOn() {
   showProgress();
 }
 
-QString OutcomesDock::progressText(const QueueStatus& status) const {
+QString OutcomesView::progressText(const QueueStatus& status) const {
   const auto groups = queue_->groups().size();
   QString text;
   if (status.running)
@@ -206,7 +178,7 @@ QString OutcomesDock::progressText(const QueueStatus& status) const {
   return text;
 }
 
-void OutcomesDock::showProgress() {
+void OutcomesView::showProgress() {
   if (!queue_) return;
   const QueueStatus status = queue_->status();
   bar_->setValue(static_cast<int>(kBarParts * status.share));
@@ -229,7 +201,7 @@ void OutcomesDock::showProgress() {
 }
 
 // Computes the outcomes in a thread, one computation at a time: judging many long runs takes longer than a repaint.
-void OutcomesDock::computeOutcomes() {
+void OutcomesView::computeOutcomes() {
   if (computing_) return;
   computing_ = true;
   since_outcomes_.restart();
@@ -245,18 +217,19 @@ void OutcomesDock::computeOutcomes() {
       });
 }
 
-void OutcomesDock::take(std::vector<Outcome> outcomes, int training) {
+void OutcomesView::take(std::vector<Outcome> outcomes, int training) {
   computing_ = false;
-  panel_->showOutcomes(std::move(outcomes), training);
+  table_->showOutcomes(std::move(outcomes), training);
+  showPlace();
   if (training > 0 && !running_) computeOutcomes();  // the group ended while the outcomes were computed
 }
 
-void OutcomesDock::open(const Outcome& of) {
+void OutcomesView::open(const Outcome& of) {
   if (of.waits) return emit failed("This candidate waits: there is no recording of its group yet.");
   emit openRequested(recordingOf(of), QString::fromStdString(of.name));
 }
 
-QString OutcomesDock::recordingOf(const Outcome& of) const {
+QString OutcomesView::recordingOf(const Outcome& of) const {
   return QString::fromStdString(path_of_group(queue_->recording(), of.group));
 }
 
