@@ -225,11 +225,6 @@ ReportSource ExportActions::reportSource() const {
          "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch (orange) "
          "always varies; the window (blue) shows what lasts."}},
        source.of_each);
-  take(workspaces_->microscaling(),
-       {{"dock_micro_scale_histogram",
-         "Blocks by their scale (a power of two) over the steps: drift shows values that grow or "
-         "shrink."}},
-       source.of_each);
   take(workspaces_->overview(),
        {{"dock_expert_load", "Load of every expert at this step, in fair shares: 1 is even, 0 is dead."},
         {"dock_quant_error", "SQNR of the operands of the GEMMs, in dB: higher is better."},

@@ -65,7 +65,7 @@ void finishWithTensors(MainWindow* window, const QString& path) {
   const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
   const auto ready = [lab, waited = 0]() mutable {
     waited += kPollMs;
-    return !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty() || waited >= kMaxWaitMs;
+    return !lab->whatIf()->tree()->schemes().empty() || !lab->browser()->error().isEmpty() || waited >= kMaxWaitMs;
   };
   finishOnce(ready, window, path);
 }

@@ -7,8 +7,6 @@
 #include "app/look/icons.h"
 #include "app/workspaces/missing.h"
 #include "core/frame/run_origin.h"
-#include "widgets/microscaling/block_scale_histogram_panel.h"
-#include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -28,10 +26,8 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its panels have their own titles
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
   operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
-  scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
-  formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
-  for (QDockWidget* dock : {quant_error_, scale_histogram_}) foldWithout(dock, quantizationMissing);
+  foldWithout(quant_error_, quantizationMissing);
   foldWithout(operand_costs_, [](const History& run) {
     return run_origin(run.info()) == RunOrigin::checkpoint ? QString() : quantizationMissing(run);
   });
@@ -41,8 +37,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
 // Arranges the default layout: all docks as tabs in the whole room, since the laboratory alone fills a small screen.
 void MicroscalingWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
-  for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_, formats_})
-    tabifyDockWidget(lab_dock_, dock);
+  for (QDockWidget* dock : {quant_error_, operand_costs_}) tabifyDockWidget(lab_dock_, dock);
   for (QDockWidget* dock : docks()) dock->show();
   showTensorLab();
   shown_ = nullptr;

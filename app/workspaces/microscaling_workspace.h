@@ -26,7 +26,7 @@ class MicroscalingWorkspace : public Workspace {
 
   TensorLab* tensor_lab_;
   const History* shown_ = nullptr;  // only compared, never dereferenced
-  QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
+  QDockWidget *lab_dock_, *quant_error_, *operand_costs_;
 };
 
 }  // namespace moescope

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "app/workspaces/missing.h"
-#include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
@@ -18,7 +17,6 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   sample_ = addDock(new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::sample), "dock_text_sample");
   specialisation_ = addDock(new SpecialisationPanel(selection_), "dock_text_specialisation");
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
-  bytes_ = addDock(new ByteAffinityPanel(selection_), "dock_text_bytes");
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
   setEssential({tokens_, coactivation_, specialisation_});
   arrange();
@@ -31,13 +29,6 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
     return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("counts of texts by expert");
   };
   for (QDockWidget* dock : {specialisation_, coactivation_}) foldWithout(dock, counts_missing);
-  foldWithout(bytes_, [counts_missing](const History& run) {
-    const auto frame = run.specialisation_frame_at(INT64_MAX);
-    const bool has = frame && std::ranges::any_of(frame->specialisation, [](const SpecialisationFrame& counted) {
-                       return !counted.byte_256E.empty();
-                     });
-    return has || !frame ? counts_missing(run) : QString("bytes by expert");
-  });
 }
 
 // Arranges the default layout: the text above, the specialisation of the experts below.
@@ -45,8 +36,7 @@ void TextWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, tokens_);
   splitDockWidget(tokens_, specialisation_, Qt::Vertical);
   splitDockWidget(tokens_, sample_, Qt::Horizontal);
-  splitDockWidget(specialisation_, bytes_, Qt::Horizontal);
-  splitDockWidget(bytes_, coactivation_, Qt::Horizontal);
+  splitDockWidget(specialisation_, coactivation_, Qt::Horizontal);
   tabifyDockWidget(sample_, stability_);
   for (QDockWidget* dock : docks()) dock->show();
   sample_->raise();
@@ -56,7 +46,7 @@ void TextWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   resizeDocks({tokens_, specialisation_}, {down * 56 / 100, down * 44 / 100}, Qt::Vertical);
   resizeDocks({tokens_, sample_}, {across * 62 / 100, across * 38 / 100}, Qt::Horizontal);
-  resizeDocks({specialisation_, bytes_, coactivation_}, QList<int>(3, across / 3), Qt::Horizontal);
+  resizeDocks({specialisation_, coactivation_}, QList<int>(2, across / 2), Qt::Horizontal);
 }
 
 void TextWorkspace::setLive(bool live) {

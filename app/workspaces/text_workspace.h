@@ -23,7 +23,7 @@ class TextWorkspace : public Workspace {
 
  private:
   TokensAndSamplePanel* tokens_panel_;
-  QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_;
+  QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *stability_;
 };
 
 }  // namespace moescope

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
+
+#include "core/io/value_table.h"
 
 namespace moescope {
 
@@ -18,6 +21,11 @@ struct PyramidBin {
   void add(float value);
   void add(const PyramidBin& other);
 };
+// The mean of the finite values; NaN if all values are NaN or infinite.
+inline TableValue table_value(const PyramidBin& bin) {
+  if (bin.finite > 0) return bin.mean();
+  return bin.non_finite > 0 ? TableValue(std::numeric_limits<float>::quiet_NaN()) : TableValue();
+}
 
 // The series and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. Old values can
 // be dropped level by level: first single values, then bins of 16, ... A slice that begins or ends in dropped values

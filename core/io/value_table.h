@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,14 @@ template <class Number>
 requires std::floating_point<Number> TableValue table_value(Number number) {
   return is_missing(static_cast<float>(number)) ? TableValue() : TableValue(number);
 }
+// A number that is computed where no value is known is NaN: an empty cell.
+template <class Number>
+TableValue unless_nan(Number number) {
+  return number == number ? TableValue(number) : TableValue();
+}
+inline TableValue table_value(TableValue value) {
+  return value;
+}
 inline TableValue table_value(std::string text) {
   return text;
 }
@@ -66,6 +75,12 @@ class ValueTable {
   void add_row(std::span<const TableValue> values) {
     assert(values.size() == columns_.size());
     values_.insert(values_.end(), values.begin(), values.end());
+  }
+  // Adds a row of keys and, after them, a series of numbers, of which NaN are empty cells.
+  void add_series(std::initializer_list<TableValue> keys, std::span<const float> numbers) {
+    assert(keys.size() + numbers.size() == columns_.size());
+    values_.insert(values_.end(), keys);
+    for (const float number : numbers) values_.push_back(unless_nan(number));
   }
   // Returns the first row whose first values are `keys`; nullopt if there is none.
   std::optional<std::size_t> find(std::span<const TableValue> keys) const;

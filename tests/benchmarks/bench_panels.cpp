@@ -13,13 +13,11 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
-#include "widgets/overview/balance_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
 
 using namespace moescope;
 
@@ -40,10 +38,9 @@ class Overview : public QWidget {
     grid->setSpacing(4);
     panels_ = {new LossPanel(selection),
                new ExpertLoadPanel(selection),
-               new LoadOverTimePanel(selection),
+               new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer),
                new BalancePanel(selection),
                new AllToAllPanel(selection),
-               new BlockScaleHistogramPanel(selection),
                new QuantizationErrorPanel(selection)};
     timeline_ = new TimelineBar(selection);
     grid->addWidget(panels_[0], 0, 0);
@@ -51,8 +48,7 @@ class Overview : public QWidget {
     grid->addWidget(panels_[2], 0, 2);
     grid->addWidget(panels_[3], 1, 0);
     grid->addWidget(panels_[4], 1, 1);
-    grid->addWidget(panels_[5], 1, 2);
-    grid->addWidget(panels_[6], 2, 0, 1, 3);
+    grid->addWidget(panels_[5], 2, 0, 1, 3);
     grid->addWidget(timeline_, 3, 0, 1, 3);
     for (int row = 0; row < 3; ++row) grid->setRowStretch(row, 1);
     for (int column = 0; column < 3; ++column) grid->setColumnStretch(column, 1);

@@ -18,16 +18,12 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/padding_and_capacity_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
-#include "widgets/router/scores_and_margins_panel.h"
-#include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
@@ -67,20 +63,23 @@ std::vector<Named> panels(Selection* s) {
   std::vector<Named> all;
   all.push_back(made<ExpertLoadPanel>(s, "Expert load, by id"));
   all.push_back(made<ExpertLoadPanel>(s, "Expert load, by cluster", "Order of experts", "by cluster"));
-  all.push_back(made<LoadOverTimePanel>(s, "Load over time, extreme", "Steps that share a pixel", "extreme"));
-  all.push_back(made<LoadOverTimePanel>(s, "Load over time, mean"));
-  all.push_back(made<LoadOverTimePanel>(s, "Load over time, by load", "Order of experts", "by load"));
-  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, over layers"));
-  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, by layer", "View", "by layer"));
-  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, within layers", "View", "within layers"));
+  for (const char* summary : {"mean", "extreme"}) {
+    auto load = std::make_unique<ExpertLoadPanel>(s, ExpertLoadPanel::one_layer);
+    choose(load.get(), "Steps that share a pixel", summary);
+    all.push_back({QString("Load of a layer over time, %1").arg(summary), std::move(load)});
+  }
+  all.push_back(made<BalancePanel>(s, "Balance, over time"));
+  all.push_back(made<BalancePanel>(s, "Balance, all layers", "View", "all layers"));
+  all.push_back(made<BalancePanel>(s, "Balance, by layer", "View", "by layer"));
+  all.push_back(made<BalancePanel>(s, "Balance, within layers", "View", "within layers"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, curves", "View", "curves"));
   all.push_back(made<GateMassAgainstLoadPanel>(s, "Gate mass against load"));
-  all.push_back(made<ScoresAndMarginsPanel>(s, "Scores and margins"));
+  auto scores = std::make_unique<RouterConfidenceAndLossesPanel>(s);
+  scores->showView(1);
+  all.push_back({"Scores and margins", std::move(scores)});
   all.push_back(made<RouterConfidenceAndLossesPanel>(s, "Confidence and losses"));
-  all.push_back(made<PaddingAndCapacityPanel>(s, "Dropped tokens"));
-  all.push_back(made<PaddingAndCapacityPanel>(s, "Padding"));
-  button(all.back().widget.get(), "Pad 32")->click();
+  all.push_back(made<BalancePanel>(s, "Balance, capacity", "View", "capacity"));
   all.push_back(made<ExpertPanel>(s, "Expert card"));
   all.push_back(
       {"Tokens, one layer", std::make_unique<TokensAndSamplePanel>(s, TokensAndSamplePanel::Shows::probe_and_data)});
@@ -89,7 +88,7 @@ std::vector<Named> panels(Selection* s) {
   button(all.back().widget.get(), "all layers")->click();
   all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
   all.push_back(made<CoactivationPanel>(s, "Co-activation"));
-  all.push_back(made<ByteAffinityPanel>(s, "Byte affinity"));
+  all.push_back(made<SpecialisationPanel>(s, "Byte affinity", "Figure", "lift by byte"));
   for (const auto& [view, name] : {std::pair{"over steps", "Stability over steps"},
                                    {"by layer", "Stability by layer"},
                                    {"at the step", "Stability at the step"}}) {

@@ -18,19 +18,15 @@
 #include "widgets/all_to_all/bytes_by_link_panel.h"
 #include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
-#include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/tensor_text.h"
-#include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/padding_and_capacity_panel.h"
-#include "widgets/router/scores_and_margins_panel.h"
-#include "widgets/text/byte_affinity_panel.h"
+#include "widgets/router/router_confidence_and_losses_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/specialisation_panel.h"
 #include "widgets/text/tokens_and_sample_panel.h"
@@ -283,26 +279,30 @@ class AnswersTest : public QObject {
   }
 
   void loadOverTime() {
-    checkRuns<LoadOverTimePanel>([this](const Rows&, const std::vector<Told>& told) {
-      const auto frame = selection_->frame();
-      const RouterFrame* router = find_router(frame.get(), selection_->layer());
-      const auto& counts = router->tokens_per_expert;
-      const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-      const double fair = total / static_cast<double>(counts.size());
-      double much = 0, taken = 0;
-      for (const std::uint32_t n : counts)
-        if (n >= 4 * fair) ++much, taken += n;
-      std::vector<double> exact{told[0].value, std::ranges::max(counts) / fair};
-      if (much > 1) exact = {much, 100 * taken / total};
-      if (const auto none = std::ranges::count(counts, 0u); none > 0)
-        exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size())});
-      return exact;
-    });
+    checkRuns<ExpertLoadPanel>(
+        [this](const Rows&, const std::vector<Told>& told) {
+          const auto frame = selection_->frame();
+          const RouterFrame* router = find_router(frame.get(), selection_->layer());
+          const auto& counts = router->tokens_per_expert;
+          const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+          const double fair = total / static_cast<double>(counts.size());
+          double much = 0, taken = 0;
+          for (const std::uint32_t n : counts)
+            if (n >= 4 * fair) ++much, taken += n;
+          std::vector<double> exact{told[0].value, std::ranges::max(counts) / fair};
+          if (much > 1) exact = {much, 100 * taken / total};
+          if (const auto none = std::ranges::count(counts, 0u); none > 0)
+            exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size())});
+          return exact;
+        },
+        [](Selection* selection) {
+          return std::make_unique<Answering<ExpertLoadPanel>>(selection, ExpertLoadPanel::one_layer);
+        });
   }
 
   void balanceOfAllLayers() {
     for (const char* span : {"batch", "window"})
-      checkRuns<BalanceOfAllLayersPanel>(
+      checkRuns<BalancePanel>(
           [this, span](const Rows& rows, const std::vector<Told>& told) {
             const int column = QString(span) == "batch" ? 2 : 3;
             const StepRange steps = selection_->history()->last_steps(
@@ -319,7 +319,7 @@ class AnswersTest : public QObject {
             return exact;
           },
           [span](Selection* selection) {
-            auto panel = std::make_unique<Answering<BalanceOfAllLayersPanel>>(selection);
+            auto panel = std::make_unique<Answering<BalancePanel>>(selection);
             choose(panel.get(), "View", "by layer");
             choose(panel.get(), "MaxVio of", span);
             return panel;
@@ -332,9 +332,9 @@ class AnswersTest : public QObject {
       const auto experts = static_cast<double>(rows.size());
       double farthest = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
-        farthest = std::max(farthest, std::abs(rows.at(row, 3) / experts - rows.at(row, 4)));
+        farthest = std::max(farthest, std::abs(rows.at(row, 4) / experts - rows.at(row, 5)));
       const Rows named = rows.where(2, told[0].value);
-      const double load = named.at(0, 3) / experts, mass = named.at(0, 4);
+      const double load = named.at(0, 4) / experts, mass = named.at(0, 5);
       const bool is_farthest = std::abs(std::abs(load - mass) - farthest) < 1e-6;
       return std::vector<double>{is_farthest ? told[0].value : -1, 100 * load, 100 * mass};
     });
@@ -352,27 +352,37 @@ class AnswersTest : public QObject {
     });
   }
 
-  void paddingAndCapacity() {
-    checkRuns<PaddingAndCapacityPanel>([](const Rows& rows, const std::vector<Told>& told) {
-      for (int column = 0; column < static_cast<int>(PaddingAndCapacityPanel::kAlignments.size()); ++column)
-        if (told[0].is(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(column)]))
-          return std::vector<double>{told[0].value, 100 * rows.sum(2 + column) / static_cast<double>(rows.size())};
-      const int factor = 2 + static_cast<int>(PaddingAndCapacityPanel::kAlignments.size());
-      return std::vector<double>{rows.at(0, factor), 100 * rows.sum(factor + 1) / static_cast<double>(rows.size())};
-    });
+  void capacity() {
+    checkRuns<BalancePanel>(
+        [](const Rows& rows, const std::vector<Told>& told) {
+          const auto layers = static_cast<double>(rows.size());
+          return std::vector<double>{rows.at(0, 2), 100 * rows.sum(3) / layers, told[2].value,
+                                     100 * rows.sum(7) / layers};
+        },
+        [](Selection* selection) {
+          auto panel = std::make_unique<Answering<BalancePanel>>(selection);
+          choose(panel.get(), "View", "capacity");
+          return panel;
+        });
   }
 
   // Half of the tokens, or more, have a margin below the named edge, and less than half below the edge before.
   void scoresAndMargins() {
-    checkRuns<ScoresAndMarginsPanel>([](const Rows& rows, const std::vector<Told>& told) {
-      double below = 0, before = 0;
-      const double half = rows.sum(6) / 2, edge = told[0].value, slack = 0.06 * edge;
-      for (qsizetype row = 0; row < rows.size(); ++row) {
-        if (rows.at(row, 3) <= edge + slack) below += rows.at(row, 6);
-        if (rows.at(row, 3) < edge - slack) before += rows.at(row, 6);
-      }
-      return std::vector<double>{below >= half && before < half ? edge : -1};
-    });
+    checkRuns<RouterConfidenceAndLossesPanel>(
+        [](const Rows& rows, const std::vector<Told>& told) {
+          double below = 0, before = 0;
+          const double half = rows.sum(6) / 2, edge = told[0].value, slack = 0.06 * edge;
+          for (qsizetype row = 0; row < rows.size(); ++row) {
+            if (rows.at(row, 3) <= edge + slack) below += rows.at(row, 6);
+            if (rows.at(row, 3) < edge - slack) before += rows.at(row, 6);
+          }
+          return std::vector<double>{below >= half && before < half ? edge : -1};
+        },
+        [](Selection* selection) {
+          auto panel = std::make_unique<Answering<RouterConfidenceAndLossesPanel>>(selection);
+          panel->showView(1);
+          return panel;
+        });
   }
 
   void allToAll() {
@@ -445,7 +455,8 @@ class AnswersTest : public QObject {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
-      Answering<BlockScaleHistogramPanel> panel(&selection);
+      Answering<QuantizationErrorPanel> panel(&selection);
+      panel.showView(1);
       const QString sentence = panel.answers().value(0);
       const auto frame = selection.quantFrame();
       const QuantFrame* quant = findTensor(frame.get(), selection.tensor());
@@ -508,7 +519,8 @@ class AnswersTest : public QObject {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
-      Answering<ByteAffinityPanel> panel(&selection);
+      Answering<SpecialisationPanel> panel(&selection);
+      choose(&panel, "Figure", "lift by byte");
       const QString sentence = panel.answers().value(0);
       const auto frame = run.history()->specialisation_frame_at(selection.step());
       const auto table = std::ranges::find(frame->specialisation, selection.layer(), &SpecialisationFrame::layer);
@@ -562,7 +574,7 @@ class AnswersTest : public QObject {
       Selection selection;
       Answering<WhatIfPanel> panel(&selection);
       panel.setSource(TensorSource("t", 64, 256, values), 0);
-      QTRY_VERIFY(!panel.table()->rows().empty());
+      QTRY_VERIFY(!panel.tree()->rows().empty());
       const QStringList answers = panel.answers();
       const Rows rows(panel.csv());
       const OperandFormat& chosen = panel.table()->choice();
@@ -589,7 +601,7 @@ class AnswersTest : public QObject {
     WhatIfPanel panel(&selection);
     show(&panel);
     panel.setSource(TensorSource("t", 64, 256, values), 0);
-    QTRY_VERIFY(!panel.table()->rows().empty() && isPainted(panel));
+    QTRY_VERIFY(!panel.tree()->rows().empty() && isPainted(panel));
     for (const int key : {Qt::Key_Down, Qt::Key_Up, Qt::Key_Down, Qt::Key_Right}) {
       const QString before = panel.answerText();
       QTest::keyClick(panel.findChild<WhatIfTable*>(), Qt::Key(key));
@@ -607,19 +619,18 @@ class AnswersTest : public QObject {
     std::vector<std::unique_ptr<Panel>> panels;
     panels.push_back(std::make_unique<LossPanel>(&selection));
     panels.push_back(std::make_unique<ExpertLoadPanel>(&selection));
-    panels.push_back(std::make_unique<LoadOverTimePanel>(&selection));
-    panels.push_back(std::make_unique<BalanceOfAllLayersPanel>(&selection));
+    panels.push_back(std::make_unique<ExpertLoadPanel>(&selection, ExpertLoadPanel::one_layer));
+    panels.push_back(std::make_unique<BalancePanel>(&selection));
     panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(&selection));
     panels.push_back(std::make_unique<ExpertBiasOverTimePanel>(&selection));
-    panels.push_back(std::make_unique<PaddingAndCapacityPanel>(&selection));
-    panels.push_back(std::make_unique<ScoresAndMarginsPanel>(&selection));
+    panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(&selection));
+    static_cast<RouterConfidenceAndLossesPanel&>(*panels.back()).showView(1);
     panels.push_back(std::make_unique<AllToAllPanel>(&selection));
     panels.push_back(std::make_unique<BytesByLinkPanel>(&selection));
     panels.push_back(std::make_unique<ExpertPlacementPanel>(&selection));
     panels.push_back(std::make_unique<QuantizationErrorPanel>(&selection));
     panels.push_back(std::make_unique<CoactivationPanel>(&selection));
     panels.push_back(std::make_unique<SpecialisationPanel>(&selection));
-    panels.push_back(std::make_unique<ByteAffinityPanel>(&selection));
     for (const auto& panel : panels) {
       show(panel.get());
       for (QComboBox* box : panel->findChildren<QComboBox*>())

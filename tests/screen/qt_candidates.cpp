@@ -13,8 +13,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
-#include "app/docks/outcomes_dock.h"
-#include "app/docks/outcomes_panel.h"
+#include "app/docks/outcomes_view.h"
 #include "app/setup/compare_dialog.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
@@ -23,6 +22,7 @@
 #include "core/training/recorded_run.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
+#include "widgets/compare/verdicts_panel.h"
 
 using namespace moescope;
 
@@ -184,13 +184,13 @@ class CandidatesTest : public QObject {
     QVERIFY(showsWords(dialog, "7 runs of"));
     dialog->findChild<QSpinBox*>("group_steps")->setValue(60);
     QTest::mouseClick(pushButton(dialog, "Train 5 candidates"), Qt::LeftButton);
-    auto* dock = w.window.findChild<OutcomesDock*>();
+    auto* dock = w.window.findChild<OutcomesView*>();
     QVERIFY(dock->isVisible());
     const auto* table = dock->findChild<QTableView*>("outcomes_table");
     QCOMPARE(table->model()->rowCount(), 6);
     QVERIFY(shownColumn(table, 6).contains("waiting"));
     QVERIFY(!w.live()->status().running);
-    auto* panel = dock->findChild<OutcomesPanel*>();
+    auto* panel = w.window.findChild<VerdictsPanel*>();
     QTRY_VERIFY_WITH_TIMEOUT(!dock->training() && panel->csv().count("waiting") == 0, kWaitMs);
     QTRY_VERIFY(showsWords(dock, "All 2 groups are done"));
 
@@ -203,13 +203,13 @@ class CandidatesTest : public QObject {
         if (group == 1 || info.run > 0) runs.push_back({recorded_config(info), recording.load(info.run), group});
     }
     const std::vector<Outcome> expected = outcomes(runs);
-    QCOMPARE(panel->outcomes().size(), expected.size());
+    QCOMPARE(dock->outcomes().size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {  // the table is updated a moment later
-      QTRY_COMPARE(panel->outcomes()[i].name, expected[i].name);
-      QCOMPARE(panel->outcomes()[i].group, expected[i].group);
-      if (i > 0) QTRY_COMPARE(panel->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
-      QTRY_COMPARE(verdict_words(panel->outcomes()[i]), verdict_words(expected[i]));
-      if (i > 0 && !expected[i].noise_twin) QCOMPARE(panel->outcomes()[i].conclusion.candidates, 4);
+      QTRY_COMPARE(dock->outcomes()[i].name, expected[i].name);
+      QCOMPARE(dock->outcomes()[i].group, expected[i].group);
+      if (i > 0) QTRY_COMPARE(dock->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
+      QTRY_COMPARE(verdict_words(dock->outcomes()[i]), verdict_words(expected[i]));
+      if (i > 0 && !expected[i].noise_twin) QCOMPARE(dock->outcomes()[i].conclusion.candidates, 4);
     }
     QCOMPARE(shownColumn(table, 0).front(), QString("tiny"));  // run A first
     QVERIFY(shownColumn(table, 6).contains("noise twin"));
@@ -231,12 +231,12 @@ class CandidatesTest : public QObject {
     parsed.twins.push_back(perturbed_twin(parsed.config));
     parsed.twins.back().name = "by-chance";
     w.window.findChild<RunControl*>()->startAll(all_runs(parsed), RunControl::Start::running);
-    auto* dock = w.window.findChild<OutcomesDock*>();
+    auto* dock = w.window.findChild<OutcomesView*>();
     QVERIFY(dock->isVisible());
     QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 2 groups are done"), kWaitMs);
-    auto* panel = dock->findChild<OutcomesPanel*>();
+    auto* panel = w.window.findChild<VerdictsPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
-    for (const Outcome& outcome : panel->outcomes()) {
+    for (const Outcome& outcome : dock->outcomes()) {
       QCOMPARE(outcome.figures.steps, 3);
       if (outcome.noise_twin) QCOMPARE(outcome.group, 1);  // so that a candidate is judged when it ends
     }
@@ -248,14 +248,14 @@ class CandidatesTest : public QObject {
     CompareDialog* dialog = dialogWith(w, 7);
     dialog->findChild<QSpinBox*>("group_steps")->setValue(50);
     QTest::mouseClick(pushButton(dialog, "Train 7 candidates"), Qt::LeftButton);
-    auto* dock = w.window.findChild<OutcomesDock*>();
+    auto* dock = w.window.findChild<OutcomesView*>();
     auto* stop = dock->findChild<QPushButton*>("queue_stop");
     QCOMPARE(stop->text(), QString("Cancel"));
     const auto* words = dock->findChild<QLabel*>("queue_progress");
     QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Group 2 of 3"), kWaitMs);
     QTest::mouseClick(stop, Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Cancelled: 1 of 3 groups are done"), kWaitMs);
-    auto* panel = dock->findChild<OutcomesPanel*>();
+    auto* panel = w.window.findChild<VerdictsPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 4);
     QCOMPARE(stop->text(), QString("Continue"));
     QTest::mouseClick(stop, Qt::LeftButton);
@@ -279,12 +279,12 @@ class CandidatesTest : public QObject {
              qPrintable(notice->text()));
     QTest::mouseClick(notice->findChild<QToolButton*>("notice_action"), Qt::LeftButton);
     QVERIFY(!notice->isVisible());
-    auto* dock = w.window.findChild<OutcomesDock*>();
+    auto* dock = w.window.findChild<OutcomesView*>();
     QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 3 groups are done"), kWaitMs);
-    auto* panel = dock->findChild<OutcomesPanel*>();
+    auto* panel = w.window.findChild<VerdictsPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
     // The panel reads the last steps of a run after the queue has reported the end of the run.
-    QTRY_VERIFY(std::ranges::all_of(panel->outcomes(), [](const Outcome& each) { return each.figures.steps == 50; }));
+    QTRY_VERIFY(std::ranges::all_of(dock->outcomes(), [](const Outcome& each) { return each.figures.steps == 50; }));
     QCOMPARE(QFileInfo(first).lastModified(), trained);
 
     auto* menu = dock->findChild<QPushButton*>("queue_take_up")->menu();
@@ -307,28 +307,18 @@ class CandidatesTest : public QObject {
     QVERIFY2(why.contains("cannot be opened"), qPrintable(why));
     QVERIFY2(why.contains("other-groups-1.moescope belongs to another comparison"), qPrintable(why));
     QVERIFY2(why.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(why));
-    QVERIFY(!w.window.findChild<OutcomesDock*>()->training());
+    QVERIFY(!w.window.findChild<OutcomesView*>()->training());
     w.complaint()->close();
   }
 
-  void theDockLeavesTheWindowToThePanelsAndStaysAsHighAsItIsLeft() {
-    const auto dockOf = [](OpenWindow& w) {
-      QTest::keyClick(&w.window, Qt::Key_F8);
-      auto* dock = w.window.findChild<OutcomesDock*>();
-      if (!QTest::qWaitFor([&] { return dock->isVisible(); }, kWaitMs)) qFatal("no dock");
-      return dock;
-    };
-    {
-      OpenWindow w(quick("first"));
-      auto* dock = dockOf(w);
-      QTRY_VERIFY2(dock->height() <= w.window.height() / 3, qPrintable(QString::number(dock->height())));
-      w.window.resizeDocks({dock}, {300}, Qt::Vertical);
-      QTRY_COMPARE(dock->height(), 300);
-      w.window.close();
-    }
-    OpenWindow w(quick("second"));
-    auto* dock = dockOf(w);
-    QTRY_COMPARE(dock->height(), 300);
+  void theViewHasRoomAndTheOpenRunsComeBack() {
+    OpenWindow w(quick("first"));
+    QTest::keyClick(&w.window, Qt::Key_F8);
+    auto* view = w.window.findChild<OutcomesView*>();
+    QTRY_VERIFY(view->isVisible());
+    QTRY_VERIFY2(view->height() >= view->sizeHint().height() / 2, qPrintable(QString::number(view->height())));
+    w.window.findChild<VerdictsPanel*>()->showView(0);
+    QTRY_VERIFY(!view->isVisible());
   }
 
  private:
@@ -337,7 +327,7 @@ class CandidatesTest : public QObject {
     CompareDialog* dialog = dialogWith(w, 7);
     dialog->findChild<QSpinBox*>("group_steps")->setValue(50);
     QTest::mouseClick(pushButton(dialog, "Train 7 candidates"), Qt::LeftButton);
-    const auto* words = w.window.findChild<OutcomesDock*>()->findChild<QLabel*>("queue_progress");
+    const auto* words = w.window.findChild<OutcomesView*>()->findChild<QLabel*>("queue_progress");
     QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Group 2 of 3"), kWaitMs);
   }
 
@@ -351,7 +341,7 @@ class CandidatesTest : public QObject {
   }
 
   // Sorts the table and opens a recording, with the keyboard only.
-  void sortingAndOpening(OpenWindow& w, OutcomesDock* dock) {
+  void sortingAndOpening(OpenWindow& w, OutcomesView* dock) {
     auto* table = dock->findChild<QTableView*>("outcomes_table");
     table->setFocus();
     table->setCurrentIndex(table->model()->index(0, 1));  // the column of the settings that differ

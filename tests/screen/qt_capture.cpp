@@ -21,7 +21,6 @@
 #include "core/config/config_toml.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/block_microscope_panel.h"
-#include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
@@ -226,8 +225,8 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
              captured->values[first_row.back() * captured->cols + 5]);
     // The strip What if divides the tensor into the same blocks.
-    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->table()->rows().empty(), kWaitMs);
-    const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
+    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->tree()->rows().empty(), kWaitMs);
+    const auto& row = w.tensors()->whatIf()->tree()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
     const QuantSums sums = quantizer_sums(*captured);
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-3);
@@ -290,8 +289,8 @@ class CaptureTest : public QObject {
       for (std::size_t i = 0; i < seen.elements.size(); ++i)
         QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
     }
-    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->table()->schemes().empty(), kWaitMs);
-    const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
+    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->tree()->schemes().empty(), kWaitMs);
+    const WhatIfRow& row = w.tensors()->whatIf()->tree()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
     // Clicks on the strip What if change to MX and back to NVFP4.
@@ -397,8 +396,10 @@ class CaptureTest : public QObject {
     const RunConfig config = w.live()->config(0);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), config.model.n_layers);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
-    auto* scales = w.window.workspaces()->microscaling()->findChild<BlockScaleHistogramPanel*>();
+    auto* scales = w.window.workspaces()->microscaling()->findChild<QuantizationErrorPanel*>();
+    scales->showView(1);
     QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
+    scales->showView(0);
     choose(GemmClass::head);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);

@@ -10,14 +10,13 @@
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/overview/balance_panel.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/taught_in.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/value_tile.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
-#include "widgets/router/padding_and_capacity_panel.h"
 
 namespace moescope {
 
@@ -131,34 +130,35 @@ class QtExplain : public QObject {
   }
 
   // The card of a tile explains the tile's figure, not the panel.
-  void tilesOfVolumesAndCapacityHaveTheirOwn() {
+  void tilesOfVolumesHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
-    PaddingAndCapacityPanel capacity(&selection_);
-    for (Panel* panel : {static_cast<Panel*>(&volumes), static_cast<Panel*>(&capacity)}) {
-      panel->resize(600, 400);
-      panel->show();
-    }
+    volumes.resize(600, 400);
+    volumes.show();
     QApplication::processEvents();
     std::vector<std::optional<FigureTarget>> figures;
     const auto* matrix = volumes.findChild<RankMatrix*>();
     for (const QPoint place : {matrix->figureRect(0).center(), matrix->figureRect(1).center(),
                                matrix->figureRect(2).center(), matrix->barRect(0).center().toPoint()})
       figures.push_back(volumes.figureUnder(matrix->mapToGlobal(place)));
-    for (const ValueTile* tile : capacity.findChildren<ValueTile*>())
-      figures.push_back(capacity.figureUnder(tile->mapToGlobal(tile->rect().center())));
-    QCOMPARE(figures.size(), std::size_t{4 + 6});
+    QCOMPARE(figures.size(), std::size_t{4});
     for (const auto& figure : figures) {
       QVERIFY(figure);
       QVERIFY2(!explain_figure(*run_.history(), *figure).expression.empty(), figure->key.info().key);
     }
-    button(&capacity, "Pad 8")->click();
-    auto* plot = capacity.findChild<CurvePlot*>();
+  }
+
+  void theCapacityUnderTheMouseIsThatOfTheCard() {
+    BalancePanel panel(&selection_);
+    choose(&panel, "View", "capacity");
+    panel.resize(600, 400);
+    panel.show();
+    auto* plot = panel.findChild<CurvePlot*>();
     plot->grab();
-    const auto bar = plot->figureAt(plot->rect().center());
-    QVERIFY(bar);
-    QCOMPARE(bar->key, FigureKey("padding_fraction"));
-    QCOMPARE(bar->parameter, 8.0);
-    QCOMPARE(bar->layer, 2);
+    const auto figure = plot->figureAt(plot->rect().center());
+    QVERIFY(figure);
+    QCOMPARE(figure->key, FigureKey("dropped_fraction"));
+    QCOMPARE(figure->parameter, plot->xAt(plot->rect().center()));
+    QVERIFY(!explain_figure(*run_.history(), *figure).expression.empty());
   }
 
   void pinnedCardsStayAndFollow() {

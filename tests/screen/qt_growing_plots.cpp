@@ -10,7 +10,6 @@
 #include "widgets/overview/loss_panel.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
 
 using namespace moescope;
 
@@ -169,7 +168,7 @@ class GrowingPlotsTest : public QObject {
     QTest::newRow("Expert load") << 0;
     QTest::newRow("All-to-all") << 1;
     QTest::newRow("Quantization error") << 2;
-    QTest::newRow("Load over time") << 3;
+    QTest::newRow("Load of a layer over time") << 3;
     QTest::newRow("Expert load over time") << 4;
   }
   void panelsOfOneStep() {
@@ -220,7 +219,7 @@ class GrowingPlotsTest : public QObject {
   void partsThatFollowTheMouse_data() {
     QTest::addColumn<bool>("curves");
     QTest::newRow("Loss") << true;
-    QTest::newRow("Load over time") << false;
+    QTest::newRow("Load of a layer over time") << false;
   }
   void partsThatFollowTheMouse() {
     QFETCH(bool, curves);
@@ -228,7 +227,7 @@ class GrowingPlotsTest : public QObject {
     if (curves)
       shown = std::make_unique<LossPanel>(selection_.get());
     else
-      shown = std::make_unique<LoadOverTimePanel>(selection_.get());
+      shown = std::make_unique<ExpertLoadPanel>(selection_.get(), ExpertLoadPanel::one_layer);
     show(*shown, {640, 420}, QPalette());
     auto* plot = shown->findChild<TimeAxisPlot*>();
     const auto compare = [&](const char* what) {
@@ -281,7 +280,7 @@ class GrowingPlotsTest : public QObject {
     if (which == 0) return std::make_unique<ExpertLoadPanel>(selection_.get());
     if (which == 1) return std::make_unique<AllToAllPanel>(selection_.get());
     if (which == 2) return std::make_unique<QuantizationErrorPanel>(selection_.get());
-    if (which == 3) return std::make_unique<LoadOverTimePanel>(selection_.get());
+    if (which == 3) return std::make_unique<ExpertLoadPanel>(selection_.get(), ExpertLoadPanel::one_layer);
     return std::make_unique<ExpertLoadPanel>(selection_.get(), ExpertLoadPanel::over_time);
   }
 

@@ -27,7 +27,6 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_run.h"
 #include "widgets/look/fitted_text.h"
-#include "widgets/overview/balance_panel.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/overview/health_banner.h"
 #include "widgets/overview/loss_panel.h"
@@ -37,6 +36,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/value_tile.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
@@ -627,7 +627,7 @@ class QtHealth : public QObject {
       return names.join(' ');
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix"));
-    QCOMPARE(shown("microscaling"), QString("dock_tensor_lab dock_formats"));
+    QCOMPARE(shown("microscaling"), QString("dock_tensor_lab"));
     QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation"));
     QCOMPARE(shown("compare"), QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 

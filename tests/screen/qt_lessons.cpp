@@ -26,7 +26,7 @@
 #include "tests/support/lesson_window.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
-#include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
 
@@ -370,7 +370,7 @@ class LessonTest : public QObject {
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.tasks()[0]->click();
     QVERIFY(opened.wait(kWaitMs));
-    QTRY_COMPARE(dock->widget()->findChildren<LoadOverTimePanel*>().size(), 4);
+    QTRY_COMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 4);
     const QList<SelectionOfRun*> of_runs = dock->widget()->findChildren<SelectionOfRun*>();
     QCOMPARE(of_runs.size(), 4);
     for (int run = 0; run < 4; ++run) QCOMPARE(of_runs[run]->run(), run);

@@ -1,4 +1,4 @@
-// Panels of a tensor and its blocks: Block microscope, Block scale map, What if, Number formats.
+// Panels of a tensor and its blocks: Block microscope, Block scale map, What if.
 #include <QApplication>
 #include <QLabel>
 #include <QMouseEvent>
@@ -17,8 +17,8 @@
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
-#include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
+#include "widgets/panel/format_card.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -41,7 +41,7 @@ class MicroscopeTest : public QObject {
   void theKeyNamesTheBitsOfTheFormat();
   void clickingABarSelectsTheRow();
   void numberLineZoomsAboutTheMouse();
-  void explorerReadsCodesAndValuesBothWays();
+  void theCardOfAFormatStatesItsRange();
   void mapShowsTheScaleOfEveryBlock();
   void mapThinsHugeTensors();
   void whatIfAgreesAndAppliesAChoice();
@@ -183,35 +183,18 @@ void MicroscopeTest::numberLineZoomsAboutTheMouse() {
   QVERIFY(line.high() > 448 && line.high() < 1024);
 }
 
-void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
-  NumberFormatsPanel explorer(&selection_);
-  explorer.resize(900, 500);
-  explorer.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&explorer));
-  auto* value = control<QLineEdit>(&explorer, "Value to encode");
-  const auto enter = [&](const char* text) {
-    value->setText(text);
-    QTest::keyClick(value, Qt::Key_Return);
-  };
-  const auto code = [&] {
-    return std::uint8_t(control<QLineEdit>(&explorer, "Code, hexadecimal")->text().toInt(nullptr, 16));
-  };
-  const auto setFormat = [&](int format) { control<QTableWidget>(&explorer, "Formats")->setCurrentCell(format, 0); };
-  enter("0.3");
-  QCOMPARE(decode(ElementFormat::e4m3, code()), 0.3125f);
-  auto* bits = explorer.findChild<BitEditor*>();
-  QTest::mouseClick(bits, Qt::LeftButton, {}, QPoint(8, bits->height() / 2));  // the bit of the sign
-  QCOMPARE(decode(ElementFormat::e4m3, code()), -0.3125f);
-  setFormat(int(ElementFormat::e2m1));  // keeps the value as nearly as the format can
-  QCOMPARE(decode(ElementFormat::e2m1, code()), -0.5f);
-  enter("x");
-  QVERIFY(std::ranges::any_of(explorer.findChildren<QLabel*>(), [](const QLabel* label) {
-    return label->text().startsWith(QStringLiteral("'x' is not a number"));
-  }));
-  setFormat(NumberFormatsPanel::kE8m0);
-  enter("0.3");
-  QCOMPARE(int(code()), 126);
-  QCOMPARE(explorer.csv().count(QLatin1Char('\n')), 257);
+void MicroscopeTest::theCardOfAFormatStatesItsRange() {
+  for (const NamedFormat& named : named_formats()) {
+    const QString card = formatCard(named.format);
+    QCOMPARE(card.isEmpty(), !is_scaled(named.format));
+    if (card.isEmpty()) continue;
+    QVERIFY2(card.contains("up to " + exactText(traits(named.format.element).max) + '.'), qPrintable(card));
+    QVERIFY2(!card.contains('%'), qPrintable(card));
+  }
+  QVERIFY(formatCard(mx_format(ElementFormat::e4m3)).contains("8.25 bits a value. Range in a block 17.8 binades"));
+  BlockMicroscopePanel microscope(&selection_);
+  microscope.setFormat(kNvfp4Format);
+  QVERIFY(microscope.explain().contains("the tensor an FP32 scale"));
 }
 
 void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {

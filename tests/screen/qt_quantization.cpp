@@ -1,4 +1,4 @@
-// Panels of the quantization of a run: Quantization error, Block scale histogram, Operand costs.
+// Panels of the quantization of a run: Quantization error with the block scales, Operand costs.
 #include <QTableView>
 #include <QTest>
 #include <set>
@@ -6,7 +6,6 @@
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
-#include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/plots/time_heat_map.h"
@@ -46,7 +45,8 @@ class QuantizationTest : public QObject {
       Selection selection;
       selection.setHistories({history});
       selection.setTensor(quant);
-      BlockScaleHistogramPanel panel(&selection);
+      QuantizationErrorPanel panel(&selection);
+      panel.showView(1);
       const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
       QCOMPARE(said.first(), QStringLiteral("step 0, ") + QString::fromUtf8(text));
       QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||

@@ -1,7 +1,6 @@
 // The panels of Router with a made-up history, offscreen.
 #include <QMouseEvent>
 #include <QSignalSpy>
-#include <QSlider>
 #include <QTest>
 
 #include "core/frame/specialisation.h"
@@ -11,16 +10,12 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/router/balance_of_all_layers_panel.h"
-#include "widgets/router/bias_and_fair_share_panel.h"
+#include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
-#include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/padding_and_capacity_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
-#include "widgets/router/scores_and_margins_panel.h"
 
 using namespace moescope;
 
@@ -30,8 +25,8 @@ constexpr std::int64_t kSteps = 200;
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const char* view : {"over layers", "by layer", "within layers"}) {
-    auto layers = std::make_unique<BalanceOfAllLayersPanel>(selection);
+  for (const char* view : {"over time", "all layers", "by layer", "within layers", "capacity"}) {
+    auto layers = std::make_unique<BalancePanel>(selection);
     choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));
   }
@@ -39,14 +34,12 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   auto curves = std::make_unique<ExpertBiasOverTimePanel>(selection);
   choose(curves.get(), "View", "curves");
   panels.push_back(std::move(curves));
-  panels.push_back(std::make_unique<BiasAndFairSharePanel>(selection));
   panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(selection));
-  panels.push_back(std::make_unique<ScoresAndMarginsPanel>(selection));
-  panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(selection));
-  panels.push_back(std::make_unique<PaddingAndCapacityPanel>(selection));
-  auto padding = std::make_unique<PaddingAndCapacityPanel>(selection);
-  button(padding.get(), "Pad 32")->click();
-  panels.push_back(std::move(padding));
+  for (const int view : {0, 1}) {
+    auto confidence = std::make_unique<RouterConfidenceAndLossesPanel>(selection);
+    confidence->showView(view);
+    panels.push_back(std::move(confidence));
+  }
   return panels;
 }
 
@@ -90,9 +83,10 @@ class RouterPanelsTest : public QObject {
   // The title of the value axis is above the axis, that of the step axis at the right of its labels. Names and values
   // of curves are at their right ends.
   void titlesAndNamesHaveTheirPlaces() {
-    BalanceOfAllLayersPanel panel(selection_.get());
+    BalancePanel panel(selection_.get());
+    choose(&panel, "View", "all layers");
     show(&panel, {600, 320});
-    auto* plot = panel.findChild<LinePlot*>();
+    auto* plot = control<LinePlot>(&panel, "MaxVio over layers");
     const std::vector<DrawnText> texts = textsDrawnBy(plot);
     const auto place = [&](const char* begin) {
       for (const DrawnText& each : texts)
@@ -114,8 +108,8 @@ class RouterPanelsTest : public QObject {
   }
 
   void answersAreComputedFromTheData() {
-    LoadOverTimePanel load(selection_.get());
-    BalanceOfAllLayersPanel balance(selection_.get());
+    ExpertLoadPanel load(selection_.get(), ExpertLoadPanel::one_layer);
+    BalancePanel balance(selection_.get());
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto& counts = router->tokens_per_expert;
@@ -167,7 +161,8 @@ class RouterPanelsTest : public QObject {
   }
 
   void percentilesOfTheTableAreThoseOfTheLayers() {
-    BalanceOfAllLayersPanel panel(selection_.get());
+    BalancePanel panel(selection_.get());
+    choose(&panel, "View", "all layers");
     show(&panel);
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), 1 + static_cast<int>(kSteps));
@@ -183,7 +178,7 @@ class RouterPanelsTest : public QObject {
   }
 
   void clickOnALayersBarChoosesIt() {
-    BalanceOfAllLayersPanel panel(selection_.get());
+    BalancePanel panel(selection_.get());
     choose(&panel, "View", "within layers");
     show(&panel);
     auto* spread = panel.findChild<PercentilePlot*>();
@@ -214,41 +209,48 @@ class RouterPanelsTest : public QObject {
     QVERIFY(panel.findChild<ScatterPlot*>()->notice().contains(QStringLiteral("score mass")));
   }
 
-  void droppedTokensFollowTheSlider() {
-    PaddingAndCapacityPanel panel(selection_.get());
+  // The readout of the capacity is that of the load at any factor, the answer that of the run's.
+  void costsOfACapacityAreThoseOfTheLoad() {
+    BalancePanel panel(selection_.get());
+    choose(&panel, "View", "capacity");
     show(&panel);
+    selection_->setLayer(3);
+    const auto& counts = selection_->frame()->routers[2].tokens_per_expert;
+    const auto* plot = panel.findChild<CurvePlot*>();
     for (const double factor : {0.75, 1.0, 2.5}) {
-      control<QSlider>(&panel, "Capacity factor")->setValue(qRound((factor - 0.5) / 0.05));
-      QVERIFY(lines(panel.csv())[3].contains(QStringLiteral(",%1,").arg(factor)));
-      const auto& counts = selection_->frame()->routers[2].tokens_per_expert;
-      const QStringList cells = lines(panel.csv())[3].split(QLatin1Char(','));
-      QCOMPARE(cells[3].toFloat(), padding_fraction(counts, 16));
-      QVERIFY(std::abs(cells[7].toFloat() - dropped_fraction(counts, factor)) < 1e-6f);
-      QVERIFY(std::abs(cells[8].toFloat() - filler_fraction(counts, factor)) < 1e-6f);
+      const QString readout = plot->describe(factor).join(u' ');
+      QVERIFY2(readout.contains("would drop " + formatPercent(dropped_fraction(counts, factor))), qPrintable(readout));
+      QVERIFY2(readout.contains("filler " + formatPercent(filler_fraction(counts, factor))), qPrintable(readout));
+      QVERIFY2(readout.contains("zero rows padded to 16 " + formatPercent(padding_fraction(counts, 16))),
+               qPrintable(readout));
     }
+    const QStringList cells = lines(panel.csv())[3].split(QLatin1Char(','));
+    QCOMPARE(cells[6].toFloat(), padding_fraction(counts, 16));
+    QVERIFY2(panel.answerText().contains(QString("Capacity factor %1 would drop").arg(cells[2].toDouble(), 0, 'f', 2)),
+             qPrintable(panel.answerText()));
   }
 
   // The made-up quantiles of an expert are 0.02 apart; that of the fair share (kFairShare) is 0.03 for expert 3.
   void theBiasOfTheFairShareIsThatOfTheQuantile() {
     open({.specialise_every = 20});
-    BiasAndFairSharePanel panel(selection_.get());
+    ExpertPanel panel(selection_.get());
     selection_->setExpert(3);
-    show(&panel);
-    const QStringList row = lines(panel.csv())[1 + 3 * kBiasShares + kFairShare].split(QLatin1Char(','));
-    QCOMPARE(row[2], QStringLiteral("3"));
+    show(&panel, {500, 800});
+    const auto* plot = panel.findChild<FairSharePlot*>();
+    QVERIFY(plot->isVisible());
+    QCOMPARE(plot->fairBiasText(), QString("0.03"));
     const RunInfo& info = run_->history()->info();
-    QVERIFY(std::abs(row[3].toDouble() - static_cast<double>(info.top_k) / info.n_experts) < 1e-6);
-    QVERIFY(std::abs(row[4].toDouble() - 0.03) < 1e-6);
-    const auto* plot = panel.findChild<CurvePlot*>();
     QCOMPARE(plot->describe(0.03).join(u' '),
              QStringLiteral("expert 3, r below 0.03: %1 of the tokens, 1.00 times the fair share")
                  .arg(formatPercent(static_cast<double>(info.top_k) / info.n_experts)));
+    panel.resize(500, 300);
+    QTRY_VERIFY(!plot->isVisible());
   }
 
   void meanAndExtremeDifferWhereStepsShareAPixel() {
     run_->append(1800);
     selection_->refresh();
-    LoadOverTimePanel panel(selection_.get());
+    ExpertLoadPanel panel(selection_.get(), ExpertLoadPanel::one_layer);
     show(&panel, {300, 300});
     auto* map = panel.findChild<TimeHeatMap*>();
     const QRgb fair = utilisationLut(isDark(panel.palette()))[utilisationCode(1)];
@@ -270,7 +272,7 @@ class RouterPanelsTest : public QObject {
   }
 
   void sortedByLoadTheTopRowIsTheFullestExpert() {
-    LoadOverTimePanel panel(selection_.get());
+    ExpertLoadPanel panel(selection_.get(), ExpertLoadPanel::one_layer);
     choose(&panel, "Order of experts", "by load");
     show(&panel, {420, 300});
     const auto& counts = selection_->frame()->routers[0].tokens_per_expert;

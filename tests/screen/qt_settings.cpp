@@ -111,8 +111,7 @@ class SettingsTest : public QObject {
       w.trainTo(25);
       w.window.close();
     }
-    for (const char* key : {"recent_files", "last_run", "window/outcomes"})
-      settings().setValue(key, QStringList{"/tmp/a", "/tmp/b"});
+    for (const char* key : {"recent_files", "last_run"}) settings().setValue(key, QStringList{"/tmp/a", "/tmp/b"});
     settings().setValue("theme", "dark");
     const QString path = settings().fileName();
     const QByteArray whole = contentOf(path);

@@ -222,7 +222,7 @@ void TensorLabTest::hugeFilesOpenAtOnce() {
   QVERIFY(lab.openFile(path));
   lab.findChild<BlockScaleMapPanel*>()->grab();
   const qint64 opened = timer.elapsed();
-  QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->table()->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->tree()->rows().empty(), kPatience);
   lab.setFormat(mx_format(ElementFormat::e4m3), BlockAxis::column);
   lab.findChild<BlockScaleMapPanel*>()->grab();
   const double grown = static_cast<double>(residentPages() - before) * 4096;

@@ -14,7 +14,6 @@
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/selection/compared_runs.h"
-#include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
@@ -390,13 +389,15 @@ class TextTest : public QObject {
 
   void bytesOfTheChosenExpertAreListed() {
     Selection selection;
-    ByteAffinityPanel panel(&selection);
+    SpecialisationPanel panel(&selection);
+    choose(&panel, "Figure", "lift by byte");
     show(selection, panel, madeRun());
-    QCOMPARE(panel.findChild<MatrixPlot*>()->columns(), 4);
+    auto* kinds = control<MatrixPlot>(&panel, "Kinds of bytes by expert");
+    QCOMPARE(kinds->columns(), 4);
     QVERIFY(panel.csv().contains("40,1,3,40,50,1,4\n"));
     selection.setExpert(3);
     QVERIFY(!panel.grab().isNull());
-    QVERIFY(panel.findChild<MatrixPlot*>()->describe(5, 3).join('|').contains("("));
+    QVERIFY(kinds->describe(5, 3).join('|').contains("("));
   }
 
   void stabilityComparesWithAnEarlierStep() {
@@ -473,7 +474,8 @@ class TextTest : public QObject {
     answered(domains, selections[0], "Expert 0 gets 2.0 \u00d7 its share of prose");
     CoactivationPanel pairs(&selections[1]);
     answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
-    ByteAffinityPanel bytes(&selections[2]);
+    SpecialisationPanel bytes(&selections[2]);
+    choose(&bytes, "Figure", "lift by byte");
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
     // Four of the ten bytes have the remainder 2 when divided by 4.
     TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);
@@ -494,9 +496,7 @@ class TextTest : public QObject {
     Selection selection;
     QList<Panel*> panels{new TokensAndSamplePanel(&selection, TokensAndSamplePanel::Shows::probe_and_data),
                          new TokensAndSamplePanel(&selection, TokensAndSamplePanel::Shows::sample),
-                         new SpecialisationPanel(&selection),
-                         new CoactivationPanel(&selection),
-                         new ByteAffinityPanel(&selection),
+                         new SpecialisationPanel(&selection), new CoactivationPanel(&selection),
                          new RoutingStabilityPanel(&selection)};
     for (Panel* panel : panels) {
       panel->resize(400, 300);

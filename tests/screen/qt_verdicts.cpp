@@ -56,9 +56,9 @@ class VerdictsTest : public QObject {
       QVERIFY(w.row(1).figures[column].text.contains(QRegularExpression("\\d")));
     QVERIFY(w.row(1).figures[VerdictRow::kFlushed].bad);
     // A second noise twin starts from other perturbed weights, not from the same.
-    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QTest::keyClick(&w.window, Qt::Key_N);
     QCOMPARE(w.window.session()->config(3).perturbation, 2);
-    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QTest::keyClick(&w.window, Qt::Key_N);
     QCOMPARE(w.window.session()->config(4).perturbation, 3);
     QCOMPARE(w.row(4).letter, QStringLiteral("N3"));
     QTRY_VERIFY(!add->isVisible() || add->text().startsWith("Train to step"));  // five runs are open
@@ -149,7 +149,7 @@ class VerdictsTest : public QObject {
     QVERIFY2(w.strip()->settlementText().startsWith("Verdict in 46 steps"), qPrintable(w.strip()->settlementText()));
 
     // A click on a row chooses the active run.
-    auto* table = w.panel<VerdictsPanel>()->table();
+    auto* table = w.panel<VerdictsPanel>()->verdictTable();
     QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(60, table->heightFor(0) - 20 + 2 * 38));
     const int chosen = w.window.selection()->run();
     QVERIFY(chosen > 0);

@@ -53,8 +53,8 @@ struct CompareWindow : OpenWindow {
   // Returns a row of the table of verdicts after an update of the table.
   VerdictRow row(int place) {
     auto* verdicts = panel<VerdictsPanel>();
-    verdicts->table()->refill();
-    const auto& rows = verdicts->table()->rows();
+    verdicts->verdictTable()->refill();
+    const auto& rows = verdicts->verdictTable()->rows();
     return place < std::ssize(rows) ? rows[static_cast<std::size_t>(place)] : VerdictRow{};
   }
   QString reason(int place) { return row(place).reasons.value(0); }

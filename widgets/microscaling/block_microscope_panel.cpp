@@ -19,7 +19,6 @@
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/tables.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/whole_rows.h"
@@ -336,16 +335,25 @@ QString BlockMicroscopePanel::figures() const {
   return sums.clipped == 0 ? text : text + QString(", %1 clipped").arg(sums.clipped);
 }
 
-QString BlockMicroscopePanel::csv() const {
-  QString text =
-      QStringLiteral("element,value,scaled,code,sign,exponent,mantissa,decoded,dequantized,error,underflow,clipped\n");
+ValueTable BlockMicroscopePanel::table() const {
+  ValueTable table({{"element"},
+                    {"value"},
+                    {"scaled"},
+                    {"code"},
+                    {"sign"},
+                    {"exponent"},
+                    {"mantissa"},
+                    {"decoded"},
+                    {"dequantized"},
+                    {"error"},
+                    {"underflow"},
+                    {"clipped"}});
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
-    text += csvRow(i, exactText(e.value), exactText(e.scaled), e.fields.code, e.fields.sign, e.fields.exponent,
-                   e.fields.mantissa, exactText(e.decoded), exactText(e.dequantized), digits(e.error, 9), e.underflow,
-                   e.clipped);
+    table.add(i, e.value, e.scaled, e.fields.code, e.fields.sign, e.fields.exponent, e.fields.mantissa, e.decoded,
+              e.dequantized, e.error, e.underflow, e.clipped);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/numerics/block_anatomy.h"
+#include "widgets/panel/format_card.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -41,7 +42,8 @@ class BlockMicroscopePanel : public Panel {
 
   const BlockAnatomy& block() const { return block_; }
 
-  QString csv() const override;
+  ValueTable table() const override;
+  QString explain() const override { return explanation({formatCard(state_.format)}); }
 
  signals:
   void elementChosen(int element);

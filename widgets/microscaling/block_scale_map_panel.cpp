@@ -9,7 +9,6 @@
 
 #include "core/io/words.h"
 #include "core/numerics/block_anatomy.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -463,17 +462,17 @@ QString BlockScaleMapPanel::status() const {
   return source_.name();
 }
 
-QString BlockScaleMapPanel::csv() const {
-  if (!source_.valid()) return QStringLiteral("row,column,scale_byte,k\n");
+ValueTable BlockScaleMapPanel::table() const {
   const bool along_rows = axis_ == BlockAxis::row;
-  QString text =
-      along_rows ? QStringLiteral("row,block,scale_byte,k\n") : QStringLiteral("block,column,scale_byte,k\n");
+  ValueTable table(
+      {{along_rows ? "row" : "block"}, {along_rows ? "block" : "column"}, {"scale byte"}, {"scale", "2^k"}});
+  if (!source_.valid()) return table;
   const std::vector<std::uint8_t> codes = scales();
   for (std::size_t i = 0; i < codes.size(); ++i)
-    text += csvRow(rows_.at(i / columns_.shown()), columns_.at(i % columns_.shown()),
-                   format_.scheme != QuantScheme::mx ? QString() : QString::number(codes[i]),
-                   codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
-  return text;
+    table.add(rows_.at(i / columns_.shown()), columns_.at(i % columns_.shown()),
+              format_.scheme == QuantScheme::mx ? table_value(codes[i]) : TableValue(),
+              codes[i] == 255 ? table_value(std::string("NaN")) : table_value(codes[i] - 127));
+  return table;
 }
 
 }  // namespace moescope

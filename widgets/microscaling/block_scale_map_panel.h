@@ -46,7 +46,7 @@ class BlockScaleMapPanel : public Panel {
   BlockAxis axis() const { return axis_; }
   void fit();
 
-  QString csv() const override;
+  ValueTable table() const override;
 
  signals:
   // A block was chosen: its row (or column) and its number along it.

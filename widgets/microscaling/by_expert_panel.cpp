@@ -193,18 +193,25 @@ QString ByExpertPanel::status() const {
   return captured_ ? placeName(captured_->place) + QString(", step %1").arg(formatCount(captured_->step)) : QString();
 }
 
-QString ByExpertPanel::csv() const {
-  QString text = QStringLiteral(
-      "expert,rows,sqnr_db,underflow_share,clipped_share,clipped_blocks_share,amax,crest,relative_l2,cosine\n");
+ValueTable ByExpertPanel::table() const {
+  ValueTable table({{"expert"},
+                    {"rows"},
+                    {"SQNR", "dB"},
+                    {"underflow", "share"},
+                    {"clipped", "share"},
+                    {"clipped blocks", "share"},
+                    {"amax"},
+                    {"crest"},
+                    {"relative error"},
+                    {"cosine"}});
   for (int row = 0; row < table_->rowCount(); ++row) {
-    QStringList cells{table_->item(row, kExpert)->text()};
-    for (int column = kRows; column < kColumns; ++column) {
-      const double value = table_->item(row, column)->data(kValueRole).toDouble();
-      cells << (std::isnan(value) ? QString() : QString::number(value, 'g', 9));
-    }
-    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+    std::vector<TableValue> values{table_->item(row, kExpert)->text().toStdString(),
+                                   table_->item(row, kRows)->data(kValueRole).toLongLong()};
+    for (int column = kSqnr; column < kColumns; ++column)
+      values.push_back(unless_nan(table_->item(row, column)->data(kValueRole).toDouble()));
+    table.add_row(values);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

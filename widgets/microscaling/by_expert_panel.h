@@ -19,7 +19,7 @@ class ByExpertPanel : public Panel {
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);  // shows a notice for nullptr or without experts
   void setCurrent(int expert);                                        // selected expert; -1: all
 
-  QString csv() const override;
+  ValueTable table() const override;
 
  signals:
   void expertChosen(int expert);  // -1: all

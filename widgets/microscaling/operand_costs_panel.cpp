@@ -12,7 +12,6 @@
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tables.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/panel/whole_rows.h"
 #include "widgets/selection/compared_runs.h"
@@ -264,20 +263,20 @@ bool OperandCostsPanel::ofCheckpoint() const {
   return run >= 0 && run_origin(selection_->histories()[run]->info()) == RunOrigin::checkpoint;
 }
 
-OperandCostsPanel::Table OperandCostsPanel::table() const {
-  if (ofCheckpoint()) return Table::twins;
-  return basis() == kMeasured ? Table::effects : Table::modelled;
+OperandCostsPanel::Contents OperandCostsPanel::contents() const {
+  if (ofCheckpoint()) return Contents::twins;
+  return basis() == kMeasured ? Contents::effects : Contents::modelled;
 }
 
 int OperandCostsPanel::barColumn() const {
-  return table() == Table::modelled ? int{OperandCostsModel::kShare} : kBarColumn;
+  return contents() == Contents::modelled ? int{OperandCostsModel::kShare} : kBarColumn;
 }
 
 void OperandCostsPanel::showTable() {
-  const Table table = this->table();
-  if (std::exchange(shown_table_, table) == table) return;
-  basis_row_->setVisible(table != Table::twins);
-  recipe_->setVisible(table == Table::twins);
+  const Contents contents = this->contents();
+  if (std::exchange(shown_contents_, contents) == contents) return;
+  basis_row_->setVisible(contents != Contents::twins);
+  recipe_->setVisible(contents == Contents::twins);
   for (int column = 0; column < OperandCostsModel::kColumns; ++column) {
     QAbstractItemDelegate* before = view_->itemDelegateForColumn(column);
     view_->setItemDelegateForColumn(column, nullptr);  // else Qt would call the deleted delegate
@@ -285,8 +284,8 @@ void OperandCostsPanel::showTable() {
   }
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   QAbstractItemModel* const models[] = {model_, effects_, twins_table_};
-  view_->setModel(models[static_cast<int>(table)]);
-  const QString longest = table == Table::twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
+  view_->setModel(models[static_cast<int>(contents)]);
+  const QString longest = contents == Contents::twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
   view_->setItemDelegateForColumn(barColumn(), new ShareDelegate(longest, view_));
   for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}})
     view_->setColumnHidden(column, false);
@@ -348,10 +347,10 @@ void OperandCostsPanel::showRefused(const QString& why) {
 
 Panel::Answer OperandCostsPanel::answer() const {
   if (!selection_->history()) return {{}, {noRunNotice()}};
-  if (table() == Table::modelled) return costliest();
+  if (contents() == Contents::modelled) return costliest();
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
-  return table() == Table::twins ? sayTwins() : sayMeasured();
+  return contents() == Contents::twins ? sayTwins() : sayMeasured();
 }
 
 Panel::Answer OperandCostsPanel::sayTwins() const {
@@ -378,7 +377,7 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
 
 // Shows the button for a measurement of the shown step, or of the chosen recipe, unless it has been measured.
 void OperandCostsPanel::showButton() {
-  if (table() == Table::twins) {
+  if (contents() == Contents::twins) {
     const bool other = !twins_ || twins_->scan.recipe != recipe() || runLabel(*selection_, shownRun()) != twins_->run;
     measure_->setVisible(!progress_.isEmpty() || other);
     return measure_->setText(!progress_.isEmpty() ? QString("Cancel")
@@ -400,7 +399,7 @@ void OperandCostsPanel::fill() {
   for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
   showTable();
   showButton();
-  if (table() != Table::modelled) return;
+  if (contents() != Contents::modelled) return;
   const auto frame = frameOf(shownRun());
   if (frame != frame_) {
     frame_ = frame;
@@ -441,13 +440,13 @@ Panel::Answer OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (table() != Table::modelled) return;  // a measured row is about a class of operands, not one tensor
+  if (contents() != Contents::modelled) return;  // a measured row is about a class of operands, not one tensor
   selection_->setTensor(model_->rows()[index.row()].place);
 }
 
 // Makes the shown run active, since tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
-  if (table() != Table::modelled) return;
+  if (contents() != Contents::modelled) return;
   const OperandPlace place = model_->rows()[index.row()].place;
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
@@ -456,13 +455,13 @@ void OperandCostsPanel::open(const QModelIndex& index) {
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
-  if (table() == Table::twins) return twins_ ? std::optional(Provenance::measured_here) : std::nullopt;
+  if (contents() == Contents::twins) return twins_ ? std::optional(Provenance::measured_here) : std::nullopt;
   if (basis() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
   return frame_ ? Panel::kind() : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
-  if (table() == Table::twins)
+  if (contents() == Contents::twins)
     return twins_ ? QString("%1, %2 pieces of text, %3")
                         .arg(QLatin1String(recipe_info(twins_->scan.recipe).name))
                         .arg(twins_->scan.pieces)
@@ -477,33 +476,48 @@ QString OperandCostsPanel::status() const {
   return parts.join(QStringLiteral(", "));
 }
 
-QString OperandCostsPanel::measuredCsv() const {
-  QString text = QStringLiteral(
-      "step,layer,class,operand,GEMM,recipe,gradient error [%],share of the squared error [%],loss change "
-      "[nats/token]\n");
-  for (const OperandEffect& each : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
-    text += csvRow(measured_->step, each.layer < 0 ? QString() : QString::number(each.layer),
-                   gemm_class_name(each.gemm_class), operand_name(each.operand), direction_name(each.gemm),
-                   QString::fromStdString(each.recipe), 100 * each.gradient_error, 100 * each.share, each.loss_change);
-  return text;
+ValueTable OperandCostsPanel::tableOfEffects() const {
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"class"},
+                    {"operand"},
+                    {"GEMM"},
+                    {"recipe"},
+                    {"gradient error", "share"},
+                    {"share of the squared error", "share"},
+                    {"loss change", "nats/token"}});
+  for (const OperandEffect& effect : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
+    table.add(measured_->step, effect.layer < 0 ? TableValue() : table_value(effect.layer),
+              std::string(gemm_class_name(effect.gemm_class)), std::string(operand_name(effect.operand)),
+              std::string(direction_name(effect.gemm)), effect.recipe, effect.gradient_error, effect.share,
+              effect.loss_change);
+  return table;
 }
 
-QString OperandCostsPanel::csv() const {
-  if (table() == Table::twins) return twinsCsv(twins_ ? twins_->scan : PrecisionScan{});
-  if (table() == Table::effects) return measuredCsv();
-  QString text = QStringLiteral(
-      "step,layer,class,weight,operand,direction,format,SQNR [dB],underflow [%],clipped [%],share of the rounding "
-      "error, modelled [%]\n");
+ValueTable OperandCostsPanel::table() const {
+  if (contents() == Contents::twins) return twinsTable(twins_ ? twins_->scan : PrecisionScan{});
+  if (contents() == Contents::effects) return tableOfEffects();
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"class"},
+                    {"weight"},
+                    {"operand"},
+                    {"direction"},
+                    {"format"},
+                    {"SQNR", "dB"},
+                    {"underflow", "share"},
+                    {"clipped", "share"},
+                    {"share of the rounding error, modelled", "share"}});
   const auto frame = frameOf(shownRun());
-  if (!frame) return text;
-  const auto percent = [](float share) { return std::isnan(share) ? QString() : QString::number(100 * share, 'g', 6); };
+  if (!frame) return table;
   for (const OperandCost& cost : operand_costs(*frame)) {
-    const QuantFrame& of = *cost.operand;
-    text += csvRow(frame->step, of.layer, gemm_class_name(of.gemm_class()), gemm_name(of.gemm),
-                   operand_name(of.operand), direction_name(of.direction), QString::fromStdString(of.format),
-                   digits(of.sqnr_db, 7), percent(of.underflow), percent(of.clipped), percent(cost.share));
+    const QuantFrame& quant = *cost.operand;
+    table.add(frame->step, quant.layer, std::string(gemm_class_name(quant.gemm_class())),
+              std::string(gemm_name(quant.gemm)), std::string(operand_name(quant.operand)),
+              std::string(direction_name(quant.direction)), quant.format, quant.sqnr_db, unless_nan(quant.underflow),
+              unless_nan(quant.clipped), unless_nan(cost.share));
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -35,7 +35,7 @@ class OperandCostsPanel : public Panel {
   };
   enum Basis { kModelled, kMeasured };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
   void setBasis(Basis basis) { bases_[basis]->setChecked(true); }
@@ -59,8 +59,8 @@ class OperandCostsPanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  enum class Table : std::uint8_t { modelled, effects, twins };
-  Table table() const;
+  enum class Contents : std::uint8_t { modelled, effects, twins };
+  Contents contents() const;
   void showTable();
   int barColumn() const;
   void stretchBars();
@@ -70,7 +70,7 @@ class OperandCostsPanel : public Panel {
   void measureOrCancel();
   void showButton();
   Answer sayMeasured() const;
-  QString measuredCsv() const;
+  ValueTable tableOfEffects() const;
   int shownRun() const;  // place of the shown run; -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
@@ -85,7 +85,7 @@ class OperandCostsPanel : public Panel {
   QPushButton* measure_;
   OperandCostsModel* model_;
   QStandardItemModel *effects_, *twins_table_;
-  std::optional<Table> shown_table_;
+  std::optional<Contents> shown_contents_;
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::shared_ptr<const MeasuredOperands> measured_;

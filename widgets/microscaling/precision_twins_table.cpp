@@ -6,7 +6,6 @@
 
 #include "core/comparison/verdict.h"
 #include "widgets/microscaling/tables.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -57,11 +56,6 @@ QString fitText(const PrecisionScan& scan) {
 }
 
 // Returns two cells of CSV: mean and interval.
-QString cells(const FigureOfPieces& figure, double factor = 1) {
-  return digits(factor * figure.mean, 6) + QLatin1Char(',') +
-         (std::isnan(figure.interval) ? QString() : digits(factor * figure.interval, 3));
-}
-
 bool toldApart(const FigureOfPieces& behind) {
   return behind.mean > behind.interval;  // false if the interval is NaN
 }
@@ -141,21 +135,35 @@ QStringList twinsAnswers(const PrecisionScan& scan) {
   return answers;
 }
 
-QString twinsCsv(const PrecisionScan& scan) {
-  QString text = QStringLiteral(
-      "recipe,layers,class,operand,divergence [nats/token],interval,behind the first of its kind [nats/token],"
-      "interval,loss change [nats/token],interval,tokens with other experts [%],interval\n");
+ValueTable twinsTable(const PrecisionScan& scan) {
+  std::vector<ValueColumn> columns{{"recipe"}, {"layers"}, {"class"}, {"operand"}};
+  for (const auto& [name, unit] : {std::pair{"divergence", "nats/token"},
+                                   {"behind the first of its kind", "nats/token"},
+                                   {"loss change", "nats/token"},
+                                   {"tokens with other experts", "share"}}) {
+    columns.push_back({name, unit});
+    columns.push_back({std::string("interval of: ") + name, unit});
+  }
+  ValueTable table(std::move(columns));
+  const auto add = [&](const std::string& recipe, const std::array<std::string, 3>& place,
+                       const std::array<FigureOfPieces, 4>& figures) {
+    std::vector<TableValue> row{recipe, place[0], place[1], place[2]};
+    for (const FigureOfPieces& figure : figures)
+      row.insert(row.end(), {unless_nan(figure.mean), unless_nan(figure.interval)});
+    table.add_row(row);
+  };
   for (const PrecisionTwin& twin : scan.twins) {
     const bool all = twin.scope == Scope::all_operands;
-    const QString layer = twin.layer < 0 ? QString() : QString::number(twin.layer);
-    text += csvRow(recipe_info(scan.recipe).name, twin.scope == Scope::one_layer ? layer : QString("all"),
-                   all ? "all" : gemm_class_name(twin.gemm_class), all ? "all" : operand_name(twin.operand),
-                   cells(twin.divergence), cells(twin.behind), cells(twin.loss_change), cells(twin.flips, 100));
+    const std::string layer = twin.layer < 0 ? "" : std::to_string(twin.layer);
+    add(recipe_info(scan.recipe).name,
+        {twin.scope == Scope::one_layer ? layer : "all", all ? "all" : gemm_class_name(twin.gemm_class),
+         all ? "all" : operand_name(twin.operand)},
+        {twin.divergence, twin.behind, twin.loss_change, twin.flips});
   }
+  constexpr FigureOfPieces kUnknown{NAN, NAN};
   for (const PublishedFit& fit : scan.published)
-    text += QStringLiteral("%1,,,,%2,,,%3,,\n")
-                .arg(QString::fromStdString(fit.name), cells(fit.divergence), cells(fit.loss_change));
-  return text;
+    add(fit.name, {}, {fit.divergence, kUnknown, fit.loss_change, kUnknown});
+  return table;
 }
 
 }  // namespace moescope

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/frame/precision_scan.h"
+#include "core/io/value_table.h"
 
 namespace moescope {
 
@@ -21,6 +22,6 @@ inline constexpr const char* kLongestDivergence = "0.000000 \u00b1 0.000000";
 std::vector<Recipe> forwardRecipes();  // recipes whose forward passes differ, without fp32
 void fillTwins(QStandardItemModel& model, const PrecisionScan& scan);
 QStringList twinsAnswers(const PrecisionScan& scan);  // names the operand that costs most, from long to short
-QString twinsCsv(const PrecisionScan& scan);
+ValueTable twinsTable(const PrecisionScan& scan);
 
 }  // namespace moescope

@@ -8,7 +8,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -18,10 +17,6 @@ namespace {
 constexpr double kToldShare = 0.01;   // share of lost values above which the answer names the operand
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
-
-QString percentOrNothing(float share) {
-  return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
-}
 
 const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   const auto first = std::ranges::find(frame.quants, gemm_class, &QuantFrame::gemm_class);
@@ -51,6 +46,17 @@ QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
     if (quant.gemm_class() == gemm_class) formats << QString::fromStdString(quant.format);
   formats.removeDuplicates();
   return formats.join(QLatin1Char('/'));
+}
+
+// The first values of the operand's row.
+std::vector<TableValue> operandKeys(std::int64_t step, const QuantFrame& quant) {
+  return {step,
+          std::int64_t{quant.layer},
+          std::string(gemm_class_name(quant.gemm_class())),
+          std::string(gemm_name(quant.gemm)),
+          std::string(operand_name(quant.operand)),
+          std::string(direction_name(quant.direction)),
+          quant.format};
 }
 
 }  // namespace
@@ -98,15 +104,38 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
+  switch_ = new ViewSwitch({"Error", "Block scales"}, this);
+  switch_->setAccessibleName("Errors of all operands, or scales of the blocks of one");
+  connect(switch_, &ViewSwitch::changed, this, &QuantizationErrorPanel::showView);
+  scales_ = new BlockScalesView(selection_, this);
+  addControl(switch_);
   addControl(new GemmClassCombo(selection_, this));
+  scale_choices_ = {new OperandCombo(selection_, this), new OperandLayerCombo(selection_, this)};
+  for (QWidget* choice : scale_choices_) addControl(choice);
   showAnswers([this] { return sqnrLegend(isDark(palette())); });
-  addBody(view_);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(view_);
+  stack_->addWidget(scales_);
+  addBody(stack_);
+  view_->setAccessibleName(title());
+  showView(0);
+  keepState(
+      "view", [this] { return switch_->current(); }, [this](const QVariant& state) { showView(state.toInt()); });
+}
+
+void QuantizationErrorPanel::showView(int view) {
+  switch_->setCurrent(view);
+  stack_->setCurrentIndex(switch_->current());
+  for (QWidget* choice : scale_choices_) choice->setVisible(showsScales());
+  giveFocusTo(stack_->currentWidget());
+  update();
 }
 
 QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
+  if (showsScales()) return timeStatus(frame->step, true) + QStringLiteral(", ") + scales_->status();
   return QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
@@ -139,6 +168,7 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {
+  if (showsScales()) return {"How much do the block scales differ?", scales_->answers()};
   const Summary all = summary();
   if (!all.least) return {};
   Answer answer{.question = "What does the format cost?", .answers = {}};
@@ -304,29 +334,36 @@ void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
 QStringList QuantizationErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
-  return {QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format)),
-          QString("SQNR %1 dB, relative L2 %2, cosine %3")
-              .arg(formatValue(quant->sqnr_db, 3), formatValue(quant->relative_l2, 3), formatValue(quant->cosine, 6)),
-          QString("underflow %1").arg(formatPercent(quant->underflow)),
-          QString("clipped %1 of values, %2 of blocks")
-              .arg(formatPercent(quant->clipped), formatPercent(quant->clipped_blocks)),
-          QString("amax %1, crest %2").arg(formatValue(quant->amax, 3), formatValue(quant->crest, 3))};
+  return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format))} +
+         readout(operandKeys(frame_->step, *quant)).mid(1);
 }
 
-QString QuantizationErrorPanel::csv() const {
-  QString text = QStringLiteral(
-      "step,layer,class,weight,operand,direction,format,SQNR [dB],relative L2,cosine,underflow [%],clipped [%],"
-      "clipped blocks [%],amax,crest factor\n");
+ValueTable QuantizationErrorPanel::table() const {
+  if (showsScales()) return scales_->table();
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"class"},
+                    {"weight"},
+                    {"operand"},
+                    {"direction"},
+                    {"format"},
+                    {"SQNR", "dB", 3},
+                    {"relative error", "", 3},
+                    {"cosine", "", 6},
+                    {"underflow", "share"},
+                    {"clipped", "share"},
+                    {"clipped blocks", "share"},
+                    {"amax", "", 3},
+                    {"crest factor", "", 3}});
   const auto frame = selection_->quantFrame();
-  if (!frame) return text;
-  for (const QuantFrame& quant : frame->quants) {
-    text += csvRow(frame->step, quant.layer, gemm_class_name(quant.gemm_class()), gemm_name(quant.gemm),
-                   operand_name(quant.operand), direction_name(quant.direction), QString::fromStdString(quant.format),
-                   digits(quant.sqnr_db, 7), digits(quant.relative_l2, 7), digits(quant.cosine, 9),
-                   percentOrNothing(quant.underflow), percentOrNothing(quant.clipped),
-                   percentOrNothing(quant.clipped_blocks), digits(quant.amax, 7), digits(quant.crest, 7));
+  for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{}) {
+    std::vector<TableValue> row = operandKeys(frame->step, quant);
+    for (const float figure : {quant.sqnr_db, quant.relative_l2, quant.cosine, quant.underflow, quant.clipped,
+                               quant.clipped_blocks, quant.amax, quant.crest})
+      row.push_back(unless_nan(figure));
+    table.add_row(row);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

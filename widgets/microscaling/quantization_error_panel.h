@@ -1,10 +1,14 @@
 // Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), with the SQNR as
-// number and colour. A click on a cell opens the tensor.
+// number and colour. A click on a cell opens the tensor. Another view shows the scales of the blocks of one operand.
 #pragma once
 
+#include <QStackedWidget>
+#include <array>
 #include <utility>
 
+#include "widgets/microscaling/block_scales_view.h"
 #include "widgets/panel/panel.h"
+#include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {
@@ -14,7 +18,8 @@ class QuantizationErrorPanel : public Panel {
 
  public:
   explicit QuantizationErrorPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
+  void showView(int view);  // 0: errors of all operands, 1: scales of the blocks of one
 
  signals:
   // A cell was clicked, or Enter was pressed on it. `step`: the step that the matrix shows.
@@ -46,7 +51,13 @@ class QuantizationErrorPanel : public Panel {
   const QuantFrame* quantAt(int row, int column) const;
   QStringList describe(int row, int column) const;
 
+  bool showsScales() const { return switch_->current() == 1; }
+
+  ViewSwitch* switch_;
+  QStackedWidget* stack_;
   MatrixPlot* view_;
+  BlockScalesView* scales_;
+  std::array<QWidget*, 2> scale_choices_;  // operand and layer of the shown scales
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
   bool chosen_ = false;                   // the user has selected a tensor

@@ -13,7 +13,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tables.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -342,15 +341,17 @@ QString TensorsPanel::status() const {
   return text;
 }
 
-QString TensorsPanel::csv() const {
-  QString text = QStringLiteral("tensor,type,shape,sqnr_db,underflow_share,clipped_share,sampled\n");
+ValueTable TensorsPanel::table() const {
+  ValueTable table(
+      {{"tensor"}, {"type"}, {"shape"}, {"SQNR", "dB"}, {"underflow", "share"}, {"clipped", "share"}, {"sampled"}});
   for (const TensorEntry& entry : model_.entries()) {
     const bool known = entry.state == TensorEntry::Figures::known;
-    const auto number = [&](double v) { return known ? digits(v, 8) : QString(); };
-    text += csvRow(csvField(entry.source.name()), entry.source.dtype(), entry.source.shape(), number(entry.sqnr_db),
-                   number(entry.underflow_share), number(entry.clipped_share), known && entry.sampled);
+    const auto number = [known](double value) { return known ? table_value(value) : TableValue(); };
+    table.add(entry.source.name().toStdString(), entry.source.dtype().toStdString(), entry.source.shape().toStdString(),
+              number(entry.sqnr_db), number(entry.underflow_share), number(entry.clipped_share),
+              known && entry.sampled);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

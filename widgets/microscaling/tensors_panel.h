@@ -34,7 +34,7 @@ class TensorsPanel : public Panel {
   QString error() const { return error_; }
   QLineEdit* filter() const { return filter_; }
 
-  QString csv() const override;
+  ValueTable table() const override;
 
  signals:
   void tensorChosen(const TensorSource& source);

@@ -9,7 +9,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/sqnr_scale.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -380,21 +379,26 @@ Panel::Answer WhatIfPanel::answer() const {
   return answer;
 }
 
-QString WhatIfPanel::csv() const {
-  QString text =
-      QStringLiteral("axis,block,format,rule,sqnr_db,underflow_share,clipped_share,clipped_blocks_share,mean_crest\n");
-  const auto line = [](const WhatIfRow& row, const QString& block, const QString& format, const QString& rule) {
-    return csvRow(row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"), block, format, rule,
-                  digits(row.sums.sqnr_db(), 8), digits(row.sums.underflow_share(), 8),
-                  digits(row.sums.clipped_share(), 8), digits(row.sums.clipped_blocks_share(), 8),
-                  digits(row.sums.mean_crest(), 8));
+ValueTable WhatIfPanel::table() const {
+  ValueTable table({{"axis"},
+                    {"block"},
+                    {"format"},
+                    {"rule"},
+                    {"SQNR", "dB"},
+                    {"underflow", "share"},
+                    {"clipped", "share"},
+                    {"clipped blocks", "share"},
+                    {"mean crest"}});
+  const auto add = [&](const WhatIfRow& row, const TableValue& block, const std::string& format,
+                       const std::string& rule) {
+    table.add(std::string(row.axis == BlockAxis::row ? "row" : "column"), block, format, rule, row.sums.sqnr_db(),
+              row.sums.underflow_share(), row.sums.clipped_share(), row.sums.clipped_blocks_share(),
+              row.sums.mean_crest());
   };
   for (const WhatIfRow& row : table_->rows())
-    text += line(row, QString::number(row.format.block), QString::fromLatin1(traits(row.format.element).name),
-                 QString::fromLatin1(scale_rule_name(row.format.rule)));
-  for (const WhatIfRow& row : table_->schemes())
-    text += line(row, {}, operandFormatLabel(row.format).remove(QLatin1Char(',')), {});
-  return text;
+    add(row, table_value(row.format.block), traits(row.format.element).name, scale_rule_name(row.format.rule));
+  for (const WhatIfRow& row : table_->schemes()) add(row, {}, operandFormatLabel(row.format).toStdString(), {});
+  return table;
 }
 
 }  // namespace moescope

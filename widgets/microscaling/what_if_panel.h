@@ -94,10 +94,10 @@ class WhatIfPanel : public Panel {
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
   void setChoice(const OperandFormat& format, BlockAxis axis) { table_->setChoice(format, axis); }
-  const WhatIfTable* table() const { return table_; }
+  const WhatIfTable* tree() const { return table_; }
   void cancel();
 
-  QString csv() const override;
+  ValueTable table() const override;
 
  signals:
   void chosen(const OperandFormat& format, BlockAxis axis);

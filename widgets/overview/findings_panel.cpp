@@ -12,7 +12,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/sentence_links.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
@@ -436,34 +435,35 @@ QString FindingsPanel::status() const {
   return parts.join(QStringLiteral(", "));
 }
 
-QString FindingsPanel::csv() const {
-  QString text =
-      QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,observation,why,settings\n");
-  const auto list = [](const auto& values) {
-    QStringList parts;
-    for (const auto& value : values) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Setting>)
-        parts << QString::fromStdString(value.key());
-      else
-        parts << QString::number(value);
-    }
-    return csvField(parts.join(QLatin1Char(' ')));
+ValueTable FindingsPanel::table() const {
+  ValueTable table({{"run"},
+                    {"severity"},
+                    {"ongoing"},
+                    {"kind"},
+                    {"layers"},
+                    {"experts"},
+                    {"first step"},
+                    {"last step"},
+                    {"title"},
+                    {"observation"},
+                    {"why"},
+                    {"settings"}});
+  const auto numbers = [](const std::vector<int>& list) {
+    return joined(list, " ", [](int number) { return std::to_string(number); });
   };
-  for (const Finding& f : watch_->findings()) {
-    if (watch_->isMuted(f)) continue;
-    text +=
-        csvRow(f.run, severity_name(f.severity), f.ongoing ? 1 : 0, finding_kind_name(f.kind), list(f.layers),
-               list(f.experts), f.steps.first, f.steps.last, csvField(QString::fromStdString(f.title)),
-               csvField(QString::fromStdString(f.observation)), csvField(QString::fromStdString(f.why)), list(f.knobs));
-  }
-  if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
-    text +=
-        QStringLiteral(",,,none,,,,,%1,%2,,\n")
-            .arg(csvField("Nothing found"), csvField(QString("Read: %1. Passed: %2 Not checked: %3")
-                                                         .arg(watch_->read(), watch_->passed().join(QLatin1Char(' ')),
-                                                              watch_->notChecked().join(QLatin1Char(' ')))));
-  }
-  return text;
+  for (const Finding& f : watch_->findings())
+    if (!watch_->isMuted(f))
+      table.add(f.run, std::string(severity_name(f.severity)), f.ongoing, std::string(finding_kind_name(f.kind)),
+                numbers(f.layers), numbers(f.experts), f.steps.first, f.steps.last, f.title, f.observation, f.why,
+                joined(f.knobs, " ", &Setting::key));
+  if (table.rows() > 0) return table;
+  const QString checks =
+      QString("Read: %1. Passed: %2 Not checked: %3")
+          .arg(watch_->read(), watch_->passed().join(QLatin1Char(' ')), watch_->notChecked().join(QLatin1Char(' ')));
+  const TableValue none;
+  table.add(none, none, none, std::string("none"), none, none, none, none, std::string("Nothing found"),
+            checks.toStdString(), none, none);
+  return table;
 }
 
 QString FindingsPanel::explain() const {

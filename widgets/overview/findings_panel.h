@@ -24,7 +24,7 @@ class FindingsPanel : public Panel {
 
  public:
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
   void open(const QString& id);  // opens the finding with this finding_id(), if it is listed
 

@@ -168,9 +168,9 @@ void LossPanel::refill() {
   plot_->setSeries(std::move(series));
 }
 
-QString LossPanel::csv() const {
+ValueTable LossPanel::table() const {
   plot_->refill();  // fills in the present values, which may not have been painted yet
-  return plot_->csv();
+  return plot_->table();
 }
 
 QString LossPanel::explain() const {

@@ -13,7 +13,7 @@ class LossPanel : public Panel {
 
  public:
   explicit LossPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
   Metric shownMetric() const;

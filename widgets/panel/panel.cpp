@@ -209,7 +209,7 @@ void Panel::setHeading(const QString& heading) {
   arrangeControls();
 }
 
-QStringList Panel::readout(std::initializer_list<TableValue> keys) const {
+QStringList Panel::readout(std::span<const TableValue> keys) const {
   if (!readout_table_) readout_table_ = table();
   const auto row = readout_table_->find(keys);
   return row ? rowText(*readout_table_, *row, keys.size()) : QStringList();

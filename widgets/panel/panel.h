@@ -105,7 +105,8 @@ class Panel : public QWidget {
   void keepState(const QString& key, QAbstractButton* button);
   void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
   // The readout of the row of table() whose first values are `keys`; empty if there is none.
-  QStringList readout(std::initializer_list<TableValue> keys) const;
+  QStringList readout(std::span<const TableValue> keys) const;
+  QStringList readout(std::initializer_list<TableValue> keys) const { return readout(std::span(keys)); }
   // True if the active run has steps; otherwise sets a notice in the plot.
   bool hasSteps(PlotFrame* plot) const;
   // Refills the plot when data, time or focus of the selection change.

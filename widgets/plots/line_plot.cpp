@@ -26,11 +26,6 @@ std::vector<StepRange> octaves(StepRange range) {
   return parts;
 }
 
-QString csvNumber(const PyramidBin& bin) {
-  if (bin.finite > 0) return QString::number(bin.mean(), 'g', 9);
-  return bin.non_finite > 0 ? QStringLiteral("NaN") : QString();
-}
-
 }  // namespace
 
 std::vector<PyramidBin> LineSeries::atSteps(const std::vector<std::int64_t>& steps) const {
@@ -431,29 +426,31 @@ std::vector<std::int64_t> LinePlot::stepsOfAll() const {
   return all;
 }
 
-QString LinePlot::csv() const {
-  QString text = QStringLiteral("step");
+ValueTable LinePlot::table() const {
+  std::vector<ValueColumn> columns{{"step"}};
+  if (!notice().isEmpty()) return ValueTable(std::move(columns));
   std::vector<std::vector<PyramidBin>> values;
   std::vector<std::vector<float>> smoothed;
   const std::vector<std::int64_t> steps = stepsOfAll();
   const std::vector<std::int64_t> edges = edges_of(steps);
-  for (const LineSeries& each : series_) {
-    text += QStringLiteral(",\"%1, %2\"").arg(each.label, caption_);
-    if (each.smoothing > 0) text += QStringLiteral(",\"%1, smoothed %2\"").arg(each.label).arg(each.smoothing);
-    values.push_back(each.atSteps(steps));
-    smoothed.push_back(each.smoothing > 0 ? each.history->smoothed(each.metric, each.layer, edges, each.smoothing)
-                                          : std::vector<float>{});
+  for (const LineSeries& series : series_) {
+    const bool smooth = series.smoothing > 0;
+    columns.push_back({(series.label + QStringLiteral(", ") + caption_).toStdString()});
+    if (smooth) columns.push_back({QString("%1, smoothed %2").arg(series.label).arg(series.smoothing).toStdString()});
+    values.push_back(series.atSteps(steps));
+    smoothed.push_back(smooth ? series.history->smoothed(series.metric, series.layer, edges, series.smoothing)
+                              : std::vector<float>{});
   }
-  text += QLatin1Char('\n');
+  ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    text += QString::number(steps[i]);
+    std::vector<TableValue> row{steps[i]};
     for (std::size_t s = 0; s < values.size(); ++s) {
-      text += QLatin1Char(',') + csvNumber(values[s][i]);
-      if (!smoothed[s].empty()) text += QLatin1Char(',') + QString::number(smoothed[s][i], 'g', 9);
+      row.push_back(table_value(values[s][i]));
+      if (!smoothed[s].empty()) row.push_back(table_value(smoothed[s][i]));
     }
-    text += QLatin1Char('\n');
+    table.add_row(row);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

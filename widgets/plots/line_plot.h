@@ -53,7 +53,7 @@ class LinePlot : public TimeAxisPlot {
   }
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // figure of the nearest curve
-  QString csv() const;                                                   // values at the steps of the visible range
+  ValueTable table() const;                                              // values at the steps of the visible range
 
  protected:
   void paintStatic(QPainter& painter) override;

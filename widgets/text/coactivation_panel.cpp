@@ -8,7 +8,6 @@
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
 #include "widgets/panel/byte_text.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/text/specialisation_panel.h"
 
@@ -345,33 +344,33 @@ QString CoactivationPanel::status() const {
   return shown ? timeStatus(shown->step, false) : QString();
 }
 
-QString CoactivationPanel::csvOfMap() const {
-  QString text = QStringLiteral("step,layer,expert,first component,second component,load (1 = fair)\n");
-  const auto frame =
-      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+ValueTable CoactivationPanel::tableOfMap() const {
+  ValueTable table(
+      {{"step"}, {"layer"}, {"expert"}, {"first component"}, {"second component"}, {"load", "fair shares"}});
+  const History* history = selection_->history();
+  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  if (!now || kindsOf(*now).empty()) return text;
+  if (!now || kindsOf(*now).empty()) return table;
   const ExpertMap map = expert_map(kindsOf(*now), static_cast<int>(now->n_experts()));
   const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
-    if (!is_missing(map.x_E[e]))
-      text += csvRow(frame->step, now->layer, e, digits(map.x_E[e], 7), digits(map.y_E[e], 7), digits(loads[e], 7));
-  return text;
+    if (!is_missing(map.x_E[e])) table.add(frame->step, now->layer, e, map.x_E[e], map.y_E[e], loads[e]);
+  return table;
 }
 
-QString CoactivationPanel::csv() const {
-  if (shows(kMap)) return csvOfMap();
-  if (shows(kSimilarity)) return similarityCsv(measured() ? measured_->by_step : MeasuredSimilarity::ByStep());
-  QString text = QStringLiteral("step,layer,expert i,expert j,tokens of both,share N(ij)/N(i)\n");
-  const auto frame =
-      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+ValueTable CoactivationPanel::table() const {
+  if (shows(kMap)) return tableOfMap();
+  if (shows(kSimilarity)) return similarityTable(measured() ? measured_->by_step : MeasuredSimilarity::ByStep());
+  ValueTable table(
+      {{"step"}, {"layer"}, {"expert i"}, {"expert j"}, {"tokens of both"}, {"share N(ij)/N(i)", "share"}});
+  const History* history = selection_->history();
+  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  if (!now) return text;
+  if (!now) return table;
   const std::vector<float> share = coactivation_share(*now);
   for (std::size_t i = 0; i < share.size(); ++i)
-    text += csvRow(frame->step, now->layer, i / now->n_experts(), i % now->n_experts(), now->together_EE[i],
-                   is_missing(share[i]) ? QString() : digits(share[i], 7));
-  return text;
+    table.add(frame->step, now->layer, i / now->n_experts(), i % now->n_experts(), now->together_EE[i], share[i]);
+  return table;
 }
 
 }  // namespace moescope

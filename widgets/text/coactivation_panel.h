@@ -21,7 +21,7 @@ class CoactivationPanel : public Panel {
 
  public:
   explicit CoactivationPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   MeasureButton* measureButton() const { return measure_; }
   void showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured);  // nullptr: not measured
@@ -57,7 +57,7 @@ class CoactivationPanel : public Panel {
   QStringList describeOnMap(int expert) const;
   Answer answerOfMap() const;
   Answer answerOfSimilarity() const;
-  QString csvOfMap() const;
+  ValueTable tableOfMap() const;
 
   ViewSwitch* switch_;
   QStackedWidget* views_;

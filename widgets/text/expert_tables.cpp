@@ -3,17 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/panel/csv.h"
-
 namespace moescope {
-
-namespace {
-
-QString intervalCell(const FigureOfPieces& figure) {
-  return std::isnan(figure.interval) ? QString() : digits(figure.interval, 3);
-}
-
-}  // namespace
 
 double ExpertGrid::largest() const {
   double most = least_scale;
@@ -146,45 +136,54 @@ QStringList pruningAnswers(const ExpertScan& scan) {
           best, QString("%1: loss %2").arg(which, lossChangeText(last.by_divergence.mean)), which};
 }
 
-QString costsCsv(const MeasuredExperts::ByStep& scans) {
-  QString text = QStringLiteral(
-      "step,layer,expert,load (1 = fair),saliency,divergence [nats/token],interval,domain,"
-      "loss change without it [nats/token],interval\n");
+ValueTable costsTable(const MeasuredExperts::ByStep& scans) {
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"expert"},
+                    {"load", "fair shares"},
+                    {"saliency"},
+                    {"divergence", "nats/token"},
+                    {"interval of the divergence", "nats/token"},
+                    {"domain"},
+                    {"loss change without it", "nats/token"},
+                    {"interval of the loss change", "nats/token"}});
   for (const auto& [step, scan] : scans)
     for (const ExpertCost& cost : scan.experts) {
-      const auto row = [&, step = step](const QString& domain, const FigureOfPieces& loss) {
+      const auto row = [&, step = step](const std::string& domain, const FigureOfPieces& loss) {
         if (!std::isnan(loss.mean))
-          text += csvRow(step, cost.layer, cost.expert, digits(cost.load, 6), digits(cost.saliency, 6),
-                         digits(cost.divergence.mean, 6), intervalCell(cost.divergence), domain, digits(loss.mean, 6),
-                         intervalCell(loss));
+          table.add(step, cost.layer, cost.expert, cost.load, cost.saliency, cost.divergence.mean,
+                    unless_nan(cost.divergence.interval), domain, loss.mean, unless_nan(loss.interval));
       };
-      row(QString(), cost.loss_change);
+      row({}, cost.loss_change);
       for (std::size_t domain = 0; domain < cost.loss_by_domain.size(); ++domain)
-        row(csvField(QString::fromStdString(scan.domains[domain])), cost.loss_by_domain[domain]);
+        row(scan.domains[domain], cost.loss_by_domain[domain]);
     }
-  return text;
+  return table;
 }
 
-QString pruningCsv(const MeasuredExperts::ByStep& scans) {
-  QString text = QStringLiteral(
-      "step,experts removed from every layer,loss change by divergence [nats/token],interval,by saliency [nats/token],"
-      "interval,random [nats/token],interval\n");
+ValueTable pruningTable(const MeasuredExperts::ByStep& scans) {
+  std::vector<ValueColumn> columns{{"step"}, {"experts removed from every layer"}};
+  for (const char* choice : {"by divergence", "by saliency", "random"}) {
+    columns.push_back({std::string("loss change ") + choice, "nats/token"});
+    columns.push_back({std::string("interval ") + choice, "nats/token"});
+  }
+  ValueTable table(std::move(columns));
   for (const auto& [step, scan] : scans)
     for (const PrunedModel& model : scan.pruning)
-      text += csvRow(step, model.removed, digits(model.by_divergence.mean, 6), intervalCell(model.by_divergence),
-                     digits(model.by_saliency.mean, 6), intervalCell(model.by_saliency), digits(model.random.mean, 6),
-                     intervalCell(model.random));
-  return text;
+      table.add(step, model.removed, model.by_divergence.mean, unless_nan(model.by_divergence.interval),
+                model.by_saliency.mean, unless_nan(model.by_saliency.interval), model.random.mean,
+                unless_nan(model.random.interval));
+  return table;
 }
 
-QString similarityCsv(const MeasuredSimilarity::ByStep& similarities) {
-  QString text = QStringLiteral("step,layer,expert i,expert j,cosine of the outputs,interval\n");
+ValueTable similarityTable(const MeasuredSimilarity::ByStep& similarities) {
+  ValueTable table({{"step"}, {"layer"}, {"expert i"}, {"expert j"}, {"cosine of the outputs"}, {"interval"}});
   for (const auto& [step, similarity] : similarities)
     for (const LayerSimilarity& layer : similarity.layers)
       for (int i = 0; i < layer.experts(); ++i)
         for (int j = i + 1; j < layer.experts(); ++j)
-          text += csvRow(step, layer.layer(), i, j, digits(layer.of(i, j).mean, 6), intervalCell(layer.of(i, j)));
-  return text;
+          table.add(step, layer.layer(), i, j, layer.of(i, j).mean, unless_nan(layer.of(i, j).interval));
+  return table;
 }
 
 }  // namespace moescope

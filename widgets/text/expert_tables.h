@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/io/value_table.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/plots/color_scale.h"
 
@@ -35,9 +36,9 @@ ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& 
 QStringList costAnswers(const ExpertScan& scan);
 QStringList pruningAnswers(const ExpertScan& scan);
 QStringList similarityAnswers(const LayerSimilarity& layer);
-QString costsCsv(const MeasuredExperts::ByStep& scans);
-QString pruningCsv(const MeasuredExperts::ByStep& scans);
-QString similarityCsv(const MeasuredSimilarity::ByStep& similarities);
+ValueTable costsTable(const MeasuredExperts::ByStep& scans);
+ValueTable pruningTable(const MeasuredExperts::ByStep& scans);
+ValueTable similarityTable(const MeasuredSimilarity::ByStep& similarities);
 QString cosineText(const FigureOfPieces& cosine);  // "0.412 \u00b1 0.021"
 
 }  // namespace moescope

@@ -6,7 +6,6 @@
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/tokens.h"
-#include "widgets/panel/csv.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -423,24 +422,28 @@ QString RoutingStabilityPanel::status() const {
 }
 
 // Lists the values of the visible steps, or the values of the bars.
-QString RoutingStabilityPanel::csv() const {
-  QString text = QStringLiteral(
-      "step,earlier step,layer,unchanged sets [share of tokens],by chance,same experts [share of choices],by chance\n");
-  if (!selection_->history()) return text;
+ValueTable RoutingStabilityPanel::table() const {
+  ValueTable table({{"step"},
+                    {"earlier step"},
+                    {"layer"},
+                    {"tokens that keep their experts", "share"},
+                    {"by chance", "share"},
+                    {"unchanged choices", "share"},
+                    {"by chance", "share"}});
+  if (!selection_->history()) return table;
   const RunInfo& info = selection_->history()->info();
   const float chance_sets = unchanged_baseline(info.top_k, info.n_experts),
               chance_experts = stability_baseline(info.top_k, info.n_experts);
-  const auto number = [](float value) { return is_missing(value) ? QString() : QString::number(value, 'g', 7); };
   const StabilityPoint* shown = track_.at(selection_->step());
   for (const StabilityPoint& point : track_.points()) {
     const bool in_view = view_->currentIndex() == at_the_step
                              ? &point == shown
                              : point.step >= selection_->range().first && point.step <= selection_->range().last;
     for (std::size_t i = 0; in_view && i < track_.layers().size(); ++i)
-      text += csvRow(point.step, point.reference, track_.layers()[i], number(point.unchanged_L[i]), number(chance_sets),
-                     number(point.shared_L[i]), number(chance_experts));
+      table.add(point.step, point.reference, track_.layers()[i], point.unchanged_L[i], chance_sets, point.shared_L[i],
+                chance_experts);
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -62,7 +62,7 @@ class RoutingStabilityPanel : public Panel {
 
  public:
   explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
  protected:
   QString status() const override;

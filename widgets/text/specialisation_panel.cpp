@@ -1,6 +1,7 @@
 #include "widgets/text/specialisation_panel.h"
 
 #include <QPainter>
+#include <QStandardItemModel>
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,7 +12,6 @@
 #include "core/frame/specialisation.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -21,7 +21,7 @@ namespace moescope {
 namespace {
 
 enum Order { kById, kByDomain, kByTeam };
-enum Figure { kLift, kLossWithout, kPruning };
+enum Figure { kLift, kBytes, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
 constexpr std::int64_t kStepsOverTraining = 8;  // number of steps at which a run is measured
 constexpr float kHardlyAPreference = 1.3f;      // lift below which an expert hardly prefers a domain
@@ -98,9 +98,11 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   });
   addControl(new LayerCombo(selection_, this));
   figure_ = makeChoice(
-      {"lift", "loss without it", "pruned models"}, "Figure",
-      "Lift: share of a domain's slots that go to an expert, divided by the expert's share of all slots. Measured on "
-      "request: change of the loss without one expert, by domain, and without several experts of every layer");
+      {"lift by domain", "lift by byte", "loss without it", "pruned models"}, "Figure",
+      "Lift: share of the slots of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
+      "of all slots. Measured on request: change of the loss without one expert, by domain, and without several "
+      "experts "
+      "of every layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
   order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
@@ -108,7 +110,12 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
-  addBody(view_);
+  bytes_ = new ByteAffinityView(selection_, this);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(view_);
+  stack_->addWidget(bytes_);
+  addBody(stack_);
+  view_->setAccessibleName(title());
   makeButtons();
   connect(selection_, &Selection::dataChanged, this, &SpecialisationPanel::showFigure);
   connect(selection_, &Selection::timeChanged, this, &SpecialisationPanel::showButtons);
@@ -135,12 +142,15 @@ void SpecialisationPanel::makeButtons() {
 }
 
 bool SpecialisationPanel::removes() const {
-  return figure_ && figure_->currentIndex() != kLift && hasModel(*selection_);
+  return figure_ && figure_->currentIndex() >= kLossWithout && hasModel(*selection_);
 }
 
 void SpecialisationPanel::showFigure() {
-  figure_->setVisible(hasModel(*selection_));
-  order_->setVisible(!removes());
+  auto* choices = qobject_cast<QStandardItemModel*>(figure_->model());
+  for (const int measured : {kLossWithout, kPruning}) choices->item(measured)->setEnabled(hasModel(*selection_));
+  order_->setVisible(!removes() && !byBytes());
+  stack_->setCurrentWidget(byBytes() ? static_cast<QWidget*>(bytes_) : view_);
+  giveFocusTo(stack_->currentWidget());
   showButtons();
   view_->markDirty();
   update();
@@ -203,7 +213,11 @@ Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   return {"Which expert can be removed?", costAnswers(measured()->second)};
 }
 
-const SpecialisationFrame* SpecialisationPanel::table() const {
+bool SpecialisationPanel::byBytes() const {
+  return figure_->currentIndex() == kBytes;
+}
+
+const SpecialisationFrame* SpecialisationPanel::counts() const {
   const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
   // A log may have the table of one layer only; the axis then names that layer.
   if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
@@ -246,7 +260,7 @@ void SpecialisationPanel::refill() {
   if (!hasSteps(view_)) return;
   if (removes()) return refillRemoval();
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
-  const SpecialisationFrame* now = table();
+  const SpecialisationFrame* now = counts();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
   lift_ = domain_lift(*now);
   share_ = domain_share(*now);
@@ -288,19 +302,14 @@ void SpecialisationPanel::paintNumbers(QPainter& painter) const {
 
 QStringList SpecialisationPanel::describe(int row, int column) const {
   if (removes()) return removal_.cells.empty() ? QStringList() : describeRemoval(row, column);
-  const SpecialisationFrame* now = table();
+  const SpecialisationFrame* now = counts();
   if (!now) return {};
-  const int expert = columns_[column];
-  const auto at = static_cast<std::size_t>(row) * now->n_experts() + static_cast<std::size_t>(expert);
-  const QString name = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row));
-  return {QString("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
-          QString("%1 of the domain's slots, %2 of all text's")
-              .arg(formatPercent(share_[at]), formatPercent(base_[expert])),
-          QString("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
+  const std::string domain = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row)).toStdString();
+  return readout({frame_->step, std::int64_t{now->layer}, domain, std::int64_t{columns_[column]}});
 }
 
 Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
-  const std::size_t experts = table()->n_experts();
+  const std::size_t experts = counts()->n_experts();
   std::vector<std::size_t> order(experts);
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto share = [&](std::size_t expert) { return share_[domain * experts + expert]; };
@@ -320,7 +329,8 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
 
 Panel::Answer SpecialisationPanel::answer() const {
   if (removes()) return answerOfRemoval();
-  const SpecialisationFrame* now = table();
+  if (byBytes()) return {"Which expert gets which bytes?", bytes_->answers()};
+  const SpecialisationFrame* now = counts();
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
   if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
       !is_missing(share_[static_cast<std::size_t>(domain_) * now->n_experts()]))
@@ -342,28 +352,35 @@ Panel::Answer SpecialisationPanel::answer() const {
 QString SpecialisationPanel::status() const {
   if (removes())
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
-  return frame_ ? timeStatus(frame_->step, false) : QString();
+  const std::int64_t step = byBytes() ? bytes_->step() : frame_ ? frame_->step : -1;
+  return step < 0 ? QString() : timeStatus(step, false);
 }
 
-QString SpecialisationPanel::csv() const {
+ValueTable SpecialisationPanel::table() const {
+  if (byBytes()) return bytes_->table();
   if (removes()) {
     const MeasuredExperts::ByStep scans = measured() ? measured_->by_step : MeasuredExperts::ByStep();
-    return figure_->currentIndex() == kPruning ? pruningCsv(scans) : costsCsv(scans);
+    return figure_->currentIndex() == kPruning ? pruningTable(scans) : costsTable(scans);
   }
-  QString text = QStringLiteral("step,layer,domain,expert,slots,share P(e|d),baseline P(e),lift\n");
-  const auto frame =
-      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
-  if (!frame) return text;
-  for (const SpecialisationFrame& each : frame->specialisation) {
-    const std::vector<float> lift = domain_lift(each), share = domain_share(each), base = expert_share(each);
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"domain"},
+                    {"expert"},
+                    {"slots"},
+                    {"share of the domain's slots", "share"},
+                    {"share of all slots", "share"},
+                    {"lift", "", 3}});
+  const History* history = selection_->history();
+  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
+  for (const SpecialisationFrame& layer : frame ? frame->specialisation : std::vector<SpecialisationFrame>{}) {
+    const std::vector<float> lift = domain_lift(layer), share = domain_share(layer), base = expert_share(layer);
     for (std::size_t i = 0; i < lift.size(); ++i) {
-      const std::size_t expert = i % each.n_experts();
-      const QString name = nameOrNumber(selection_->history()->info(), i / each.n_experts());
-      text += csvRow(frame->step, each.layer, csvField(name), expert, each.domain_DE[i], digits(share[i], 7),
-                     digits(base[expert], 7), digits(lift[i], 7));
+      const std::size_t expert = i % layer.n_experts();
+      table.add(frame->step, layer.layer, nameOrNumber(history->info(), i / layer.n_experts()).toStdString(), expert,
+                layer.domain_DE[i], share[i], base[expert], lift[i]);
     }
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

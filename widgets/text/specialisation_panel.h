@@ -1,13 +1,16 @@
-// Use of a layer's experts by domain: lift over the expert's share of all text. A click on a domain names its experts.
+// Use of a layer's experts by domain, or by kind of byte: lift over the expert's share of all text. A click on a domain
+// names its experts.
 // On request the panel also shows what the model loses without each expert, by domain, and without several experts of
 // every layer.
 #pragma once
 
 #include <QComboBox>
+#include <QStackedWidget>
 
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/text/byte_affinity_view.h"
 #include "widgets/text/expert_tables.h"
 #include "widgets/text/measure_button.h"
 
@@ -18,7 +21,7 @@ class SpecialisationPanel : public Panel {
 
  public:
   explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   MeasureButton* measureButton() const { return measure_; }
   void showExperts(std::shared_ptr<const MeasuredExperts> measured);  // nullptr: not measured
@@ -43,13 +46,16 @@ class SpecialisationPanel : public Panel {
   Answer answerOfRemoval() const;
   void refill();
   void paintNumbers(QPainter& painter) const;
-  const SpecialisationFrame* table() const;
+  const SpecialisationFrame* counts() const;  // counts of the shown layer; nullptr: none
+  bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
   QString whyNotCompared(const SpecialisationFrame& now) const;
   Answer expertsOf(std::size_t domain) const;
 
+  QStackedWidget* stack_;
   MatrixPlot* view_;
+  ByteAffinityView* bytes_;
   QComboBox* order_;
   QComboBox* figure_ = nullptr;
   MeasureButton* measure_ = nullptr;

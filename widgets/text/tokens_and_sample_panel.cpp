@@ -15,7 +15,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
-#include "widgets/panel/csv.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -447,36 +446,28 @@ QString TokensAndSamplePanel::status() const {
   return text;
 }
 
-QString TokensAndSamplePanel::csv() const {
-  QString out = QStringLiteral("step,position,byte,loss [nats],layer,margin,place,expert,score,share of mix\n");
-  if (!text_) return out;
+ValueTable TokensAndSamplePanel::table() const {
+  ValueTable table({{"step"},
+                    {"position"},
+                    {"byte"},
+                    {"loss", "nats"},
+                    {"layer"},
+                    {"margin"},
+                    {"place"},
+                    {"expert"},
+                    {"score"},
+                    {"share of the mix", "share"}});
+  if (!text_) return table;
   for (const TokenLayer& layer : text_->layers)
     for (std::size_t t = 0; t < text_->text.size(); ++t) {
       const std::vector<float> shares = mix_shares(layer, t);
       for (std::size_t k = 0; k < shares.size(); ++k) {
         const std::size_t slot = t * shares.size() + k;
-        const auto number = [](float value) { return is_missing(value) ? QString() : QString::number(value, 'g', 7); };
-        out += csvRow(step_, t, static_cast<std::uint8_t>(text_->text[t]), number(text_->loss_T[t]), layer.layer,
-                      number(layer.margin_T[t]), k, layer.experts_TK[slot], number(layer.scores_TK[slot]),
-                      number(shares[k]));
+        table.add(step_, t, static_cast<std::uint8_t>(text_->text[t]), text_->loss_T[t], layer.layer, layer.margin_T[t],
+                  k, layer.experts_TK[slot], layer.scores_TK[slot], shares[k]);
       }
     }
-  return out;
-}
-
-QString TokensAndSamplePanel::explain() const {
-  const QString what =
-      shows_ == Shows::sample
-          ? QString(
-                "<p><b>What the model writes at this step.</b> The model continues the beginning of the probe text "
-                "(underlined); the panel shows which experts process each byte. The loss is the loss of the byte that "
-                "the model drew.</p>")
-          : QString(
-                "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
-                "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
-                "byte; in the run of a checkpoint it is a token of the checkpoint's tokenizer, with a gap before it; "
-                "white space and control bytes have glyphs.</p>");
-  return explanation({what});
+  return table;
 }
 
 }  // namespace moescope

@@ -61,7 +61,7 @@ class TokensAndSamplePanel : public Panel {
  public:
   enum class Shows { probe_and_data, sample };
   TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
   void setEditable(bool editable);  // true: the probe text can be changed, as in training

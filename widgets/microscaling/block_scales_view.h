@@ -8,17 +8,14 @@
 
 namespace moescope {
 
-class BlockScaleHistogramPanel : public Panel {
+class BlockScalesView : public QWidget {
   Q_OBJECT
 
  public:
-  explicit BlockScaleHistogramPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
-
- protected:
-  std::optional<Provenance> kind() const override { return selection_->quantFrame() ? Panel::kind() : std::nullopt; }
-  QString status() const override;
-  Answer answer() const override;
+  explicit BlockScalesView(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const;
+  QStringList answers() const;  // the most frequent scale and the range of the scales, from long to short
+  QString status() const;       // of the operand at the cursor; empty: no data
 
  private:
   void refillWaterfall();
@@ -28,6 +25,7 @@ class BlockScaleHistogramPanel : public Panel {
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
 
+  Selection* selection_;
   TimeHeatMap* waterfall_;
   Histogram* bars_;
   int first_byte_ = 0, last_byte_ = -1;  // range of the axis, which only grows for the same tensor

@@ -1,4 +1,4 @@
-#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/block_scales_view.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,6 @@
 
 #include "core/numerics/quant_format.h"
 #include "widgets/look/layouts.h"
-#include "widgets/panel/csv.h"
-#include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -37,11 +35,9 @@ std::uint8_t shareCode(double share) {
 
 }  // namespace
 
-BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, "Block scale histogram", Provenance::measured_here, parent) {
-  auto* body = new QWidget(this);
-  auto* row = plainRow(body, 0);
-  waterfall_ = new TimeHeatMap(selection, body);
+BlockScalesView::BlockScalesView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
+  auto* row = plainRow(this, 0);
+  waterfall_ = new TimeHeatMap(selection, this);
   waterfall_->refill = [this] { refillWaterfall(); };
   waterfall_->describe = [this](int byte, std::int64_t step) { return describe(byte, step); };
   waterfall_->fetch = [this](StepRange range, int bins) {
@@ -57,7 +53,7 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   waterfall_->setWeights(sequentialWeights());
   waterfall_->setHeld(true);
   waterfall_->setAccessibleName("Block scales over steps");
-  bars_ = new Histogram(body);
+  bars_ = new Histogram(this);
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int byte) { return describe(byte, selection_->step()); };
   waterfall_->figure = [this](int, std::int64_t step) { return scalesAt(step); };
@@ -65,17 +61,11 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   bars_->setAccessibleName("Block scales at the cursor");
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
-  followSelection(bars_);
-
-  addControl(new GemmClassCombo(selection_, this, true));
-  addControl(new OperandCombo(selection_, this));
-  addControl(new OperandLayerCombo(selection_, this));
-  showAnswers();
-  addBody(body);
-  giveFocusTo(waterfall_);
+  connect(selection, &Selection::changed, bars_, &PlotFrame::markDirty);
+  setFocusProxy(waterfall_);
 }
 
-QString BlockScaleHistogramPanel::notice() const {
+QString BlockScalesView::notice() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
@@ -99,7 +89,7 @@ QString BlockScaleHistogramPanel::notice() const {
 
 // Widens the axis to all exponents of the tensor at the cursor, at the newest step and at the first visible step, with
 // a margin.
-void BlockScaleHistogramPanel::updateRows() {
+void BlockScalesView::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
                           .arg(static_cast<int>(selection_->tensor().gemm_class()))
@@ -123,13 +113,11 @@ void BlockScaleHistogramPanel::updateRows() {
   last_byte_ = high;
 }
 
-FigureTarget BlockScaleHistogramPanel::scalesAt(std::int64_t step) const {
-  FigureTarget target = this->target(FigureKey("e8m0_blocks").info());
-  target.step = step;
-  return target;
+FigureTarget BlockScalesView::scalesAt(std::int64_t step) const {
+  return {.key = "e8m0_blocks", .layer = selection_->tensor().layer, .step = step, .quant = selection_->tensor()};
 }
 
-void BlockScaleHistogramPanel::refillWaterfall() {
+void BlockScalesView::refillWaterfall() {
   const QString why = notice();
   waterfall_->setNotice(why);
   bars_->setVisible(why.isEmpty());
@@ -149,7 +137,7 @@ void BlockScaleHistogramPanel::refillWaterfall() {
   waterfall_->setRowAxis(std::move(ticks), "scale 2ᵏ", true);
 }
 
-void BlockScaleHistogramPanel::refillBars() {
+void BlockScalesView::refillBars() {
   const QString why = notice();
   bars_->setNotice(why);
   if (!why.isEmpty()) return;
@@ -166,7 +154,7 @@ void BlockScaleHistogramPanel::refillBars() {
   bars_->setShareCaption("% now");
 }
 
-QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) const {
+QStringList BlockScalesView::describe(int byte, std::int64_t step) const {
   const auto frame = selection_->history()->quant_frame_at(step);
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {"not measured at this step"};
@@ -175,8 +163,8 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
           QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
-// The answer: the most frequent scale and the range of the scales, without zero and NaN.
-Panel::Answer BlockScaleHistogramPanel::answer() const {
+// Leaves out zero and NaN.
+QStringList BlockScalesView::answers() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
@@ -189,36 +177,33 @@ Panel::Answer BlockScaleHistogramPanel::answer() const {
   if (most < 0) return {};
   const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(most - kBias);
-  const QString question = "How much do the block scales differ?";
-  if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
+  if (low == high) return {QString("All have the scale %1").arg(usual)};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {question, {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
+  return {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)};
 }
 
-QString BlockScaleHistogramPanel::status() const {
+QString BlockScalesView::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  return timeStatus(frame->step, true) + QString(", %1, NaN blocks %2, amax %3")
-                                             .arg(QString::fromStdString(quant->format),
-                                                  formatCount(quant->e8m0_blocks[kNanByte]),
-                                                  formatValue(quant->amax, 3));
+  return QString("%1, NaN blocks %2, amax %3")
+      .arg(QString::fromStdString(quant->format), formatCount(quant->e8m0_blocks[kNanByte]),
+           formatValue(quant->amax, 3));
 }
 
-QString BlockScaleHistogramPanel::csv() const {
-  QString text = QStringLiteral("step,layer,tensor,format,exponent + 127,scale [2^k],blocks\n");
+ValueTable BlockScalesView::table() const {
+  ValueTable table({{"step"}, {"layer"}, {"tensor"}, {"format"}, {"exponent + 127"}, {"scale", "2^k"}, {"blocks"}});
   const auto frame = selection_->quantFrame();
-  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
-  for (int byte = 0; quant && byte < 256; ++byte) {
-    if (quant->e8m0_blocks[byte] == 0) continue;
-    text +=
-        csvRow(frame->step, selection_->tensor().layer,
-               gemmClassLabel(selection_->tensor().gemm_class()) + QLatin1Char(' ') + tensorName(selection_->tensor()),
-               QString::fromStdString(quant->format), byte,
-               byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias), quant->e8m0_blocks[byte]);
-  }
-  return text;
+  const OperandPlace& tensor = selection_->tensor();
+  const QuantFrame* quant = findTensor(frame.get(), tensor);
+  const std::string name = (gemmClassLabel(tensor.gemm_class()) + QLatin1Char(' ') + tensorName(tensor)).toStdString();
+  for (int byte = 0; quant && byte < 256; ++byte)
+    if (quant->e8m0_blocks[byte] > 0)
+      table.add(frame->step, tensor.layer, name, quant->format, byte,
+                byte == kNanByte ? table_value(std::string("NaN")) : table_value(byte - kBias),
+                quant->e8m0_blocks[byte]);
+  return table;
 }
 
 }  // namespace moescope

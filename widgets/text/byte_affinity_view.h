@@ -30,16 +30,14 @@ class ByteStrip : public PlotFrame {
   std::vector<TokensOfExpert> bytes_;
 };
 
-class ByteAffinityPanel : public Panel {
+class ByteAffinityView : public QWidget {
   Q_OBJECT
 
  public:
-  explicit ByteAffinityPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
-
- protected:
-  QString status() const override { return frame_ ? timeStatus(frame_->step, false) : QString(); }
-  Answer answer() const override;
+  explicit ByteAffinityView(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const;
+  QStringList answers() const;  // which expert gets which bytes, from long to short; empty: no data
+  std::int64_t step() const;    // step of the shown counts; -1: none
 
  private:
   void refill();
@@ -47,6 +45,7 @@ class ByteAffinityPanel : public Panel {
   void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
 
+  Selection* selection_;
   MatrixPlot* view_;
   ByteStrip* strip_;
   std::shared_ptr<const TelemetryFrame> frame_;

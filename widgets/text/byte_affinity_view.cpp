@@ -1,4 +1,4 @@
-#include "widgets/text/byte_affinity_panel.h"
+#include "widgets/text/byte_affinity_view.h"
 
 #include <QPainter>
 #include <algorithm>
@@ -8,8 +8,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
-#include "widgets/panel/csv.h"
-#include "widgets/panel/layer_combo.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
@@ -55,10 +53,9 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
           QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
 
-ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, "Byte affinity", Provenance::measured_here, parent) {
-  showAnswers([this] { return liftLegend(isDark(palette())); });
+ByteAffinityView::ByteAffinityView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
   view_ = new MatrixPlot(this);
+  view_->setAccessibleName("Kinds of bytes by expert");
   view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
@@ -69,22 +66,24 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   strip_->setAccessibleName("Bytes of the chosen expert");
   strip_->refill = [this] { refillStrip(); };
   followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
-  followSelection(view_);
-  followSelection(strip_);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)})
+    connect(selection, &Selection::changed, plot, &PlotFrame::markDirty);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int, int column) { selection_->setExpert(column); });
-  addControl(new LayerCombo(selection_, this));
-  auto* body = new QWidget(this);
-  auto* column = plainColumn(body, 2);
+  auto* column = plainColumn(this, 2);
   column->addWidget(view_, 1);
   column->addWidget(strip_);
-  addBody(body);
-  giveFocusTo(view_);
+  setFocusProxy(view_);
 }
 
-void ByteAffinityPanel::refill() {
+std::int64_t ByteAffinityView::step() const {
+  return frame_ ? frame_->step : -1;
+}
+
+void ByteAffinityView::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!hasSteps(view_)) return;
+  if (!history || history->steps().empty())
+    return view_->setNotice(history ? noDataYetNotice(*selection_) : noRunNotice());
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->byte_256E.empty()) {
@@ -106,7 +105,7 @@ void ByteAffinityPanel::refill() {
   view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
 }
 
-void ByteAffinityPanel::refillStrip() {
+void ByteAffinityView::refillStrip() {
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_layer_at(selection_->layer(), selection_->step()) : nullptr;
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
@@ -120,12 +119,12 @@ void ByteAffinityPanel::refillStrip() {
                    bytes_of_expert(*now, static_cast<std::size_t>(expert)));
 }
 
-void ByteAffinityPanel::paintNumbers(QPainter& painter) const {
+void ByteAffinityView::paintNumbers(QPainter& painter) const {
   view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), {4, 0}),
                     [this](int row, int column) { return liftText(lift_[row * view_->columns() + column]); });
 }
 
-QStringList ByteAffinityPanel::describe(int row, int column) const {
+QStringList ByteAffinityView::describe(int row, int column) const {
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now) return {};
   QStringList lines{QString("%1 in expert %2: lift %3")
@@ -140,7 +139,7 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
   return lines;
 }
 
-Panel::Answer ByteAffinityPanel::answer() const {
+QStringList ByteAffinityView::answers() const {
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
   const std::size_t best = highestLift(lift_);
@@ -148,21 +147,19 @@ Panel::Answer ByteAffinityPanel::answer() const {
   const auto expert = best % now->n_experts();
   const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));
   const QString times = formatValue(lift_[best], 2);
-  return {"Which expert gets which bytes?",
-          {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
-           QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
+  return {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
+          QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)};
 }
 
-QString ByteAffinityPanel::csv() const {
-  QString text = QStringLiteral("step,layer,expert,byte,slots,share of the expert,lift\n");
-  const auto frame =
-      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+ValueTable ByteAffinityView::table() const {
+  ValueTable table({{"step"}, {"layer"}, {"expert"}, {"byte"}, {"slots"}, {"share of the expert", "share"}, {"lift"}});
+  const History* history = selection_->history();
+  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  if (!now) return text;
-  for (std::size_t e = 0; e < now->n_experts(); ++e)
+  for (std::size_t e = 0; now && e < now->n_experts(); ++e)
     for (const TokensOfExpert& byte : bytes_of_expert(*now, e, 1))
-      text += csvRow(frame->step, now->layer, e, byte.kind, byte.n_slots, digits(byte.share, 7), digits(byte.lift, 7));
-  return text;
+      table.add(frame->step, now->layer, e, byte.kind, byte.n_slots, byte.share, byte.lift);
+  return table;
 }
 
 }  // namespace moescope
