@@ -183,7 +183,8 @@ class OutcomesModel : public QAbstractTableModel {
   }
 
   QString tip(const Outcome& o, int column) const {
-    if (column == kVerdictColumn && !o.conclusion.text.empty()) return QString::fromStdString(o.conclusion.text);
+    if (const std::string verdict = verdict_sentence(o.conclusion); column == kVerdictColumn && !verdict.empty())
+      return QString::fromStdString(verdict);
     if (column == kUnderflowColumn && !is_missing(o.costs.flushed)) return QString::fromStdString(underflow_place(o));
     if (column == kWorstSqnrColumn || column == kMeanSqnrColumn) return QString::fromStdString(to_text(o.sqnr));
     return text(o, column);

@@ -8,10 +8,10 @@
 #include "app/workspaces/picture.h"
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/findings/checks.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/history/step_axis.h"
@@ -178,7 +178,7 @@ void Report::outcome() {
       out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
     else
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
-                  .arg(html(conclude(histories_.front(), paired(i), twins_, judging()).text), differs);
+                  .arg(html(verdict_sentence(conclude(histories_.front(), paired(i), twins_, judging()))), differs);
   }
   if (compares())
     out_ +=

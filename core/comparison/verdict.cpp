@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/frame/run_origin.h"
-#include "core/io/words.h"
 #include "core/numerics/statistics/student_t.h"
 
 namespace moescope {
@@ -77,31 +76,6 @@ double variances(double equal_runs, bool same_start) {
   return same_start ? 2 - 1 / equal_runs : 2;
 }
 
-std::string two_digits(float value) {
-  return formatted("%.2g", static_cast<double>(std::fabs(value)));
-}
-
-// Prints the gap with as many digits after the point as two digits of `half` need: "+0.0028". No sign if it rounds to
-// 0.
-std::string signed_gap(float gap, float half) {
-  const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
-  const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
-  const std::string number = formatted("%+.*f", digits, static_cast<double>(gap));
-  return number.find_first_of("123456789") == number.npos ? number.substr(1) : number;
-}
-
-std::string steps_text(StepRange range) {
-  return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
-}
-
-std::string against_what_matters(const Conclusion& c) {
-  const float size = std::fabs(c.gap);
-  const std::string matters = "the " + two_digits(c.matters) + " that matter";
-  if (size + c.half < c.matters) return ", less than " + matters;
-  if (size - c.half > c.matters) return ", more than " + matters;
-  return "; the gap may be less or more than " + matters;
-}
-
 // Returns the factor by which chance moves the run more than its twins, which have drifted less.
 double wider_by_drift(const Conclusion& c) {
   if (!(c.drift > c.drift_of_twins)) return 1;  // also if a drift is not known
@@ -114,86 +88,6 @@ constexpr double kHardlyWider = 1.2;
 // only the twins show how far chance has come.
 bool twins_are_near(const Conclusion& c) {
   return c.drift_of_twins < kLeastDrift && (c.replays || wider_by_drift(c) > kHardlyWider);
-}
-
-// Returns "4.2 % of the tokens".
-std::string of_tokens(float share) {
-  return percent(share) + " of the tokens";
-}
-
-// Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
-std::string drift_text(const Conclusion& c) {
-  if (c.replays && c.twins > 0)
-    return "; this run replays run A's routing, so that it is not known whether the noise twins have drifted from run "
-           "A "
-           "as far as this run";
-  if (c.drift_unknown)
-    return "; routing flips were not counted, so that it is not known whether the noise twins have drifted from run A "
-           "as far as this run";
-  if (c.twins == 0 || wider_by_drift(c) < kHardlyWider) return {};
-  return "; the interval allows for the smaller drift of the noise twins: their routing differs from run A's for " +
-         of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift);
-}
-
-std::string candidates_text(const Conclusion& c) {
-  if (c.candidates < 2) return {};
-  return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
-}
-
-// Returns "the twins have not drifted apart yet: ...".
-std::string near_text(const Conclusion& c) {
-  const std::string of_run =
-      c.replays ? "this run replays run A's routing" : "this run's differs for " + percent(c.drift);
-  const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
-                           of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
-                           percent(kLeastDrift) + " for the twins; ";
-  const std::string steps = std::to_string(c.lacking) + " more steps";
-  if (c.lacking == 0)
-    return seen + "their drift does not grow any more; a noise twin with another seed would give an interval";
-  if (is_missing(c.growth))
-    return seen + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
-  return seen + "about " + steps + ", if it grows as it did over the judged steps";
-}
-
-std::string too_short_text(const Conclusion& c, std::int64_t taken) {
-  if (taken < kLeastSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
-  return std::string("too few values of the ") + loss_words(c.loss) +
-         " were measured for a verdict: each quarter of the last half of the steps needs one" +
-         (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
-}
-
-std::string in_words(const GapTrack& run, const Conclusion& c) {
-  const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
-  const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
-  const std::string alone = loss + signed_gap(c.gap, c.half), over = " nats/token over " + steps_text(c.steps);
-  const std::string gap = alone + " +-" + two_digits(c.half) + over;
-  const std::string allowing = drift_text(c) + candidates_text(c);
-  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
-  switch (c.verdict) {
-    case Verdict::too_short:
-      return who + too_short_text(c, run.count());
-    case Verdict::lost:
-      return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
-    case Verdict::identical:
-      return who + "the same losses to the bit over " + steps_text(c.steps);
-    case Verdict::no_twin:
-      if (c.lacking > 0)
-        return who + "too early to tell: " + alone + over + "; verdict in " + counted(c.lacking, "step", "steps") +
-               ", when its noise twin has taken " + std::to_string(kLeastSteps);
-      return who + "not judged: " + alone + over + "; add a noise twin to see whether that is more than chance";
-    case Verdict::twins_near:
-      return who + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + alone + over + "; " + near_text(c);
-    case Verdict::equal:
-      return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
-    case Verdict::unclear:
-      return who + "not told apart: " + alone + over + "; noise +-" + two_digits(c.half) + ", target " +
-             two_digits(c.matters) + allowing + "; train longer or add a noise twin";
-    case Verdict::worse:
-      return who + "worse: " + gap + against_what_matters(c) + "; " + seen;
-    case Verdict::better:
-      return who + "better: " + gap + "; " + seen;
-  }
-  return {};
 }
 
 StepRange common_steps(StepRange run, const GapTrack& twin) {
@@ -252,22 +146,6 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c);
 }
 
-std::string texts_in_words(const GapTrack& run, const Conclusion& c) {
-  const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
-  const std::string over = std::to_string(run.count()) + (run.count() == 1 ? " batch" : " batches") + " of text";
-  if (c.verdict == Verdict::too_short) return who + "not judged: " + over + " give no interval";
-  if (c.verdict == Verdict::identical) return who + "the same losses to the bit over " + over;
-  const std::string gap =
-      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + over;
-  const std::string allowing = candidates_text(c);
-  if (c.verdict == Verdict::equal)
-    return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
-  if (c.verdict == Verdict::unclear)
-    return who + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
-           "; more text would narrow the interval";
-  return who + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
-}
-
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
 float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
   double sum = 0;
@@ -316,6 +194,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
   const double by_drift = same_start ? wider_by_drift(c) : 1;
+  c.widened = by_drift >= kHardlyWider;
   const auto half_of = [&](double runs) {
     const Chance chance = chance_of(equal, least_lasting(runs));
     return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
@@ -421,14 +300,16 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   Conclusion c;
   c.loss = run.metric();
   c.steps = run.steps();
+  c.name = run.b()->info().name;
+  c.name_of_a = run.a()->info().name;
+  c.common_steps = run.count();
   if (const auto lost = run.lost()) {
     c.verdict = Verdict::lost;
     c.steps.first = *lost;
     c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
   } else if (on_the_same_texts(*run.a(), *run.b())) {
+    c.is_on_texts = true;
     judge_texts(run, judging, c);
-    c.text = texts_in_words(run, c);
-    return c;
   } else if (run.count() >= kLeastSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;
@@ -437,7 +318,6 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else {
     c.lacking = kLeastSteps - run.count();
   }
-  c.text = in_words(run, c);
   return c;
 }
 

@@ -104,6 +104,9 @@ enum class Verdict {
 
 struct Conclusion {
   Verdict verdict = Verdict::too_short;
+  std::string name, name_of_a;    // of the run and of run A
+  std::int64_t common_steps = 0;  // of the run and run A; of two checkpoints, batches of text
+  bool is_on_texts = false;       // two checkpoints on the same texts
   Metric loss = Metric::ce_loss;  // loss that is judged
   StepRange steps;                // judged steps; lost: first to last step with one finite loss
   float gap = kNoValue;           // nats/token: mean loss minus run A's
@@ -121,13 +124,13 @@ struct Conclusion {
   bool replays = false;        // the run uses run A's routing, so that it has no drift that shows how far it has come
   bool lost_is_a = false;      // lost: run A's loss is the one that is not finite
   bool drift_unknown = false;  // the drift of the run or of its twins is not known: the interval may be too narrow
+  bool widened = false;        // the smaller drift of the twins widened the interval noticeably
   // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.
   float growth = kNoValue;
   // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kLeastSteps
   // steps beside the run; twins_near: until the twins' drift is kLeastDrift at its present growth, or as many steps
   // again if there is no drift to extrapolate. 0: more steps do not help.
   std::int64_t lacking = 0;
-  std::string text;  // one sentence that names the runs
 };
 
 // A run or a noise twin with its gap to run A.

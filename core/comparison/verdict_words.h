@@ -1,4 +1,4 @@
-// Verdicts in a few words for a row of a table, and what would settle open verdicts.
+// Verdicts as a sentence and in a few words for a row of a table, and what would settle open verdicts.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,8 @@
 #include "core/comparison/verdict.h"
 
 namespace moescope {
+
+std::string verdict_sentence(const Conclusion& c);  // names the runs; empty: none were compared
 
 enum class VerdictWord {
   good_enough,

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "core/comparison/verdict_words.h"
 #include "core/findings/auxiliary_watch.h"
 #include "core/findings/checks.h"
 #include "core/findings/drop_watch.h"
@@ -519,7 +520,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.run = b.run->info().run;
   finding.steps = conclusion.steps;
   finding.metric = conclusion.loss;
-  finding.observation = conclusion.text + ".";
+  finding.observation = verdict_sentence(conclusion) + ".";
   const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {
     case Verdict::too_short:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/comparison/operand_sqnr.h"
+#include "core/comparison/verdict_words.h"
 #include "core/findings/findings.h"
 #include "core/frame/metrics.h"
 #include "core/frame/run_origin.h"
@@ -120,7 +121,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
       verdict["severity"] = severity_name(found.front().severity);
       verdict["why"] = printable(found.front().why);
     } else {
-      verdict["sentence"] = printable(conclude(runs.front().history, run, twins, judging).text) + ".";
+      verdict["sentence"] = printable(verdict_sentence(conclude(runs.front().history, run, twins, judging))) + ".";
     }
     verdicts.push_back(std::move(verdict));
   }

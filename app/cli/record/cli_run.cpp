@@ -24,7 +24,7 @@
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/continue_text.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/comparison/verdict.h"
+#include "core/comparison/verdict_words.h"
 #include "core/frame/coactivation_size.h"
 #include "core/io/folder_walk.h"
 #include "core/io/output_guard.h"
@@ -246,7 +246,7 @@ class PairFigures {
     for (const int layer : b_->info().moe_layers)
       row("other experts in layer " + std::to_string(layer) + ", % of the tokens", Metric::flip_rate, layer, 100);
     std::fputs(aligned(rows).c_str(), stdout);
-    std::printf("%s\n", printable(conclude(a_, {b_}, {}).text).c_str());
+    std::printf("%s\n", printable(verdict_sentence(conclude(a_, {b_}, {}))).c_str());
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "app/cli/cli_json.h"
 #include "app/cli/train/text_columns.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/io/text_escape.h"
@@ -42,7 +43,7 @@ std::string outcomes_json(std::span<const Outcome> outcomes) {
     row["underflow_at"] = underflow_place(o);
     row["sqnr_worst_at"] = sqnr_place(o);
     row["judged_loss"] = judged_loss(o);
-    row["conclusion"] = o.conclusion.text;
+    row["conclusion"] = verdict_sentence(o.conclusion);
     rows.push_back(std::move(row));
   }
   return rows.dump(2) + '\n';
@@ -60,7 +61,8 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
     has_twin |= outcome.noise_twin;
     has_sqnr |= outcome.sqnr.operands > 0;
     validates |= outcome.conclusion.loss == Metric::val_loss;
-    if (!outcome.noise_twin && !outcome.conclusion.text.empty()) text += outcome.conclusion.text + '\n';
+    if (outcome.noise_twin) continue;
+    if (const std::string verdict = verdict_sentence(outcome.conclusion); !verdict.empty()) text += verdict + '\n';
   }
   text +=
       "All groups read the same batches and trained run A to the same bits, so that candidates of different groups can "

@@ -120,7 +120,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
     if (const auto own = choosing_for_itself(configs, i); own && configs[i].router.replay)
       text += routing_share(paired(i), paired(*own), histories.front(), twins, judging);
     if (is_noise_twin(configs.front(), configs[i])) continue;
-    text += conclude(histories.front(), paired(i), twins, judging).text + '\n' +
+    text += verdict_sentence(conclude(histories.front(), paired(i), twins, judging)) + '\n' +
             beside_what_decides(histories.front(), paired(i), twins, judging);
   }
   if (!twins.empty())

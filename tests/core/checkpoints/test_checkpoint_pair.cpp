@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/comparison/verdict.h"
+#include "core/comparison/verdict_words.h"
 #include "core/tensors/open_tensors.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"
@@ -78,7 +78,8 @@ TEST(CheckpointPair, a_copy_differs_in_nothing) {
   EXPECT_EQ(ran.weights.text(), "weights differ in 0 of 8 experts; and in 0 of 17 other tensors");
   const Conclusion c = conclude(ran.a, {ran.b}, {});
   EXPECT_EQ(c.verdict, Verdict::identical);
-  EXPECT_NE(c.text.find(": the same losses to the bit over 5 batches of text"), std::string::npos) << c.text;
+  EXPECT_NE(verdict_sentence(c).find(": the same losses to the bit over 5 batches of text"), std::string::npos)
+      << verdict_sentence(c);
 }
 
 TEST(CheckpointPair, a_changed_expert_is_named) {
@@ -131,7 +132,7 @@ TEST(CheckpointPair, the_verdict_has_an_interval_over_texts) {
   EXPECT_NEAR(static_cast<double>(c.half), 2.776 * std::sqrt(squares / 4 / 5), 1e-3);
   EXPECT_NE(c.verdict, Verdict::too_short);
   EXPECT_NE(c.verdict, Verdict::no_twin);
-  EXPECT_NE(c.text.find(" nats/token over 5 batches of text"), std::string::npos) << c.text;
+  EXPECT_NE(verdict_sentence(c).find(" nats/token over 5 batches of text"), std::string::npos) << verdict_sentence(c);
 }
 
 TEST(CheckpointPair, of_other_shapes_only_what_both_have_is_compared) {

@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "core/comparison/verdict.h"
+#include "core/comparison/verdict_words.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {
@@ -48,33 +48,34 @@ TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
       {"fp4_fprop", 0.00302}, {"fp4_wgrad", 0.00536}, {"fp4_everywhere", 0.01118}};
   for (const auto& [name, gap] : known) {
     const Conclusion c = of(name);
-    EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
+    EXPECT_EQ(c.verdict, Verdict::worse) << verdict_sentence(c);
     EXPECT_EQ(c.twins, 2);
-    EXPECT_NEAR(c.gap, gap, 0.00001) << c.text;
-    EXPECT_GT(c.gap, c.half) << c.text;
+    EXPECT_NEAR(c.gap, gap, 0.00001) << verdict_sentence(c);
+    EXPECT_GT(c.gap, c.half) << verdict_sentence(c);
   }
   EXPECT_LT(of("fp4_fprop").half, 0.003f) << "what can be told from chance here";
 }
 
 TEST_F(Fp4, InDgradIsNotToldApart) {
   const Conclusion c = of("fp4_dgrad");
-  EXPECT_TRUE(c.verdict == Verdict::equal || c.verdict == Verdict::unclear) << c.text;
-  EXPECT_LT(c.gap, c.half) << c.text;
-  EXPECT_GT(c.gap, 0) << c.text;
+  EXPECT_TRUE(c.verdict == Verdict::equal || c.verdict == Verdict::unclear) << verdict_sentence(c);
+  EXPECT_LT(c.gap, c.half) << verdict_sentence(c);
+  EXPECT_GT(c.gap, 0) << verdict_sentence(c);
 }
 
 TEST(Mxfp8OnAGpu, IsNotToldApartAndGoodEnough) {
   const auto runs = gpu_losses("mxfp8.csv");
   const PairedRun twins[] = {{runs.at("bf16_again")}};
   const Conclusion c = conclude(runs.at("bf16"), {runs.at("mxfp8")}, twins);
-  EXPECT_EQ(c.verdict, Verdict::equal) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::equal) << verdict_sentence(c);
   EXPECT_EQ(c.steps, (StepRange{350, 699}));
-  EXPECT_LT(std::fabs(c.gap), 0.0004f) << c.text;
+  EXPECT_LT(std::fabs(c.gap), 0.0004f) << verdict_sentence(c);
   EXPECT_NEAR(c.matters, 0.0025 * 0.93, 1e-4) << "0.25 % of BF16's mean loss";
-  EXPECT_NE(c.text.find("mxfp8 against bf16: good enough: loss gap -0.0001 +-0.0021 nats/token over steps 350 to 699, "
-                        "less than the 0.0024 that matter"),
+  EXPECT_NE(verdict_sentence(c).find(
+                "mxfp8 against bf16: good enough: loss gap -0.0001 +-0.0021 nats/token over steps 350 to 699, "
+                "less than the 0.0024 that matter"),
             std::string::npos)
-      << c.text;
+      << verdict_sentence(c);
 }
 
 // A run with a start of its own can only be judged by twins with starts of their own.
@@ -151,7 +152,7 @@ TEST(EqualRuns, AreCalledDifferentOnceInTwenty) {
     for (const EqualRuns& runs : equal_runs(preset, true)) {
       const PairedRun twins[] = {{runs.twin}};
       const Conclusion decided = conclude(runs.a, {runs.run}, twins);
-      EXPECT_EQ(decided.text, conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss).text);
+      EXPECT_EQ(verdict_sentence(decided), verdict_sentence(conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss)));
       ++judged;
       by_validation += says_different(decided);
       by_training += says_different(conclude(runs.a, {runs.run}, twins, {}, Metric::ce_loss));
@@ -180,7 +181,7 @@ TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
     const PairedRun twins[] = {{runs.twin}};
     const Conclusion c = conclude(runs.a, {runs.run}, twins);
     EXPECT_EQ(c.loss, Metric::val_loss);
-    EXPECT_NE(c.text.find("validation loss gap"), std::string::npos) << c.text;
+    EXPECT_NE(verdict_sentence(c).find("validation loss gap"), std::string::npos) << verdict_sentence(c);
   }
 }
 
@@ -264,8 +265,8 @@ TEST(Verdict, MeasuresTheGapToRunA) {
   const PairedRun twins[] = {{with_losses("N", twin)}, {with_losses("M", twin)}};
   for (const bool same_start : {true, false}) {
     const Conclusion c = conclude(with_losses("A", a), {with_losses("B", run), same_start}, twins);
-    EXPECT_NEAR(c.gap, 0.0072, 1e-6) << c.text;
-    EXPECT_NE(c.text.find("loss gap +0.0072"), std::string::npos) << c.text;
+    EXPECT_NEAR(c.gap, 0.0072, 1e-6) << verdict_sentence(c);
+    EXPECT_NE(verdict_sentence(c).find("loss gap +0.0072"), std::string::npos) << verdict_sentence(c);
   }
 }
 
@@ -273,12 +274,14 @@ TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
   const auto a = made_up("A", 600, noise(1, 0.02));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.02))}};
   const Conclusion worse = conclude(a, {made_up("B", 600, noise(3, 0.02, 0, 0.03))}, twins);
-  EXPECT_EQ(worse.verdict, Verdict::worse) << worse.text;
+  EXPECT_EQ(worse.verdict, Verdict::worse) << verdict_sentence(worse);
   EXPECT_NEAR(worse.gap, 0.03, 0.006);
-  EXPECT_NE(worse.text.find("B against A: worse: loss gap +0.0"), std::string::npos) << worse.text;
-  EXPECT_NE(worse.text.find("cannot be told from chance here"), std::string::npos) << worse.text;
+  EXPECT_NE(verdict_sentence(worse).find("B against A: worse: loss gap +0.0"), std::string::npos)
+      << verdict_sentence(worse);
+  EXPECT_NE(verdict_sentence(worse).find("cannot be told from chance here"), std::string::npos)
+      << verdict_sentence(worse);
   const Conclusion better = conclude(a, {made_up("B", 600, noise(3, 0.02, 0, -0.03))}, twins);
-  EXPECT_EQ(better.verdict, Verdict::better) << better.text;
+  EXPECT_EQ(better.verdict, Verdict::better) << verdict_sentence(better);
 }
 
 TEST(Verdict, SaysNoSignOfAGapThatRoundsToZero) {
@@ -287,7 +290,7 @@ TEST(Verdict, SaysNoSignOfAGapThatRoundsToZero) {
   for (const double gap : {-1e-6, 1e-6}) {
     const auto run = made_up("B", 600, [=, own = noise(1, 0.01)](std::size_t step) { return gap + own(step); });
     const Conclusion c = conclude(a, {run, false}, twins);
-    EXPECT_NE(c.text.find("loss gap 0.000"), std::string::npos) << c.text;
+    EXPECT_NE(verdict_sentence(c).find("loss gap 0.000"), std::string::npos) << verdict_sentence(c);
   }
 }
 
@@ -295,7 +298,7 @@ TEST(Verdict, SaysWhetherAGapThatIsThereMatters) {
   const auto a = made_up("A", 600, noise(1, 0.001));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.001))}};
   const auto with_gap = [&](double gap) {
-    return conclude(a, {made_up("B", 600, noise(3, 0.001, 0, gap))}, twins).text;
+    return verdict_sentence(conclude(a, {made_up("B", 600, noise(3, 0.001, 0, gap))}, twins));
   };
   EXPECT_NE(with_gap(0.002).find(", less than the 0.005"), std::string::npos) << with_gap(0.002);
   EXPECT_NE(with_gap(0.02).find(", more than the 0.005"), std::string::npos) << with_gap(0.02);
@@ -317,7 +320,7 @@ TEST(Verdict, NeedsSeveralTwinsWhereStartsLast) {
     std::vector<PairedRun> twins;
     for (unsigned twin = 2; twin < 5; ++twin) twins.push_back({run(twin), false});
     const Conclusion one = conclude(a, {b}, std::span(twins).first(1));
-    EXPECT_NE(one.verdict, Verdict::equal) << one.text;
+    EXPECT_NE(one.verdict, Verdict::equal) << verdict_sentence(one);
     const Conclusion three = conclude(a, {b}, twins);
     with_one += one.half;
     promised += is_missing(one.half_with_another) ? one.half : one.half_with_another;
@@ -334,7 +337,7 @@ TEST(Verdict, KnowsARunsOwnSwings) {
   const auto swings =
       made_up("B", 400, [](std::size_t step) { return 0.1 * std::sin(0.012 * static_cast<double>(step)); });
   const Conclusion c = conclude(a, {swings}, twins);
-  EXPECT_EQ(c.verdict, Verdict::unclear) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::unclear) << verdict_sentence(c);
   EXPECT_TRUE(is_missing(c.half_with_another)) << "another twin would not help";
 }
 
@@ -366,13 +369,14 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
     return conclude(a, {drifted("B", always(0.9f), noise(3, 0.002, 0, -0.001))}, twins);
   };
   const Conclusion as_far = judged(0.9f), near = judged(0.4f);
-  EXPECT_EQ(as_far.verdict, Verdict::better) << as_far.text;
-  EXPECT_EQ(as_far.text.find("drifted"), std::string::npos) << as_far.text;
-  EXPECT_EQ(near.verdict, Verdict::equal) << near.text;
+  EXPECT_EQ(as_far.verdict, Verdict::better) << verdict_sentence(as_far);
+  EXPECT_EQ(verdict_sentence(as_far).find("drifted"), std::string::npos) << verdict_sentence(as_far);
+  EXPECT_EQ(near.verdict, Verdict::equal) << verdict_sentence(near);
   EXPECT_NEAR(near.half / judged(0.6f).half, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
   EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
-  EXPECT_NE(near.text.find("differs from run A's for 40 % of the tokens, this run's for 90 %"), std::string::npos)
-      << near.text;
+  EXPECT_NE(verdict_sentence(near).find("differs from run A's for 40 % of the tokens, this run's for 90 %"),
+            std::string::npos)
+      << verdict_sentence(near);
 }
 
 // The growth of differences by chance was measured for twins whose routing differs for a tenth of the tokens or more.
@@ -385,18 +389,18 @@ TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   };
   for (const float share : {0.0f, 0.01f, 0.09f}) {
     const Conclusion c = judged(always(share));
-    EXPECT_EQ(c.verdict, Verdict::twins_near) << c.text;
-    EXPECT_TRUE(is_missing(c.half)) << c.text;
+    EXPECT_EQ(c.verdict, Verdict::twins_near) << verdict_sentence(c);
+    EXPECT_TRUE(is_missing(c.half)) << verdict_sentence(c);
     EXPECT_TRUE(is_missing(c.half_with_another));
     EXPECT_FALSE(is_missing(c.gap));
-    EXPECT_NE(c.text.find("have not drifted apart yet"), std::string::npos) << c.text;
-    EXPECT_EQ(c.text.find("+-"), std::string::npos) << c.text;
+    EXPECT_NE(verdict_sentence(c).find("have not drifted apart yet"), std::string::npos) << verdict_sentence(c);
+    EXPECT_EQ(verdict_sentence(c).find("+-"), std::string::npos) << verdict_sentence(c);
   }
   EXPECT_EQ(judged(always(0.11f)).verdict, Verdict::unclear);
   // Twins that have drifted as little as the run itself are enough.
   const PairedRun beside[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
   const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, beside);
-  EXPECT_EQ(c.verdict, Verdict::better) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::better) << verdict_sentence(c);
 }
 
 // A replay twin has run A's routing, so that it has no drift of its own. Only the noise twins show how far chance has
@@ -424,15 +428,17 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
   };
   for (const float share : {0.0f, 0.09f}) {
     const Conclusion near = judged("", share);
-    EXPECT_EQ(near.verdict, Verdict::twins_near) << near.text;
-    EXPECT_TRUE(is_missing(near.half)) << near.text;
-    EXPECT_NE(near.text.find("this run replays run A's routing"), std::string::npos) << near.text;
+    EXPECT_EQ(near.verdict, Verdict::twins_near) << verdict_sentence(near);
+    EXPECT_TRUE(is_missing(near.half)) << verdict_sentence(near);
+    EXPECT_NE(verdict_sentence(near).find("this run replays run A's routing"), std::string::npos)
+        << verdict_sentence(near);
     EXPECT_GT(near.lacking + (share > 0), 0);
   }
   const Conclusion apart = judged("", 0.2f);
-  EXPECT_EQ(apart.verdict, Verdict::better) << apart.text;
-  EXPECT_NE(apart.text.find("this run replays run A's routing, so that it is not known"), std::string::npos)
-      << apart.text;
+  EXPECT_EQ(apart.verdict, Verdict::better) << verdict_sentence(apart);
+  EXPECT_NE(verdict_sentence(apart).find("this run replays run A's routing, so that it is not known"),
+            std::string::npos)
+      << verdict_sentence(apart);
   EXPECT_EQ(judged(forced, 0).verdict, Verdict::better) << "with forced balance no run has another routing";
 }
 
@@ -446,17 +452,20 @@ TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
   // The share doubles every 50 steps from 0.01 at step 300: it is 0.1 at step 466, which is three quarters of 621.
   const Conclusion grows =
       judged([](std::int64_t step) { return 0.01f * std::exp2(static_cast<float>(step - 300) / 50); });
-  EXPECT_NEAR(grows.lacking, 621 - 400, 40) << grows.text;
-  EXPECT_NE(grows.text.find("about " + std::to_string(grows.lacking) + " more steps, if it grows as it did"),
-            std::string::npos)
-      << grows.text;
+  EXPECT_NEAR(grows.lacking, 621 - 400, 40) << verdict_sentence(grows);
+  EXPECT_NE(
+      verdict_sentence(grows).find("about " + std::to_string(grows.lacking) + " more steps, if it grows as it did"),
+      std::string::npos)
+      << verdict_sentence(grows);
   const Conclusion none = judged(always(0.0f));
   EXPECT_EQ(none.lacking, 400);
-  EXPECT_NE(none.text.find("400 more steps, as many as so far"), std::string::npos) << none.text;
+  EXPECT_NE(verdict_sentence(none).find("400 more steps, as many as so far"), std::string::npos)
+      << verdict_sentence(none);
   const Conclusion still = judged(always(0.05f));
   EXPECT_EQ(still.lacking, 0);
-  EXPECT_NE(still.text.find("does not grow any more; a noise twin with another seed would give"), std::string::npos)
-      << still.text;
+  EXPECT_NE(verdict_sentence(still).find("does not grow any more; a noise twin with another seed would give"),
+            std::string::npos)
+      << verdict_sentence(still);
 }
 
 TEST(Verdict, SaysThatTheDriftIsNotKnown) {
@@ -464,9 +473,11 @@ TEST(Verdict, SaysThatTheDriftIsNotKnown) {
   const PairedRun twins[] = {{made_up("N", 400, noise(2, 0.002))}};
   const Conclusion c = conclude(a, {made_up("B", 400, noise(3, 0.002, 0, 0.1))}, twins);
   EXPECT_EQ(c.verdict, Verdict::worse);
-  EXPECT_NE(c.text.find("routing flips were not counted, so that it is not known"), std::string::npos) << c.text;
+  EXPECT_NE(verdict_sentence(c).find("routing flips were not counted, so that it is not known"), std::string::npos)
+      << verdict_sentence(c);
   const PairedRun of_seeds[] = {{made_up("N", 400, noise(2, 0.002)), false}};
-  EXPECT_EQ(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds).text.find("flips"), std::string::npos);
+  EXPECT_EQ(verdict_sentence(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds)).find("flips"),
+            std::string::npos);
 }
 
 // Each candidate may be called different by chance: of comparisons of 15 equal runs with one, 1 in 20 names any.
@@ -490,9 +501,9 @@ TEST(Verdict, AllowsForSeveralCandidates) {
   const auto a = made_up("A", 200, noise(1, 0.05));
   const PairedRun twins[] = {{made_up("N", 200, noise(2, 0.05))}};
   const Conclusion three = conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins, {kMatters, 3});
-  EXPECT_NE(three.text.find("the interval allows for the 3 candidates that are compared with one run"),
+  EXPECT_NE(verdict_sentence(three).find("the interval allows for the 3 candidates that are compared with one run"),
             std::string::npos)
-      << three.text;
+      << verdict_sentence(three);
   EXPECT_GT(three.half, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half);
 }
 
@@ -514,9 +525,10 @@ TEST(Verdict, JudgesValidationLossesToo) {
   const auto a = run("A", 0);
   const PairedRun twins[] = {{run("N", 1e-4)}, {run("M", -2e-4)}};
   const Conclusion c = conclude(a, {run("B", 0.05)}, twins);
-  EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
-  EXPECT_NEAR(c.gap, 0.05, 0.002) << c.text;
-  EXPECT_NE(c.text.find("B against A: worse: validation loss gap +0.0498"), std::string::npos) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::worse) << verdict_sentence(c);
+  EXPECT_NEAR(c.gap, 0.05, 0.002) << verdict_sentence(c);
+  EXPECT_NE(verdict_sentence(c).find("B against A: worse: validation loss gap +0.0498"), std::string::npos)
+      << verdict_sentence(c);
   const auto never = made_up("A", 400, noise(1, 0.05));
   EXPECT_TRUE(is_missing(conclude(never, {made_up("B", 400, noise(2, 0.05))}, {}, {}, Metric::val_loss).gap));
 }
@@ -543,12 +555,12 @@ TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
   const Conclusion few = of(160);
   EXPECT_EQ(few.verdict, Verdict::too_short);
   EXPECT_EQ(few.lacking, 240);
-  EXPECT_NE(few.text.find(
+  EXPECT_NE(verdict_sentence(few).find(
                 "too few values of the validation loss were measured for a verdict: each quarter of the last half of "
                 "the steps needs one; verdict in 240 steps"),
             std::string::npos)
-      << few.text;
-  EXPECT_EQ(of(400).verdict, Verdict::worse) << of(400).text;
+      << verdict_sentence(few);
+  EXPECT_EQ(of(400).verdict, Verdict::worse) << verdict_sentence(of(400));
   const auto a = run("A", 400, 0);
   EXPECT_EQ(conclude(a, {a}, {}).verdict, Verdict::identical);
 }
@@ -570,7 +582,7 @@ TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
     return made;
   };
   const Conclusion c = conclude(run("A", false), {run("B", true)}, {});
-  EXPECT_EQ(c.verdict, Verdict::lost) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::lost) << verdict_sentence(c);
   EXPECT_EQ(c.steps.first, 410);
 }
 
@@ -581,8 +593,8 @@ TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   EXPECT_EQ(alone.verdict, Verdict::no_twin);
   EXPECT_FALSE(is_missing(alone.gap));
   EXPECT_TRUE(is_missing(alone.half)) << "the effect of chance is not known";
-  EXPECT_EQ(alone.text.rfind("B against A: not judged: loss gap ", 0), 0u) << alone.text;
-  EXPECT_EQ(alone.text.find("+-"), std::string::npos) << alone.text;
+  EXPECT_EQ(verdict_sentence(alone).rfind("B against A: not judged: loss gap ", 0), 0u) << verdict_sentence(alone);
+  EXPECT_EQ(verdict_sentence(alone).find("+-"), std::string::npos) << verdict_sentence(alone);
   EXPECT_EQ(conclude(a, {b}, std::vector<PairedRun>{{b}}).verdict, Verdict::no_twin) << "not by itself";
   EXPECT_EQ(conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
   EXPECT_EQ(conclude(a, {b}, {}).lacking, 0) << "more steps alone do not help";
@@ -599,14 +611,14 @@ TEST(Verdict, SaysHowManyStepsAreLacking) {
   const PairedRun twins[] = {{made_up("N", 12, noise(2, 0.05))}};
   const Conclusion soon = conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins);
   EXPECT_EQ(soon.lacking, 30);
-  EXPECT_EQ(soon.text, "B against A: too early to tell: verdict in 30 steps");
+  EXPECT_EQ(verdict_sentence(soon), "B against A: too early to tell: verdict in 30 steps");
   EXPECT_EQ(conclude(a, {made_up("B", 49, noise(3, 0.05))}, twins).lacking, 1);
   EXPECT_NE(conclude(a, {made_up("B", 50, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
   const Conclusion behind = conclude(a, {b}, twins);
   EXPECT_EQ(behind.verdict, Verdict::no_twin);
   EXPECT_EQ(behind.lacking, 38);
-  EXPECT_NE(behind.text.find("verdict in 38 steps, when its noise twin has taken 50"), std::string::npos)
-      << behind.text;
+  EXPECT_NE(verdict_sentence(behind).find("verdict in 38 steps, when its noise twin has taken 50"), std::string::npos)
+      << verdict_sentence(behind);
   const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, enough).lacking, 0);
   EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
@@ -619,7 +631,7 @@ TEST(Verdict, JudgesOnlyWhereATwinHasGot) {
   const PairedRun twins[] = {{made_up("N", 300, noise(2, 0.05))}};
   const Conclusion c = conclude(a, {b}, twins);
   EXPECT_EQ(c.steps, (StepRange{150, 299}));
-  EXPECT_EQ(c.verdict, Verdict::unclear) << c.text;
+  EXPECT_EQ(c.verdict, Verdict::unclear) << verdict_sentence(c);
   // A twin that has only begun to catch up is not waited for.
   const PairedRun more[] = {{made_up("N", 900, noise(2, 0.05))}, {made_up("M", 30, noise(5, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, more).twins, 1);

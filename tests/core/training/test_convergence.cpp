@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/comparison/comparison.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/training/engine/engine.h"
@@ -78,11 +79,11 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
 
   const Conclusion equal = conclude(runs[0], {runs[1]}, twins);
   // MXFP8 may be better: with 95 % intervals, one seed of forty is by chance (seed 5, by 0.015 +-0.012).
-  EXPECT_NE(equal.verdict, Verdict::worse) << equal.text;
+  EXPECT_NE(equal.verdict, Verdict::worse) << verdict_sentence(equal);
   const Conclusion worse = conclude(runs[0], {runs[2]}, twins);
-  EXPECT_EQ(worse.verdict, Verdict::worse) << worse.text;
-  EXPECT_GT(worse.gap, 0) << worse.text;
-  EXPECT_GT(worse.gap, 3 * std::fabs(equal.gap)) << worse.text << '\n' << equal.text;
+  EXPECT_EQ(worse.verdict, Verdict::worse) << verdict_sentence(worse);
+  EXPECT_GT(worse.gap, 0) << verdict_sentence(worse);
+  EXPECT_GT(worse.gap, 3 * std::fabs(equal.gap)) << verdict_sentence(worse) << '\n' << verdict_sentence(equal);
 
   EXPECT_LT(runs[0]->value_at(Metric::ce_loss, kWholeRun, kSteps), 2) << "something was learnt";
   EXPECT_GT(runs[1]->value_at(Metric::gradient_cosine, kWholeRun, kSteps), 0.98f);
