@@ -168,8 +168,8 @@ void CompareActions::addTwin(RunConfig twin) {
 void CompareActions::addTwinWith(Setting setting, const ConfigValue& value) {
   RunConfig twin = session_->config();
   setting.field().set(twin, value);
-  const auto problems = validate(twin);
-  if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
+  if (const std::string problem = first_problem(twin); !problem.empty())
+    return messages_->warn(QString::fromStdString(problem));
   if (difference(session_->config(), twin).empty())
     return messages_->warn("Run A has this value already: choose another one.");
   addTwin(twin);
@@ -181,8 +181,8 @@ void CompareActions::addDenseTwin(DenseSize size) {
   if (first.model.n_dense_layers == first.model.n_layers)
     return messages_->warn("All layers of run A are dense: it has no experts to leave out.");
   const RunConfig twin = dense_twin(first, size);
-  const auto problems = validate(twin);
-  if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
+  if (const std::string problem = first_problem(twin); !problem.empty())
+    return messages_->warn(QString::fromStdString(problem));
   addTwin(twin);
 }
 

@@ -117,11 +117,9 @@ void LiveSettings::change(int place, Setting setting, const ConfigValue& value) 
   const RunConfig now = wanted;
   field.set(wanted, value);
   if (difference(now, wanted).empty()) return;  // for example the choice "own", which changes nothing
-  if (const auto problems = validate(wanted); !problems.empty()) {
-    const QString problem = QString::fromStdString(problems.front().message);
+  if (const QString problem = QString::fromStdString(first_problem(wanted)); !problem.isEmpty()) {
     popover_->showProblem(problem);
-    dock_->showProblem(problem);
-    return;
+    return dock_->showProblem(problem);
   }
   undo_->push(new LiveChangeCommand(session_, session_->runAt(place), setting, now, value));
 }

@@ -39,6 +39,12 @@ constexpr int kUsualSteps = 300, kMostSteps = 1'000'000, kRowsShown = 6;
 
 constexpr int kDialogWidth = 480;  // width with the usual font
 
+// Returns why a twin cannot train beside the first run; empty: it can.
+QString twinProblem(const RunConfig& first, const RunConfig& twin) {
+  const std::string problem = first_problem(twin);
+  return QString::fromStdString(problem.empty() ? lock_step_problem(first, twin) : problem);
+}
+
 }  // namespace
 
 CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
@@ -112,10 +118,7 @@ QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
   if (instead < 0 && candidates_.size() >= kMaxCandidates)
     return QString("%1 candidates are on the list, more cannot be compared: remove one first.").arg(kMaxCandidates);
   if (difference(first_, candidate).empty()) return "Run A has this value already: choose another one.";
-  if (const auto problems = validate(candidate); !problems.empty())
-    return QString::fromStdString(problems.front().message);
-  if (const std::string problem = lock_step_problem(first_, candidate); !problem.empty())
-    return QString::fromStdString(problem);
+  if (const QString problem = twinProblem(first_, candidate); !problem.isEmpty()) return problem;
   for (int at = 0; at < static_cast<int>(candidates_.size()); ++at)
     if (at != instead && difference(candidates_[static_cast<std::size_t>(at)], candidate).empty())
       return "This candidate is on the list already: choose another value.";
@@ -417,13 +420,8 @@ void CompareDialog::check() {
   QString problem = editor_->problem();
   if (problem.isEmpty()) {
     const RunConfig wanted = twin();
-    const auto problems = validate(wanted);
-    if (difference(first_, wanted).empty() && !from_)
-      problem = "Run A has this value already: choose another one.";
-    else if (!problems.empty())
-      problem = QString::fromStdString(problems.front().message);
-    else
-      problem = QString::fromStdString(lock_step_problem(first_, wanted));
+    const bool is_same = difference(first_, wanted).empty() && !from_;
+    problem = is_same ? QString("Run A has this value already: choose another one.") : twinProblem(first_, wanted);
   }
   showProblem(problem_, problem);
   ok_->setEnabled(problem.isEmpty());

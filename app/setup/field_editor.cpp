@@ -248,9 +248,8 @@ std::optional<ConfigValue> FieldEditor::value() const {
 }
 
 QString FieldEditor::problem() const {
-  if (const auto given = value()) return QString::fromStdString(check_field(field_, *given));
-  const QString kind = std::holds_alternative<std::int64_t>(type_) ? "a whole number" : "a number";
-  return QString("\"%1\" is not %2: give %3").arg(number_->text(), kind, rangeText(field_));
+  const auto given = value();
+  return QString::fromStdString(check_field(field_, given ? *given : ConfigValue(number_->text().toStdString())));
 }
 
 // Lets a focused check box or list receive Space and letters, which the window's shortcuts would take.

@@ -507,6 +507,21 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
   return problems;
 }
 
+std::string first_problem(const RunConfig& config) {
+  const std::vector<ConfigProblem> problems = validate(config);
+  return problems.empty() ? std::string() : problems.front().message;
+}
+
+void require_valid(const RunConfig& config) {
+  if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
+}
+
+void require_live(const LiveChange& change) {
+  const ConfigField& field = change.setting.field();
+  const std::string problem = field.live ? check_field(field, change.value) : kNotLive;
+  if (!problem.empty()) throw std::invalid_argument(field.key + ' ' + problem);
+}
+
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems) {
   // The rules divide by these sizes and multiply others. If one is out of range, no rule is checked, because the

@@ -10,6 +10,7 @@
 namespace moescope {
 
 using ConfigProblem = FileProblem;
+struct LiveChange;
 
 // Number of trained parameters of the model.
 double parameter_count(const RunConfig& config);
@@ -19,5 +20,11 @@ double memory_estimate(const RunConfig& config);
 
 // Returns all problems; empty if the config can be trained.
 std::vector<ConfigProblem> validate(const RunConfig& config);
+std::string first_problem(const RunConfig& config);  // message of the first; empty if there is none
+// Throws std::invalid_argument with the first problem.
+void require_valid(const RunConfig& config);
+inline constexpr const char* kNotLive = "cannot be changed while a run trains";
+// Throws std::invalid_argument if the setting is not live, or if its value alone is not allowed.
+void require_live(const LiveChange& change);
 
 }  // namespace moescope

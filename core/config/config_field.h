@@ -69,8 +69,7 @@ auto& section_of(auto& config) {
 class Setting {
  public:
   template <class Section, class T>
-    requires(kSectionName<T>.empty())
-  Setting(T Section::*member) {
+  requires(kSectionName<T>.empty()) Setting(T Section::*member) {
     field_ = &field_of_member(&(section_of<Section>(default_config()).*member));
   }
   Setting(const ConfigField& field) : field_(&field) {}  // must be in the table
@@ -92,8 +91,8 @@ class Setting {
 std::string check_field(const ConfigField& field, const ConfigValue& value);
 
 std::string to_string(const ConfigValue& value);
-// Parses a value of a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is allowed if the text
-// has another type; check_field checks the range.
+// Parses a value of a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with the problem of check_field()
+// if the text has another type or the value is not allowed.
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 // A change of one live field between two steps.

@@ -198,21 +198,23 @@ std::string to_string(const ConfigValue& value) {
 }
 
 ConfigValue parse_value(const ConfigField& field, std::string_view text) {
-  const auto parse = [&](auto number) -> ConfigValue {
-    if (read_number(text, number)) return number;
-    throw std::invalid_argument(check_field(field, std::string(text)));
+  ConfigValue value = std::string(text);
+  const auto read = [&](auto number) {
+    if (read_number(text, number)) value = number;
   };
   switch (field.get(RunConfig{}).index()) {
     case 0:
-      if (text == "true" || text == "false") return text == "true";
-      throw std::invalid_argument(check_field(field, std::string(text)));
+      if (text == "true" || text == "false") value = text == "true";
+      break;
     case 1:
-      return parse(std::int64_t{});
+      read(std::int64_t{});
+      break;
     case 2:
-      return parse(double{});
-    default:
-      return std::string(text);
+      read(double{});
+      break;
   }
+  if (const std::string problem = check_field(field, value); !problem.empty()) throw std::invalid_argument(problem);
+  return value;
 }
 
 ParsedConfig parse_config(std::string_view text, std::string_view file_name, const RunConfig& base) {

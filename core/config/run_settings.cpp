@@ -50,9 +50,7 @@ RunSettings::RunSettings(LogSettings log) : log_(std::move(log)) {
 
 bool RunSettings::set(Setting setting, const std::string& text) {
   try {
-    const ConfigValue value = parse_value(setting.field(), text);
-    if (!check_field(setting.field(), value).empty()) return false;
-    setting.field().set(config_, value);
+    setting.field().set(config_, parse_value(setting.field(), text));
     return true;
   } catch (const std::invalid_argument&) {
     return false;

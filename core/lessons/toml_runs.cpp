@@ -25,7 +25,7 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
     } else if (!field) {
       problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
     } else if (live && !field->live) {
-      problems.add(line, path + "." + name, "cannot be changed while a run trains");
+      problems.add(line, path + "." + name, kNotLive);
     } else {
       ConfigValue value;
       if (const std::string message = read_value(node, *field, value); !message.empty())

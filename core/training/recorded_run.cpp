@@ -17,9 +17,7 @@ LiveChange recorded_change(const Marker& marker) {
   const ConfigField* field = find_field(marker.key);
   if (!field) throw fail("names no setting");
   try {
-    const LiveChange change{marker.run, *field, parse_value(*field, marker.value)};
-    if (const std::string problem = check_field(*field, change.value); !problem.empty()) throw fail(problem);
-    return change;
+    return {marker.run, *field, parse_value(*field, marker.value)};
   } catch (const std::invalid_argument& problem) {
     throw fail(problem.what());
   }

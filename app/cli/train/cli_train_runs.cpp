@@ -35,15 +35,11 @@ struct Override {
 
 void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
                   Setting setting, const std::string& text) {
-  std::string message;
   try {
-    ConfigValue value = parse_value(setting.field(), text);
-    message = check_field(setting.field(), value);
-    if (message.empty()) list.push_back({option, setting, std::move(value)});
-  } catch (const std::invalid_argument& error) {
-    message = error.what();
+    list.push_back({option, setting, parse_value(setting.field(), text)});
+  } catch (const std::invalid_argument& problem) {
+    problems.push_back({"", 0, option, setting.key() + ' ' + problem.what()});
   }
-  if (!message.empty()) problems.push_back({"", 0, option, setting.key() + ' ' + message});
 }
 
 // Adds KEY=VALUE, as the user wrote it after `option`.

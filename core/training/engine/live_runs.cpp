@@ -28,10 +28,6 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
 
 // The functions below throw std::invalid_argument. Functions with a LiveState must be called under its lock.
 
-void require_valid(const RunConfig& config) {
-  if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
-}
-
 // Checks the domains of data.mixture against those of the open data, which never change.
 void require_domains(const std::string& mixture, const std::vector<std::string>& domains) {
   try {
@@ -214,15 +210,12 @@ void LiveRuns::remove_run(int run) {
 
 void LiveRuns::change(const LiveChange& change) {
   const std::lock_guard lock(state_->mutex);
-  const ConfigField& field = change.setting.field();
   const LiveState::OpenRun& run = state_->find_or_throw(change.run);
-  if (!field.live) throw std::invalid_argument(field.key + ": cannot be changed while it trains");
-  if (std::string message = check_field(field, change.value); !message.empty())
-    throw std::invalid_argument(field.key + ' ' + message);
+  require_live(change);
   const bool shared = change.setting == &DataConfig::mixture;
   if (shared) require_domains(std::get<std::string>(change.value), state_->domains);
   RunConfig changed = run.config;
-  field.set(changed, change.value);
+  change.setting.field().set(changed, change.value);
   require_valid(changed);
   require_replayable(*state_, change.run, changed);
   for (LiveState::OpenRun& open : state_->runs)
@@ -307,10 +300,9 @@ int LiveRuns::branch(int run, std::int64_t step, const std::vector<LiveChange>& 
   request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
   for (const LiveChange& change : changes) {
     const ConfigField& field = change.setting.field();
-    if (!field.live || change.setting == &DataConfig::mixture)
+    require_live(change);
+    if (change.setting == &DataConfig::mixture)
       throw std::invalid_argument(field.key + ": cannot be changed for a twin alone");
-    if (std::string message = check_field(field, change.value); !message.empty())
-      throw std::invalid_argument(field.key + ' ' + message);
     request.text += ", " + change_text(field.key, to_string(field.get(request.config)), to_string(change.value));
     field.set(request.config, change.value);
     request.inheritance.except.insert(change.setting);

@@ -104,8 +104,6 @@ SweepAxis parse_sweep_axis(const std::string& text) {
     } catch (const std::invalid_argument& problem) {
       refuse(key + ' ' + problem.what());
     }
-    if (const std::string problem = check_field(*axis.field, axis.values.back()); !problem.empty())
-      refuse(key + ' ' + problem);
     if (std::ranges::count(axis.values, axis.values.back()) > 1) refuse(value + " is there twice");
   }
   if (axis.values.empty()) refuse("no value of " + key);
