@@ -16,8 +16,8 @@
 #include <algorithm>
 
 #include "app/actions/run_control.h"
-#include "app/session/checkpoint_dialog.h"
-#include "app/session/folder_runs_dialog.h"
+#include "app/setup/checkpoint_dialog.h"
+#include "app/setup/folder_runs_dialog.h"
 #include "app/session/open_dialog.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"

@@ -12,8 +12,6 @@
 #include <stdexcept>
 
 #include "app/look/dialog_parts.h"
-#include "widgets/look/style.h"
-#include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -51,8 +49,7 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("operands_dialog");
   setWindowTitle("Recipes by operand");
-  auto* grid = new QGridLayout;
-  grid->setSpacing(kSpace8);
+  QGridLayout* grid = fieldGrid();
   for (std::size_t o = 0; o < kOperands.size(); ++o) grid->addWidget(new QLabel(kOperandTexts[o]), 0, int(o) + 1);
   for (std::size_t c = 0; c < choices_.size(); ++c) {
     const QString name = gemm_class_name(static_cast<GemmClass>(c));
@@ -77,16 +74,13 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
       "[LAYERS:]CLASS.OPERAND[.GEMM]=RECIPE, several with commas. Layers count from 0; GEMMs are forward, dgrad, "
       "wgrad.");
   problem_ = problemText();
-  buttons_ = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel | QDialogButtonBox::Reset);
-  buttons_->button(QDialogButtonBox::Ok)->setProperty(kPrimaryProperty, true);
+  QDialogButtonBox* buttons = dialogButtons(this, "OK", &ok_);
   connect(single_, &QLineEdit::textChanged, this, &OperandsDialog::checkSingle);
-  connect(buttons_, &QDialogButtonBox::rejected, this, &QDialog::reject);
-  connect(buttons_, &QDialogButtonBox::accepted, this, [this] {
+  connect(buttons, &QDialogButtonBox::accepted, this, [this] {
     emit chosen(this->text());
     accept();
   });
-  connect(buttons_, &QDialogButtonBox::clicked, this, [this](QAbstractButton* button) {
-    if (buttons_->standardButton(button) != QDialogButtonBox::Reset) return;
+  connect(buttons->addButton(QDialogButtonBox::Reset), &QPushButton::clicked, this, [this] {
     for (const auto& row : choices_)
       for (QComboBox* box : row) box->setCurrentIndex(0);
     single_->clear();
@@ -99,7 +93,7 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
   column->addWidget(new QLabel("Overrides by layer and GEMM"));
   column->addWidget(single_);
   column->addWidget(problem_);
-  column->addWidget(buttons_);
+  column->addWidget(buttons);
   checkSingle();
 }
 
@@ -111,7 +105,7 @@ void OperandsDialog::checkSingle() {
     problem = error.what();
   }
   showProblem(problem_, problem);
-  buttons_->button(QDialogButtonBox::Ok)->setEnabled(problem.isEmpty());
+  ok_->setEnabled(problem.isEmpty());
 }
 
 QComboBox* OperandsDialog::choice(GemmClass gemm_class, OperandRole operand) const {

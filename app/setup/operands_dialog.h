@@ -8,9 +8,9 @@
 #include "core/config/operand_recipes.h"
 
 class QComboBox;
-class QDialogButtonBox;
 class QLabel;
 class QLineEdit;
+class QPushButton;
 
 namespace moescope {
 
@@ -32,7 +32,7 @@ class OperandsDialog : public QDialog {
   std::array<std::array<QComboBox*, 3>, kNumGemmClasses> choices_{};
   QLineEdit* single_ = nullptr;
   QLabel* problem_ = nullptr;
-  QDialogButtonBox* buttons_ = nullptr;
+  QPushButton* ok_ = nullptr;
 };
 
 }  // namespace moescope

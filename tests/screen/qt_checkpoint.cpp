@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "app/actions/file_actions.h"
-#include "app/session/checkpoint_dialog.h"
-#include "app/session/folder_runs_dialog.h"
+#include "app/setup/checkpoint_dialog.h"
+#include "app/setup/folder_runs_dialog.h"
 #include "app/setup/setup_form.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"

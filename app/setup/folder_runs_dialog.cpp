@@ -1,4 +1,4 @@
-#include "app/session/folder_runs_dialog.h"
+#include "app/setup/folder_runs_dialog.h"
 
 #include <QDateTime>
 #include <QDialogButtonBox>
@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "app/look/dialog_parts.h"
 #include "app/session/run_session.h"
-#include "widgets/look/style.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -57,17 +57,15 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   table_->header()->setStretchLastSection(false);
   table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   table_->header()->setSectionResizeMode(kName, QHeaderView::Stretch);
-  note_ = new QLabel;
+  note_ = quietText();
   note_->setObjectName("folder_runs_note");
-  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
-  open_ = buttons->addButton(QString(), QDialogButtonBox::AcceptRole);
+  QDialogButtonBox* buttons = dialogButtons(this, {}, &open_);
   auto* text = buttons->addButton("&Train on its text", QDialogButtonBox::ActionRole);
   text->setToolTip("All files of the folder are the text that a new run learns from");
-  auto* column = new QVBoxLayout(this);
+  auto* column = dialogColumn(this, windowTitle());
   column->addWidget(table_, 1);
   column->addWidget(note_);
   column->addWidget(buttons);
-  open_->setProperty(kPrimaryProperty, true);
   open_->setDefault(true);  // set after the button was added to the dialog
   resize(620, 340);
 
@@ -76,7 +74,6 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
     emit chosen({row->data(kName, Qt::UserRole).toString()});
     accept();
   });
-  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
     emit chosen(checked());
     accept();

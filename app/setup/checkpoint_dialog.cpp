@@ -1,10 +1,11 @@
-#include "app/session/checkpoint_dialog.h"
+#include "app/setup/checkpoint_dialog.h"
 
 #include <QComboBox>
 #include <QDialogButtonBox>
 #include <QDir>
 #include <QDragEnterEvent>
 #include <QFileDialog>
+#include <QGridLayout>
 #include <QLabel>
 #include <QListWidget>
 #include <QMimeData>
@@ -13,7 +14,9 @@
 #include <QVBoxLayout>
 #include <exception>
 
-#include "widgets/look/style.h"
+#include "app/look/dialog_parts.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
@@ -43,9 +46,13 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   auto* add = new QPushButton("&Add files...");
   auto* add_folder = new QPushButton("Add &folder...");
   auto* remove = new QPushButton("Re&move");
-  auto* row = new QHBoxLayout;
+  auto* row = plainRow(kSpace8);
   for (QPushButton* button : {add, add_folder, remove}) row->addWidget(button);
   row->addStretch();
+  auto* files = new QWidget;
+  auto* file_column = plainColumn(files, kSpace8);
+  file_column->addWidget(files_);
+  file_column->addLayout(row);
   prompt_ = new QPlainTextEdit;
   prompt_->setObjectName("checkpoint_prompt");
   prompt_->setAccessibleName("Typed text");
@@ -58,29 +65,24 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
       "Another checkpoint, with the same tokenizer, that is run on the same texts: it becomes run A, this one run B");
   reference_->addItem("no other checkpoint");
   reference_->addItem("another folder...", kAskForFolder);
-  auto* compared = new QHBoxLayout;
-  auto* compared_label = new QLabel("Compare &with:");
-  compared_label->setBuddy(reference_);
-  compared->addWidget(compared_label);
-  compared->addWidget(reference_, 1);
-  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
-  run_ = buttons->addButton("&Run", QDialogButtonBox::AcceptRole);
+  QDialogButtonBox* buttons = dialogButtons(this, "&Run", &run_);
   run_->setObjectName("checkpoint_run");
-  run_->setProperty(kPrimaryProperty, true);
-  run_->setDefault(true);
   auto* train = buttons->addButton("Tra&in from it", QDialogButtonBox::ActionRole);
   train->setObjectName("checkpoint_train");
   train->setToolTip("Fill in the set-up of a run that begins with these weights");
   auto* tensors = buttons->addButton("Show its &tensors", QDialogButtonBox::ActionRole);
   auto* log = has_log ? buttons->addButton("Open its &log", QDialogButtonBox::ActionRole) : nullptr;
-  auto* column = new QVBoxLayout(this);
+  auto* column = dialogColumn(this, windowTitle());
   column->addWidget(facts_);
-  column->addWidget(new QLabel("Texts (one domain each):"));
-  column->addWidget(files_, 2);
-  column->addLayout(row);
-  column->addWidget(prompt_, 1);
-  column->addLayout(compared);
+  QGridLayout* fields = fieldGrid();
+  addField(fields, "Texts", files);
+  addField(fields, "Typed text", prompt_);
+  addField(fields, "Compare &with", reference_);
+  fields->setRowStretch(1, 2);
+  fields->setRowStretch(2, 1);
+  column->addLayout(fields, 1);
   column->addWidget(buttons);
+  run_->setDefault(true);  // set after the button was added to the dialog
   resize(560, 460);
 
   connect(add, &QPushButton::clicked, this,
@@ -95,7 +97,6 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   });
   connect(reference_, &QComboBox::activated, this, &CheckpointDialog::followReference);
   connect(prompt_, &QPlainTextEdit::textChanged, this, &CheckpointDialog::enableRun);
-  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
     emit chosen(texts());
     accept();
