@@ -14,6 +14,7 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
+#include "core/numerics/quant_format.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/what_if.h"
@@ -73,23 +74,26 @@ OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
   return recipe_format(recipe, operand == OperandRole::dy ? Direction::dgrad : Direction::forward, operand);
 }
 
-// Returns the MX element format of the options; nullopt for another format, whose codes and scales cannot be stored.
+// Returns the MX format of the options; nullopt for another format, whose codes and scales cannot be stored.
 std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
-  const NamedFormat* named = find_format(options.format);
-  if (!named || !is_mx(*named)) return std::nullopt;
-  return mx_format(named->format.element, scale_rule_of(options), kBlock);
+  std::optional<OperandFormat> format = quant_format(options.format).operand;
+  if (!format || format->scheme != QuantScheme::mx) return std::nullopt;
+  if (find_format(options.format)) format->rule = scale_rule_of(options);  // other names say the rule
+  return format;
 }
 
 OperandFormat format_of(const QuantizeOptions& options) {
-  if (const auto mx = mx_format_of(options)) return *mx;
-  const NamedFormat* named = find_format(options.format);
+  const auto format = quant_format(options.format).operand;
   const auto recipe = recipe_named(options.format);
-  if ((!named && !recipe) || recipe == Recipe::fp32)
-    throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
-  if (options.scale_given)
+  if ((!format && !recipe) || recipe == Recipe::fp32)
+    throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names() +
+                             ", and the names that recordings have for formats");
+  const auto mx = mx_format_of(options);
+  if (options.scale_given && !(mx && find_format(options.format)))
     throw std::runtime_error("--scale " + options.scale + ": needs an MX element format; " + options.format +
                              " defines its own scales");
-  return recipe ? recipe_format_of(*recipe, operand_of(options)) : named->format;
+  if (mx) return *mx;
+  return recipe ? recipe_format_of(*recipe, operand_of(options)) : *format;
 }
 
 std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
@@ -453,17 +457,19 @@ void write_file(const QuantizeOptions& options, const std::vector<const TensorVi
     throw std::runtime_error(
         "--out: codes and scales can be stored of mxfp8_e4m3, ..., mxint8; leave it out for the figures of " +
         options.format);
+  if (format->rounding == Rounding::stochastic)
+    throw std::runtime_error("--out stores codes that are rounded to the nearest: leave out _stochastic");
   if (options.axis != "row") throw std::runtime_error("--out stores blocks along rows: leave out --axis");
   SafetensorsStream out(options.out, specs_of(tensors),
-                        {{"format", options.format}, {"scale", options.scale}, {"block", std::to_string(kBlock)}});
+                        {{"format", options.format}, {"scale", scale_rule_name(format->rule)}, {"block", std::to_string(kBlock)}});
   for (const TensorView* tensor : tensors) write_quantized(*tensor, *format, out);
   out.finish();
 }
 
 void print_report(const QuantizeOptions& options, const std::vector<TensorReport>& reports) {
-  const bool mx = mx_format_of(options).has_value();
+  const auto mx = mx_format_of(options);
   std::printf("%s%s, axis %s\n", options.format.c_str(),
-              mx ? (", scale rule " + options.scale + ", blocks of " + std::to_string(kBlock)).c_str()
+              mx ? (", scale rule " + std::string(scale_rule_name(mx->rule)) + ", blocks of " + std::to_string(kBlock)).c_str()
                  : (" of operand " + options.operand).c_str(),
               options.axis.c_str());
   int width = 6;
@@ -483,7 +489,8 @@ void print_json(const QuantizeOptions& options, const std::vector<TensorReport>&
   Json json;
   json["file"] = options.in;
   json["format"] = options.format;
-  json["scale"] = mx_format_of(options) ? Json(options.scale) : Json(nullptr);
+  const auto mx = mx_format_of(options);
+  json["scale"] = mx ? Json(scale_rule_name(mx->rule)) : Json(nullptr);
   json["operand"] = options.operand;
   if (!options.out.empty()) json["out"] = options.out;
   Json& tensors = json["tensors"] = Json::array();
@@ -526,7 +533,8 @@ void add_quantize_command(CLI::App& app) {
   command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
   command
       .option("--format", options->format,
-              "A number format (MX in blocks of 32), or a training recipe: " + format_names())
+              "A number format (MX in blocks of 32), or a training recipe: " + format_names() +
+                  "; also names of recordings, such as mxfp8_e4m3_floor and nvfp4_stochastic")
       .shows_default();
   command.option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
       .shows_default();

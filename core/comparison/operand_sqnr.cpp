@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/io/words.h"
-#include "core/numerics/quant_format.h"
 
 namespace moescope {
 namespace {
@@ -16,14 +15,14 @@ Operands operands_of(const History& run, std::int64_t step) {
   return frame ? frame->quants : Operands();
 }
 
-// Returns the format of an operand; "" if it is not quantized.
-std::string format_at(const Operands& operands, const OperandPlace& place) {
-  const auto found = std::ranges::find_if(operands, [&](const OperandPlace& each) { return each == place; });
-  return found == operands.end() ? std::string() : found->format;
+// Returns the format of an operand; QuantFormat() if it is not quantized.
+QuantFormat format_at(const Operands& operands, const OperandPlace& place) {
+  const auto found = std::ranges::find_if(operands, [&](const OperandPlace& other) { return other == place; });
+  return found == operands.end() ? QuantFormat() : found->format;
 }
 
 bool is_scaled(const QuantFrame& operand) {
-  return quant_format(operand.format).scale != QuantScale::none;
+  return operand.format.scale != QuantScale::none;
 }
 
 template <class Wanted>

@@ -4,7 +4,6 @@
 
 #include "core/explain/explain_parts.h"
 #include "core/io/words.h"
-#include "core/numerics/quant_format.h"
 
 namespace moescope::explaining {
 
@@ -76,7 +75,7 @@ Parts crest(const Context& at, const QuantFormat& format) {
 
 Parts quant_parts(Context& at, const QuantFrame& quant) {
   const FigureKey key = at.target.key;
-  const QuantFormat format = quant_format(quant.format);
+  const QuantFormat& format = quant.format;
   const double blocks = blocks_of(quant);
   if (key == "sqnr_db") return sqnr(at, format);
   if (key == "relative_l2") {

@@ -24,6 +24,18 @@ inline constexpr double kLowSqnrBy = 4;  // dB under the reference: two thirds o
 inline constexpr double kClippedBlocks = 0.1, kManyClippedBlocks = 0.5, kClippingCosts = 0.5;
 inline constexpr int kLastingFrames = 2;  // consecutive frames, 50 steps apart
 
+// A fault of operands that are judged together: those with one role and one format, such as all weights in it.
+struct QuantFault {
+  int frames = 0;  // consecutive frames with the fault
+  std::int64_t since = -1;
+  std::vector<int> layers;  // layers with the fault in the newest frame
+  std::set<GemmClass> classes;
+  double value = 0;  // value of the worst operand
+  QuantFrame worst;
+};
+// Writes title, observation and meaning of a finding of this kind.
+void describe(const QuantFault& fault, Finding& finding);
+
 class QuantWatch {
  public:
   explicit QuantWatch(int run) : run_(run) {}
@@ -31,22 +43,13 @@ class QuantWatch {
   void findings(std::vector<Finding>& out) const;
 
  private:
-  // A fault, and the operands that are judged together: those with one role and one format, such as all weights in it.
-  using Group = std::tuple<FindingKind, OperandRole, std::string>;
-  struct Case {
-    int frames = 0;  // consecutive frames with the fault
-    std::int64_t since = -1;
-    std::vector<int> layers;  // layers with the fault in the newest frame
-    std::set<GemmClass> classes;
-    double value = 0;  // value of the worst operand
-    QuantFrame worst;
-  };
+  using Group = std::tuple<FindingKind, OperandRole, std::string>;  // the name of the format
   void note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse);
 
   int run_;
   std::int64_t step_ = -1;
-  std::map<Group, Case> cases_;
-  std::map<Group, Case> fresh_;  // cases in the current frame
+  std::map<Group, QuantFault> faults_;
+  std::map<Group, QuantFault> fresh_;  // faults in the current frame
 };
 
 }  // namespace moescope

@@ -15,6 +15,7 @@
 
 #include "core/frame/operand_place.h"
 #include "core/io/no_value.h"
+#include "core/numerics/quant_format.h"
 
 namespace moescope {
 
@@ -139,7 +140,7 @@ struct TokenFrame {
 
 // Statistics of the quantization of one operand of one GEMM. Routed experts of a layer are counted together.
 struct QuantFrame : OperandPlace {
-  std::string format;                            // "mxfp8_e4m3_rceil", "nvfp4": quant_format.h
+  QuantFormat format;
   std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by floor(log2 scale) + 127; 255: NaN or infinity
   float amax = kNoValue;
   float sqnr_db = kNoValue;  // +inf if exact

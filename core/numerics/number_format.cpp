@@ -19,7 +19,7 @@ constexpr NamedFormat kFormats[] = {
     {"mxfp4_e2m1", mx_format(ElementFormat::e2m1), true},
     {"mxint8", mx_format(ElementFormat::int8), false},
     {"nvfp4", kNvfp4Format, true},
-    {"fp8_tensorwise", fp8_format(ScaleGranularity::tensor), false},
+    {"fp8_tensor", fp8_format(ScaleGranularity::tensor), false},
     {"fp8_row", fp8_format(ScaleGranularity::row), false},
     {"fp8_1x128", fp8_format(ScaleGranularity::block_1x128), false},
     {"fp8_128x128", fp8_format(ScaleGranularity::block_128x128), false},

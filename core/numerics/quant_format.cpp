@@ -69,6 +69,7 @@ const FormatsByName& formats_by_name() {
         found.emplace(format_name(rounded), rounded);
       }
     for (const NamedFormat& named : named_formats()) found.emplace(named.name, named.format);
+    found.emplace("fp8_tensorwise", fp8_format(ScaleGranularity::tensor));  // torchao's name
     return found;
   }();
   return formats;
@@ -113,6 +114,9 @@ QuantFormat quant_format(const OperandFormat& format) {
                                     QuantScale::e4m3};  // by QuantScheme
   QuantFormat known{kScales[static_cast<int>(format.scheme)], format, {}, shared_values(format)};
   if (is_scaled(format)) known.element = format.element;
+  known.operand->power_of_two_scale = false;
+  known.operand->hadamard = 0;
+  known.operand->rotation = RotationForm::drawn;
   return known;
 }
 
@@ -121,7 +125,13 @@ QuantFormat quant_format(std::string_view name) {
   if (found != formats_by_name().end()) return quant_format(found->second);
   QuantFormat unknown;
   unknown.element = element_named(name);
+  if (!unknown.element) unknown.unknown_name = name;
   return unknown;
+}
+
+std::string QuantFormat::name() const {
+  if (operand) return format_name(*operand);
+  return element ? traits(*element).name : unknown_name;
 }
 
 double bell_sqnr_db(const QuantFormat& format) {

@@ -1,5 +1,5 @@
-// Number formats by the names used in QuantFrame::format, and reference figures for each. A name is read back by
-// comparing it with those of all formats, so that a new format of number_format.h is known here.
+// The number format of a recorded operand, its name in files and on the screen, and reference figures. A name is read
+// back by comparing it with those of all formats, so that a new format of number_format.h is known here.
 //
 //   bf16
 //   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE  mxint8_RULE
@@ -16,6 +16,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/numerics/number_format.h"
@@ -26,13 +27,17 @@ enum class QuantScale : std::uint8_t { none, power_of_two, e4m3, fp32, unknown }
 
 struct QuantFormat {
   QuantScale scale = QuantScale::unknown;
-  std::optional<OperandFormat> operand;  // nullopt: the scale is unknown
-  std::optional<ElementFormat> element;  // nullopt: no scale, or the name is unknown
+  std::optional<OperandFormat> operand = {};  // nullopt: the scale is unknown
+  std::optional<ElementFormat> element = {};  // nullopt: no scale, or the name is unknown
   int block = 0;  // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
+  std::string unknown_name = {};  // of a log of another program; empty if the name is known
+
+  std::string name() const;
+  bool operator==(const QuantFormat&) const = default;
 };
+// Leaves out what names do not show: rotations, and whether the scales of FP8 are powers of two.
 QuantFormat quant_format(const OperandFormat& format);
-// Reads every name that format_name() gives, and those of named_formats(). Names do not show rotations, and those of
-// FP8 do not show scales that are powers of two.
+// Reads every name that format_name() gives, and those of named_formats().
 QuantFormat quant_format(std::string_view name);
 
 // SQNR of bell-shaped data, dB. For MX, RCEIL is assumed if the rule or the scale is unknown. NaN if there is no such

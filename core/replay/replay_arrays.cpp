@@ -9,8 +9,6 @@
 #include <tuple>
 #include <vector>
 
-#include "core/numerics/quant_format.h"
-
 namespace moescope {
 namespace {
 
@@ -155,11 +153,13 @@ class OperandTable {
     }
   }
   ReplayJson json() const {
-    ReplayJson powers = ReplayJson::array();
-    for (const std::string& format : formats_)
-      if (quant_format(format).scale == QuantScale::power_of_two) powers.push_back(format);
+    ReplayJson names = ReplayJson::array(), powers = ReplayJson::array();
+    for (const QuantFormat& format : formats_) {
+      names.push_back(format.name());
+      if (format.scale == QuantScale::power_of_two) powers.push_back(format.name());
+    }
     return {{"steps", taken_},
-            {"formats", formats_},
+            {"formats", names},
             {"powers_of_two", powers},
             {"list", list_},
             {"format", base64(format_)},
@@ -177,10 +177,10 @@ class OperandTable {
     std::ranges::replace(text, '_', ' ');
     return text;
   }
-  std::uint8_t format_index(const std::string& name) {
-    const auto found = std::ranges::find(formats_, name);
+  std::uint8_t format_index(const QuantFormat& format) {
+    const auto found = std::ranges::find(formats_, format);
     if (found != formats_.end()) return static_cast<std::uint8_t>(found - formats_.begin());
-    if (formats_.size() < kNoFormat) formats_.push_back(name);
+    if (formats_.size() < kNoFormat) formats_.push_back(format);
     return static_cast<std::uint8_t>(formats_.size() - 1);
   }
   void take(const QuantFrame& quant, const ScaleBins& bins, std::size_t at, std::size_t blocks_at) {
@@ -206,7 +206,7 @@ class OperandTable {
   std::map<PlaceKey, ScaleBins> places_;
   std::vector<std::int64_t> steps_, taken_;
   std::vector<ReplayJson> list_;
-  std::vector<std::string> formats_;
+  std::vector<QuantFormat> formats_;
   std::size_t row_ = 0;  // number of bins of all operands
   std::vector<std::uint8_t> format_, sqnr_, underflow_, clipped_, nan_blocks_, least_blocks_, blocks_;
 };

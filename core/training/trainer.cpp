@@ -75,7 +75,7 @@ void add_biases_for_shares(const Learner<float>& learner, std::vector<Specialisa
 }
 
 QuantFrame quant_frame(const OperandPlace& place, const OperandFormat& format, const QuantSums& sums) {
-  QuantFrame frame{place, format_name(format)};
+  QuantFrame frame{place, quant_format(format)};
   frame.e8m0_blocks = sums.e8m0_blocks;
   frame.amax = sums.amax;
   frame.sqnr_db = static_cast<float>(sums.sqnr_db());
@@ -288,13 +288,10 @@ std::vector<LayerRouting> Trainer::routing() const {
 }
 
 void Trainer::apply(const LiveChange& change) {
-  const ConfigField& field = change.setting.field();
-  if (!field.live) throw std::invalid_argument(field.key + ": cannot change while a run trains");
-  if (const std::string problem = check_field(field, change.value); !problem.empty())
-    throw std::invalid_argument(field.key + ": " + problem);
+  require_live(change);
   RunConfig changed = config();
-  field.set(changed, change.value);
-  if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
+  change.setting.field().set(changed, change.value);
+  require_valid(changed);
   const bool placed_anew = changed.parallel.placement != config().parallel.placement;
   state_->learner.config = changed;
   if (placed_anew) state_->planners.assign(state_->planners.size(), {});

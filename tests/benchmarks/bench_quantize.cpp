@@ -13,6 +13,7 @@
 
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/quantize.h"
+#include "tests/support/every_format.h"
 
 using namespace moescope;
 
@@ -113,8 +114,7 @@ void add(const std::string& name, OperandFormat format, BlockAxis axis, bool sta
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8}) {
+  for (const ElementFormat element : kEveryFormat) {
     const std::string name = traits(element).name;
     add(name + "/rceil/rows/statistics", mx_format(element), BlockAxis::row, true);
     add(name + "/rceil/columns/statistics", mx_format(element), BlockAxis::column, true);

@@ -102,12 +102,23 @@ TEST_F(CliQuantize, EveryRecipeOnBothAxesAsTheQuantizerHasIt) {
   }
 }
 
-TEST_F(CliQuantize, EveryNamedFormatIsAccepted) {
+TEST_F(CliQuantize, EveryNameOfEveryNamedFormatIsAccepted) {
+  const auto expect_accepted = [this](const std::string& name, const OperandFormat& format) {
+    const Json figures = json("--tensor experts --format " + name)["tensors"][0]["figures"][0];
+    expect_figures(figures, expected(format, BlockAxis::row), name);
+  };
   for (const NamedFormat& named : named_formats()) {
     if (named.format.scheme == QuantScheme::fp32) continue;
-    const Json figures = json(std::string("--tensor experts --format ") + named.name)["tensors"][0]["figures"][0];
-    expect_figures(figures, expected(named.format, BlockAxis::row), named.name);
+    expect_accepted(named.name, named.format);
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+      OperandFormat format = named.format;
+      format.rounding = rounding;
+      expect_accepted(format_name(format), format);
+    }
   }
+  expect_accepted("fp8_tensorwise", fp8_format(ScaleGranularity::tensor));
+  expect_accepted("mxfp8_e4m3_floor", mx_format(ElementFormat::e4m3, ScaleRule::floor));
+  EXPECT_NE(run("--format mxfp8_e4m3_floor --scale ceil").status, 0);
 }
 
 TEST_F(CliQuantize, OperandDecidesWhereARecipeTreatsThemDifferently) {

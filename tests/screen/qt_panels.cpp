@@ -424,7 +424,7 @@ class PanelsTest : public QObject {
       frame->step = 0;
       QuantFrame& quant = frame->quants.emplace_back();
       quant.layer = 1;
-      quant.format = "made up";
+      quant.format = quant_format("made up");
       quant.sqnr_db = db;
       auto history = std::make_shared<History>(RunInfo{});
       history->append(std::move(frame));

@@ -1,6 +1,7 @@
 // All element formats and scale rules, and random values for tests of formats.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -10,8 +11,11 @@
 
 namespace moescope {
 
-inline constexpr ElementFormat kEveryFormat[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                                 ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
+inline constexpr auto kEveryFormat = [] {
+  std::array<ElementFormat, kNumElementFormats> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<ElementFormat>(i);
+  return all;
+}();
 inline constexpr ScaleRule kEveryRule[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 

@@ -116,7 +116,7 @@ class RandomRun {
     quant.gemm = gemm;
     quant.operand = operand;
     quant.direction = direction;
-    quant.format = "mxfp8_e4m3_rceil";
+    quant.format = quant_format("mxfp8_e4m3_rceil");
     const std::uint32_t first = 90 + whole(40), blocks = 1 + whole(9);
     for (std::uint32_t byte = first; byte < first + blocks; ++byte) quant.e8m0_blocks[byte] = 1 + whole(4000);
     quant.sqnr_db = static_cast<float>(5 + 50 * uniform());

@@ -119,7 +119,9 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       quant.gemm = i == 4 ? Gemm::wkv_b : kExperts[i % 3];
       quant.operand = static_cast<OperandRole>(i / 3 % 3);
       quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
-      quant.format = "e4m3";
+      const auto formats = named_formats();
+      const std::size_t place = frame.quants.size() + static_cast<std::size_t>(step);
+      quant.format = i == 0 ? quant_format("e4m3") : quant_format(formats[place % formats.size()].format);
       for (const auto& field : kQuantFigures) quant.*field.member = value(rng);
       const int first = rng() % 240;
       for (int byte = first; byte < first + 12; ++byte) quant.e8m0_blocks[byte] = rng() % 5000;

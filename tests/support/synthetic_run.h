@@ -137,7 +137,7 @@ class SyntheticRun {
     quant.gemm = gemm;
     quant.operand = operand;
     quant.direction = direction;
-    quant.format = "mxfp8_e4m3_rceil";
+    quant.format = quant_format("mxfp8_e4m3_rceil");
     const double drift = operand == OperandRole::dy  ? -14 - 2 * std::log10(1 + step)
                          : operand == OperandRole::w ? -11
                                                      : -7;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/numerics/quant_format.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
@@ -21,9 +20,9 @@ double total(const std::array<std::uint32_t, 256>& blocks) {
 }
 
 // Returns a scale as text. Scales of NVFP4 and FP8 are not powers of two, so `byte` stands for a range of scales.
-QString scaleText(const std::string& format, int byte) {
+QString scaleText(const QuantFormat& format, int byte) {
   if (byte == kNanByte) return QString("scale NaN");
-  return quant_format(format).scale == QuantScale::power_of_two
+  return format.scale == QuantScale::power_of_two
              ? QString("scale %1 (byte %2)").arg(formatPowerOfTwo(byte - kBias)).arg(byte)
              : QString("scales from %1 to under %2")
                    .arg(formatPowerOfTwo(byte - kBias), formatPowerOfTwo(byte - kBias + 1));
@@ -74,7 +73,7 @@ QString BlockScalesView::notice() const {
   if (!newest || std::ranges::find(newest->quants, gemm_class, &QuantFrame::gemm_class) == newest->quants.end())
     return noQuantizationNotice(history->info(), newest.get(), gemm_class);
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
-  if (tensor && quant_format(tensor->format).scale == QuantScale::none)
+  if (tensor && tensor->format.scale == QuantScale::none)
     return QString("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
   if (!tensor && !history->info().config_toml.empty())
     return QString("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
@@ -159,7 +158,7 @@ QStringList BlockScalesView::describe(int byte, std::int64_t step) const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {"not measured at this step"};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
-  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
+  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format.name(), byte)),
           QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
@@ -188,7 +187,7 @@ QString BlockScalesView::status() const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   return QString("%1, NaN blocks %2, amax %3")
-      .arg(QString::fromStdString(quant->format), formatCount(quant->e8m0_blocks[kNanByte]),
+      .arg(QString::fromStdString(quant->format.name()), formatCount(quant->e8m0_blocks[kNanByte]),
            formatValue(quant->amax, 3));
 }
 
@@ -200,7 +199,7 @@ ValueTable BlockScalesView::table() const {
   const std::string name = (gemmClassLabel(tensor.gemm_class()) + QLatin1Char(' ') + tensorName(tensor)).toStdString();
   for (int byte = 0; quant && byte < 256; ++byte)
     if (quant->e8m0_blocks[byte] > 0)
-      table.add(frame->step, tensor.layer, name, quant->format, byte,
+      table.add(frame->step, tensor.layer, name, quant->format.name(), byte,
                 byte == kNanByte ? table_value(std::string("NaN")) : table_value(byte - kBias),
                 quant->e8m0_blocks[byte]);
   return table;

@@ -279,7 +279,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
 TEST_F(Explain, RecordingsThatNameTheElementAloneAreNotGuessedAt) {
   QuantFrame quant;
   quant.layer = 1;
-  quant.format = "e2m1";
+  quant.format = quant_format("e2m1");
   quant.sqnr_db = 20.1f, quant.clipped = 0.03f, quant.crest = 2.1f, quant.underflow = 0.07f;
   quant.e8m0_blocks[125] = 2048;
   TelemetryFrame frame;

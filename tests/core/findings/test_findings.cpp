@@ -331,7 +331,7 @@ TEST(Findings, NumberFormats) {
     for (const int layer : {1, 2}) {
       QuantFrame quant;
       quant.layer = layer;
-      quant.format = "e4m3";
+      quant.format = quant_format("e4m3");
       quant.sqnr_db = 31.4f, quant.underflow = 0.001f, quant.clipped = 0, quant.clipped_blocks = 0, quant.crest = 2.3f;
       frame.quants.push_back(quant);  // healthy
       quant.operand = OperandRole::dy;
@@ -359,7 +359,7 @@ QuantFrame clipped_blocks(int layer, Gemm gemm, const char* format, float sqnr_d
   QuantFrame quant;
   quant.layer = layer;
   quant.gemm = gemm;
-  quant.format = format;
+  quant.format = quant_format(format);
   quant.sqnr_db = sqnr_db, quant.underflow = 0.001f, quant.clipped = 0.009f, quant.clipped_blocks = share;
   quant.crest = 2.3f;
   return quant;

@@ -23,7 +23,7 @@ QuantFrame operand_in(const std::string& format, Gemm gemm, int layer, float sqn
   QuantFrame quant;
   quant.layer = layer;
   quant.gemm = gemm;
-  quant.format = format;
+  quant.format = quant_format(format);
   quant.sqnr_db = sqnr_db;
   quant.underflow = quant.clipped = quant.clipped_blocks = 0;
   quant.crest = 2.3f;

@@ -13,7 +13,7 @@ QuantFrame operand(Gemm gemm, const char* format, float sqnr_db, int layer = 1) 
   QuantFrame frame;
   frame.layer = layer;
   frame.gemm = gemm;
-  frame.format = format;
+  frame.format = quant_format(format);
   frame.sqnr_db = sqnr_db;
   return frame;
 }

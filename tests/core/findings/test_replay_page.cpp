@@ -45,7 +45,7 @@ QuantFrame quant_of(std::int64_t step, int layer, OperandRole operand) {
   quant.layer = layer;
   quant.gemm = Gemm::expert_w1;
   quant.operand = operand;
-  quant.format = operand == OperandRole::x ? "mxfp8_e4m3_rceil" : "bf16";
+  quant.format = quant_format(operand == OperandRole::x ? "mxfp8_e4m3_rceil" : "bf16");
   quant.sqnr_db = operand == OperandRole::x ? sqnr_of(step, layer) : std::numeric_limits<float>::infinity();
   quant.underflow = 0.0123f;
   if (operand == OperandRole::x) {

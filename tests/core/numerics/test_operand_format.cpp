@@ -12,6 +12,7 @@
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/scale_rules.h"
+#include "tests/support/every_format.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;
@@ -183,9 +184,8 @@ std::vector<OperandFormat> all_scaled() {
     for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
                                      ScaleGranularity::block_128x128})
       for (const bool power_of_two : {false, true}) formats.push_back(fp8(element, g, power_of_two));
-  for (const ElementFormat element :
-       {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2, ElementFormat::e2m3, ElementFormat::e2m1})
-    formats.push_back(mx(element));
+  for (const ElementFormat element : kEveryFormat)
+    if (traits(element).exponent_bits > 0) formats.push_back(mx(element));
   return formats;
 }
 

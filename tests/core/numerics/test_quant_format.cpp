@@ -12,20 +12,12 @@
 #include "core/numerics/number_format.h"
 #include "core/numerics/quant_format.h"
 #include "core/numerics/recipes.h"
+#include "tests/support/every_format.h"
 #include "tests/support/sample_matrices.h"
 #include "tests/support/says.h"
 
 namespace moescope {
 namespace {
-
-std::vector<ElementFormat> all_elements() {
-  std::vector<ElementFormat> elements;
-  for (int element = 0; element < kNumElementFormats; ++element)
-    elements.push_back(static_cast<ElementFormat>(element));
-  return elements;
-}
-
-constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
 
 const TestMatrix& bell() {
   static const TestMatrix matrix = normal_matrix(1024, 1024);
@@ -56,8 +48,10 @@ TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {
     EXPECT_EQ(find_format(named.name), &named);
     EXPECT_EQ(find_format(named.format), &named);
   }
-  for (int e = 0; e < kNumElementFormats; ++e)
-    EXPECT_NE(find_format(mx_format(static_cast<ElementFormat>(e))), nullptr) << kElementFormats[e].name;
+  for (const ElementFormat element : kEveryFormat)
+    EXPECT_NE(find_format(mx_format(element)), nullptr) << traits(element).name;
+  for (const char* name : {"fp8_tensor", "fp8_e4m3_tensor", "fp8_tensorwise"})
+    EXPECT_EQ(quant_format(name).name(), "fp8_e4m3_tensor") << name;
   EXPECT_EQ(find_format("mxfp8"), nullptr);
   EXPECT_EQ(find_format(mx_format(ElementFormat::e4m3, ScaleRule::floor)), nullptr);
 }
@@ -78,9 +72,10 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
                              : wanted.scheme == QuantScheme::fp8   ? QuantScale::fp32
                                                                    : QuantScale::none);
         EXPECT_EQ(got.element.has_value(), is_scaled(wanted));
-        OperandFormat named = wanted;
-        named.power_of_two_scale = false;  // the name does not show it
-        EXPECT_TRUE(got.operand == named);
+        EXPECT_EQ(got.name(), name);
+        OperandFormat rotated = wanted;  // the name does not show a rotation
+        rotated.hadamard = 16, rotated.rotation = RotationForm::fixed;
+        EXPECT_EQ(got, quant_format(rotated));
         // The number of blocks that the quantizer counts in a matrix of whole blocks.
         if (const auto blocks = sums_of(wanted, normal_matrix(256, 256)).blocks; got.block > 0)
           EXPECT_EQ(blocks * static_cast<std::uint64_t>(got.block), 256u * 256u);
@@ -151,8 +146,8 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
                 drawn_tolerance)
         << format_name(format);
   };
-  for (const ElementFormat element : all_elements())
-    for (const ScaleRule rule : kRules) expect_figures(mx(element, rule), 0.06);
+  for (const ElementFormat element : kEveryFormat)
+    for (const ScaleRule rule : kEveryRule) expect_figures(mx(element, rule), 0.06);
   expect_figures(kNvfp4, 0.06);
   for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2})
     for (int granularity = 0; granularity < 4; ++granularity)
@@ -181,8 +176,8 @@ TEST(QuantFormat, NoBlockLosesMoreOfItsLargestValueThanIsSaid) {
     }
     return cut;
   };
-  for (const ElementFormat element : all_elements())
-    for (const ScaleRule rule : kRules) {
+  for (const ElementFormat element : kEveryFormat)
+    for (const ScaleRule rule : kEveryRule) {
       const OperandFormat format = mx(element, rule);
       EXPECT_NEAR(largest_cut(quant_format(format_name(format))), cut_of(format, 32), 0.001) << format_name(format);
     }
