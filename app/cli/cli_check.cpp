@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -16,7 +15,6 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -38,54 +36,6 @@ using namespace std::chrono_literals;
 constexpr int kFound = 1;
 constexpr auto kPause = 200ms;   // between two reads of a growing file
 constexpr int kCheckSchema = 2;  // version of --json; rises when a key changes its meaning or is removed
-
-// The words for findings in --fail-on and in the key "kind" of --json.
-struct Word {
-  const char* word;
-  FindingKind kind;
-};
-constexpr std::array<Word, 34> kWords = {{
-    {"nan", FindingKind::loss_not_finite},
-    {"diverged", FindingKind::loss_stuck},
-    {"spike", FindingKind::loss_spike},
-    {"loss-unlogged", FindingKind::loss_unlogged},
-    {"gradient-norm", FindingKind::gradient_norm},
-    {"collapsed", FindingKind::collapsed},
-    {"collapsing", FindingKind::collapsing},
-    {"dead", FindingKind::dead},
-    {"starved", FindingKind::starved},
-    {"underused", FindingKind::underused},
-    {"hot", FindingKind::hot},
-    {"uneven", FindingKind::uneven},
-    {"uneven-ranks", FindingKind::uneven_ranks},
-    {"uneven-batches", FindingKind::uneven_batches},
-    {"dropped-tokens", FindingKind::dropped_tokens},
-    {"swapped-layers", FindingKind::swapped_layers},
-    {"no-recovery", FindingKind::no_recovery},
-    {"load-shift", FindingKind::load_shift},
-    {"oscillating", FindingKind::oscillating_bias},
-    {"saturated", FindingKind::saturated},
-    {"uninformative", FindingKind::uninformative},
-    {"no-gradient", FindingKind::no_gradient},
-    {"stale-bias", FindingKind::stale_bias},
-    {"flat-auxiliary", FindingKind::flat_auxiliary},
-    {"unchanged-experts", FindingKind::unchanged_experts},
-    {"shared-excess", FindingKind::shared_excess},
-    {"counted-twice", FindingKind::counted_twice},
-    {"bias-against-gate", FindingKind::bias_against_gate},
-    {"auxiliary-dominates", FindingKind::auxiliary_dominates},
-    {"underflow", FindingKind::underflow},
-    {"clipping", FindingKind::clipping},
-    {"low-sqnr", FindingKind::low_sqnr},
-    {"by-hand", FindingKind::by_hand},
-    {"alternating-texts", FindingKind::alternating_texts},
-}};
-
-const char* word_of(FindingKind kind) {
-  for (const Word& each : kWords)
-    if (each.kind == kind) return each.word;
-  return "comparison";
-}
 
 struct CheckOptions {
   RoutedShape routed;
@@ -118,9 +68,9 @@ class FailOn {
       return;
     }
     std::string allowed = "severe, warning";
-    for (const Word& each : kWords) {
-      if (word == each.word) return kinds_.push_back(each.kind);
-      allowed += std::string(", ") + each.word;
+    for (const FindingKindInfo& info : finding_kinds()) {
+      if (word == info.word) return kinds_.push_back(info.kind);
+      allowed += std::string(", ") + info.word;
     }
     throw std::runtime_error("--fail-on: \"" + word + "\" is not a finding; allowed: " + allowed);
   }
@@ -273,7 +223,7 @@ std::vector<CheckedRun> read_once(const CheckOptions& options) {
 }
 
 Json to_json(const Finding& finding, const FailOn& fail_on) {
-  Json json = {{"kind", word_of(finding.kind)},
+  Json json = {{"kind", finding_kind_info(finding.kind).word},
                {"severity", severity_name(finding.severity)},
                {"fails", fail_on.meets(finding)},
                {"ongoing", finding.ongoing},
@@ -318,7 +268,7 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
             "\n" + health_verdict_name(run.health.verdict) + ": " + run.health.sentence + "\n";
     if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
     for (const Finding& finding : run.findings)
-      text += std::string(fail_on.meets(finding) ? "FAIL  " : "      ") + word_of(finding.kind) + ", " +
+      text += std::string(fail_on.meets(finding) ? "FAIL  " : "      ") + finding_kind_info(finding.kind).word + ", " +
               severity_name(finding.severity) + (finding.ongoing ? "" : ", over") + ", steps " +
               std::to_string(finding.steps.first) + " to " + std::to_string(finding.steps.last) + ": " + finding.title +
               "\n";
@@ -373,7 +323,7 @@ void add_check_command(CLI::App& app) {
   std::string words =
       "Findings that end the command with status 1, separated by commas: severe (all severe ones), warning (all "
       "warnings, too)";
-  for (const Word& each : kWords) words += std::string(", ") + each.word;
+  for (const FindingKindInfo& info : finding_kinds()) words += std::string(", ") + info.word;
   command.option("--fail-on", options->fail_on, words).shows_default();
   command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,

@@ -1,8 +1,8 @@
-#include "core/findings/alternation.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+
+#include "core/findings/oscillation_watch.h"
 
 namespace moescope {
 

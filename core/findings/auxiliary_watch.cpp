@@ -45,7 +45,7 @@ void AuxiliaryWatch::block(std::int64_t first, std::span<const float> ce, std::s
 }
 
 std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double logged, std::optional<double> factor,
-                                            const char* name, Metric metric) const {
+                                            const char* name) const {
   if (condition.since < 0 || !factor) return std::nullopt;
   const double ce = mean(&Means::ce), added = *factor * logged;
   Finding finding;
@@ -53,7 +53,6 @@ std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double l
   finding.severity = added >= kAuxRules * ce ? Severity::warning : Severity::note;
   finding.run = run_;
   finding.steps = {condition.since, last_step_};
-  finding.metric = metric;
   finding.title = std::string("The ") + name + " outweighs the cross-entropy";
   const std::string parts =
       *factor == 1 ? "" : " (" + decimal(logged, 3) + " in the log times " + decimal(*factor) + ")";
@@ -63,7 +62,7 @@ std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double l
 }
 
 void AuxiliaryWatch::findings(std::vector<Finding>& out, std::optional<double> even_aux) const {
-  if (auto aux = make(aux_, mean(&Means::aux), factors_.balance, "load-balance loss", Metric::aux_loss)) {
+  if (auto aux = make(aux_, mean(&Means::aux), factors_.balance, "load-balance loss")) {
     aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
     if (even_aux)
       aux->observation +=
@@ -73,7 +72,7 @@ void AuxiliaryWatch::findings(std::vector<Finding>& out, std::optional<double> e
         "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
     out.push_back(std::move(*aux));
   }
-  if (auto z = make(z_, mean(&Means::z), factors_.z, "router z-loss", Metric::z_loss)) {
+  if (auto z = make(z_, mean(&Means::z), factors_.z, "router z-loss")) {
     z->knobs = {&RouterConfig::z_coeff};
     z->why =
         "The z-loss pulls the logits of the router towards 0, where all experts have equal scores: a router that "

@@ -40,8 +40,8 @@ class AuxiliaryWatch {
     void follow(bool holds, std::int64_t first);
   };
   double mean(double Means::*member) const;
-  std::optional<Finding> make(const Condition& condition, double logged, std::optional<double> factor, const char* name,
-                              Metric metric) const;
+  std::optional<Finding> make(const Condition& condition, double logged, std::optional<double> factor,
+                              const char* name) const;
 
   int run_;
   std::int64_t first_step_ = -1, last_step_ = -1;

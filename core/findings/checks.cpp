@@ -1,10 +1,9 @@
-#include "core/findings/checks.h"
-
 #include <algorithm>
 #include <initializer_list>
 
 #include "core/findings/auxiliary_watch.h"
 #include "core/findings/expert_watch.h"
+#include "core/findings/findings.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/load_evidence.h"

@@ -111,7 +111,6 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   const Expert& longest = of(dead[0]);
   Finding finding = load.finding(FindingKind::dead, Severity::severe, longest.silent_since);
   finding.experts = dead;
-  finding.metric = Metric::dead_fraction;
   const bool one = dead.size() == 1;
   const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
   finding.title +=

@@ -181,7 +181,6 @@ void FaultWatch::findings(std::vector<Finding>& out) const {
 void FaultWatch::add_bias(std::vector<Finding>& out) const {
   if (still_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::stale_bias, Severity::warning, still_.since);
-  finding.metric = FigureKey("expert_bias");
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
   finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
@@ -196,7 +195,6 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
 void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   if (flat_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::flat_auxiliary, Severity::warning, flat_.since);
-  finding.metric = Metric::router_aux_loss;
   finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
   const bool absent = aux_ == 0.0;
   finding.title +=
@@ -216,7 +214,6 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
 void FaultWatch::add_constant(std::vector<Finding>& out) const {
   if (constant_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::no_gradient, Severity::warning, constant_.since);
-  finding.metric = FigureKey("gate_mass");
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
@@ -231,7 +228,6 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
 void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   if (twice_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::counted_twice, Severity::note, twice_.since);
-  finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
   finding.observation = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
@@ -247,7 +243,6 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
   if (shared_.windows < kFaultWindows) return;
   Finding finding = make(FindingKind::shared_excess, Severity::note, shared_.since);
   finding.experts = excess_;
-  finding.metric = FigureKey("utilisation");
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
   finding.observation = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <iterator>
 #include <map>
 
 #include "core/comparison/verdict_words.h"
 #include "core/findings/auxiliary_watch.h"
-#include "core/findings/checks.h"
 #include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/fault_watch.h"
@@ -31,44 +29,6 @@ constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that 
 constexpr int kLookedAt = 11;                                     // frames of a window that are searched for a bias
 constexpr std::int64_t kSuccessive = 2;  // largest distance of two frames whose biases show the step of the bias
 
-// In the order of FindingKind.
-constexpr const char* kKindNames[] = {"loss NaN or infinite",
-                                      "collapsed",
-                                      "collapsing",
-                                      "dead experts",
-                                      "no recovery",
-                                      "starved experts",
-                                      "underused experts",
-                                      "hot experts",
-                                      "uneven load",
-                                      "uneven ranks",
-                                      "uneven batches",
-                                      "dropped tokens",
-                                      "swapped layers",
-                                      "oscillating bias",
-                                      "saturated router",
-                                      "uninformative scores",
-                                      "router without gradient",
-                                      "stale bias",
-                                      "flat auxiliary loss",
-                                      "unchanged experts",
-                                      "counted twice",
-                                      "shared excess",
-                                      "bias against gate",
-                                      "loss stuck",
-                                      "loss not logged",
-                                      "gradient norm",
-                                      "auxiliary loss dominates",
-                                      "loss spike",
-                                      "underflow",
-                                      "clipping",
-                                      "low SQNR",
-                                      "comparison",
-                                      "load shift",
-                                      "controlled by hand",
-                                      "alternating texts"};
-static_assert(std::size(kKindNames) == static_cast<std::size_t>(FindingKind::alternating_texts) + 1);
-
 // Values of one step that identify a rewound run.
 using Fingerprint = std::pair<std::uint32_t, std::uint32_t>;
 
@@ -81,15 +41,6 @@ Fingerprint fingerprint(const History& history, std::int64_t step) {
 }
 
 }  // namespace
-
-const char* finding_kind_name(FindingKind kind) {
-  return kKindNames[static_cast<int>(kind)];
-}
-
-std::optional<FindingKind> finding_kind_named(std::string_view name) {
-  const auto* found = std::ranges::find(kKindNames, name);
-  return found == std::end(kKindNames) ? std::nullopt : std::optional(FindingKind(found - kKindNames));
-}
 
 const char* severity_name(Severity severity) {
   static constexpr const char* kNames[] = {"note", "warning", "severe"};
@@ -108,10 +59,10 @@ Finding layer_finding(FindingKind kind, Severity severity, int run, int layer, S
 }
 
 std::string finding_id(const Finding& finding) {
-  std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
+  std::string id = std::to_string(finding.run) + "/" + finding_kind_info(finding.kind).name;
   if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
-  if (finding.kind == FindingKind::auxiliary_dominates) id += std::string("/") + finding.metric->info().key;
+  if (finding.kind == FindingKind::auxiliary_dominates) id += "/" + finding.knobs.front().key();
   if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
   return id;
 }
@@ -519,7 +470,6 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.kind = FindingKind::comparison;
   finding.run = b.run->info().run;
   finding.steps = conclusion.steps;
-  finding.metric = conclusion.loss;
   finding.observation = verdict_sentence(conclusion) + ".";
   const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {

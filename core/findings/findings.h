@@ -64,8 +64,29 @@ enum class FindingKind {
   by_hand,            // settings made by the user override the router
   alternating_texts,  // the load alternates between two states, as if batches of two kinds of text alternate
 };
-const char* finding_kind_name(FindingKind kind);
-std::optional<FindingKind> finding_kind_named(std::string_view name);
+
+enum class FindingSubject : std::uint8_t {
+  training,  // the training as a whole, not its routers
+  load,      // a load that settings of the balance should even out
+  router,    // anything else of a router and its load
+  number_format,
+  other
+};
+
+// All that the program knows about a kind besides the texts of its findings, which its watch writes.
+struct FindingKindInfo {
+  FindingKind kind;
+  const char* name;  // in lists and lessons: "dead experts"
+  const char* word;  // for --fail-on and in JSON: "dead"
+  FindingSubject subject;
+  // For faults of a router: verb phrases for one layer and for several, "Layer 3 has collapsed since step 480", "5 of
+  // 58 layers have collapsed". Empty: the title of the finding takes their place. nullptr: not a fault of a router.
+  const char* of_one = nullptr;
+  const char* of_many = nullptr;
+  const char* first_to_mend = nullptr;  // advice if settings of the balance cannot help as long as the finding holds
+};
+std::span<const FindingKindInfo> finding_kinds();  // in the order of FindingKind
+const FindingKindInfo& finding_kind_info(FindingKind kind);
 
 enum class Severity { note, warning, severe };
 const char* severity_name(Severity severity);
@@ -82,12 +103,11 @@ struct Finding {
   // For a loss that is NaN or infinite: the operands in which the first such value arose (operands_at()); empty if not
   // known.
   std::vector<OperandElement> operands;
-  std::string title;                // "Layer 1 has collapsed"
-  std::string brief;                // used in sentences with layer and step: "experts 3 and 7 get no token"; of a
-                                    // finding on the training a sentence: "The loss diverged at step 800"
-  std::string observation, why;     // the observation and its meaning, as sentences
-  std::vector<Setting> knobs;       // settings that affect it
-  std::optional<FigureKey> metric;  // figure that shows the finding
+  std::string title;             // "Layer 1 has collapsed"
+  std::string brief;             // used in sentences with layer and step: "experts 3 and 7 get no token"; of a
+                                 // finding on the training a sentence: "The loss diverged at step 800"
+  std::string observation, why;  // the observation and its meaning, as sentences
+  std::vector<Setting> knobs;    // settings that affect it
 };
 
 // Returns an ongoing finding of a layer; its title is the name of the layer.
@@ -137,6 +157,16 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
 
 // Sorts ongoing findings first, then by severity and kind; of findings that are over, the newest first.
 void sort_findings(std::vector<Finding>& findings);
+
+// Checks of a scan.
+struct Checks {
+  std::vector<std::string> passed;       // sentences: "No expert is dead: ..."
+  std::vector<std::string> not_checked;  // with the values that they lack: "oscillation: needs the bias of ..."
+};
+// Returns the checks of a run. A check passes if its watch had enough loads and tokens, and if `findings` has neither a
+// finding of its kind nor one of a stronger kind; with such a finding it is in neither list.
+Checks checks_of(const History& history, std::span<const Finding> findings);
+
 std::string steps_read(const History& history);  // steps a scan has read: "steps 0 to 1,234", or "nothing yet"
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // text for export
 

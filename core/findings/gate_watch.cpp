@@ -107,7 +107,6 @@ void GateWatch::findings(std::vector<Finding>& out) const {
 void GateWatch::add_saturated(std::vector<Finding>& out) const {
   if (saturated_.windows < kGateWindows) return;
   Finding finding = make(FindingKind::saturated, saturated_.since);
-  finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
   finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
   finding.observation =
@@ -128,7 +127,6 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
 void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   if (uninformative_.windows < kGateWindows) return;
   Finding finding = make(FindingKind::uninformative, uninformative_.since);
-  finding.metric = Metric::mutual_information;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
   finding.observation = "The mutual information of token and score is " + decimal(information_, 2) +
@@ -149,7 +147,6 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   const Gate& worst = gate(found[0]);
   Finding finding = make(FindingKind::bias_against_gate, since);
   finding.experts = found;
-  finding.metric = FigureKey("gate_mass");
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"
                           : ": the bias gives tokens to an expert that the gate ignores";

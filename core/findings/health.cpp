@@ -1,7 +1,6 @@
 #include "core/findings/health.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -12,7 +11,6 @@
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
-#include "core/findings/text_health.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/run_origin.h"
 #include "core/history/router_window.h"
@@ -24,66 +22,16 @@ namespace moescope {
 
 namespace {
 
-// Text for one layer and for several: "Layer 3 has collapsed since step 480", "5 of 58 layers have collapsed"; nullptr:
-// use the title of the finding.
-struct RouterFault {
-  FindingKind kind;
-  const char *of_one, *of_many;
-};
-constexpr std::array<RouterFault, 19> kRouterFaults = {{
-    {FindingKind::collapsed, "has collapsed", "have collapsed"},
-    {FindingKind::collapsing, "has been collapsing", "are collapsing"},
-    {FindingKind::dead, "has had dead experts", "have dead experts"},
-    {FindingKind::no_recovery, "has not recovered from a jump of the load",
-     "have not recovered from a jump of the load"},
-    {FindingKind::starved, "has had starved experts", "have starved experts"},
-    {FindingKind::underused, "has had underused experts", "have underused experts"},
-    {FindingKind::hot, "has had experts that are far too full", "have experts that are far too full"},
-    {FindingKind::uneven, "has been uneven", "are uneven"},
-    {FindingKind::uneven_ranks, "has had neighbouring experts that are too full together",
-     "have neighbouring experts that are too full together"},
-    {FindingKind::uneven_batches, "has been uneven in every batch", "are uneven in every batch"},
-    {FindingKind::dropped_tokens, "has dropped many tokens", "drop many tokens"},
-    {FindingKind::swapped_layers, nullptr, nullptr},
-    {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
-    {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
-    {FindingKind::uninformative, "has given every token the same scores", "give every token the same scores"},
-    {FindingKind::stale_bias, "has had a bias that does not change", "have biases that do not change"},
-    {FindingKind::flat_auxiliary, "has had an auxiliary loss that does not follow its load",
-     "have auxiliary losses that do not follow their load"},
-    {FindingKind::unchanged_experts, "has had experts with unchanged weights", "have experts with unchanged weights"},
-    {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
-     "have a bias that contradicts their gate"},
-}};
-// Faults that keep any setting of the balance from helping.
-struct FaultOfBalance {
-  FindingKind kind;
-  const char* advice;
-};
-constexpr FaultOfBalance kFaultsOfBalance[] = {
-    {FindingKind::stale_bias,
-     "First find out why expert_bias does not change: while it does not, no other bias_update_rate helps."},
-    {FindingKind::shared_excess,
-     "First leave padding out of the counted load: while it is counted, the router balances padding instead of text."},
-    {FindingKind::flat_auxiliary,
-     "First find out why the auxiliary loss does not follow the load: while it does not, no other aux_coeff helps."},
-    {FindingKind::uninformative, "First find out why the router gives every token the same scores."},
-};
-constexpr std::array kOfTraining = {FindingKind::loss_not_finite, FindingKind::loss_stuck, FindingKind::loss_unlogged,
-                                    FindingKind::gradient_norm};
-
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
 constexpr std::size_t kNamedExperts = 8;
 
-const RouterFault* fault_of(FindingKind kind) {
-  const auto* found = std::ranges::find(kRouterFaults, kind, &RouterFault::kind);
-  return found == kRouterFaults.end() ? nullptr : found;
+bool is_of_router(FindingKind kind) {
+  return finding_kind_info(kind).of_one != nullptr;
 }
 
-// True for findings on the training as a whole, not on its routers.
 bool is_of_training(FindingKind kind) {
-  return std::ranges::find(kOfTraining, kind) != kOfTraining.end();
+  return finding_kind_info(kind).subject == FindingSubject::training;
 }
 
 bool lacks_tokens(FindingKind kind) {
@@ -97,13 +45,6 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
   std::size_t n = 0;
   while (n < load.size() && sum < share * static_cast<double>(load.size())) sum += static_cast<double>(load[n++]);
   return {n, sum / static_cast<double>(load.size())};
-}
-
-bool is_of_load(FindingKind kind) {
-  using enum FindingKind;
-  static constexpr FindingKind kOfLoad[] = {collapsed, collapsing, dead,         no_recovery,    starved,   underused,
-                                            hot,       uneven,     uneven_ranks, uneven_batches, stale_bias};
-  return std::ranges::find(kOfLoad, kind) != std::end(kOfLoad);
 }
 
 // True for findings whose sentence is about the fullest experts of the last 50 steps.
@@ -192,7 +133,7 @@ const Finding* Judge::lead() const {
   float worst = -std::numeric_limits<float>::infinity();
   for (const Finding& finding : findings_) {
     if (!finding.ongoing || finding.severity == Severity::note) continue;
-    const bool of_router = fault_of(finding.kind) || finding.kind == FindingKind::no_gradient;
+    const bool of_router = is_of_router(finding.kind) || finding.kind == FindingKind::no_gradient;
     if (!of_router || (found && finding.severity < found->severity)) continue;
     const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
     if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
@@ -317,8 +258,8 @@ void Judge::describe(const Finding& lead, Health& health) const {
   health.finding = finding_id(lead);
   health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
   const std::string since = since_text(lead.steps.first);
-  const RouterFault* fault = fault_of(lead.kind);
-  if (!fault || !fault->of_one || lead.layers.empty()) {
+  const FindingKindInfo& fault = finding_kind_info(lead.kind);
+  if (!fault.of_one || !*fault.of_one || lead.layers.empty()) {
     health.experts = lead.experts;
     health.sentence = lead.title + "," + since + "." + limits_text();
     health.shorter = {lead.title + "."};
@@ -329,12 +270,12 @@ void Judge::describe(const Finding& lead, Health& health) const {
   std::string detail = this->detail(lead, health);
   if (!detail.empty()) detail = ": " + detail;
   if (layers.size() == 1) {
-    const std::string head = "L" + worst + " " + fault->of_one;
+    const std::string head = "L" + worst + " " + fault.of_one;
     health.sentence = head + since + detail + "." + limits_text();
     health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
     return;
   }
-  const std::string head = layers_text(layers.size()) + " " + fault->of_many, which = ". Worst: l" + worst;
+  const std::string head = layers_text(layers.size()) + " " + fault.of_many, which = ". Worst: l" + worst;
   health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits_text();
   health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
                     "Worst: l" + worst + since + "."};
@@ -423,8 +364,8 @@ bool Judge::has_ongoing(FindingKind kind) const {
 
 // Returns what to mend before a setting of the balance can help; empty if no finding says so.
 std::string Judge::first_to_mend() const {
-  for (const FaultOfBalance& fault : kFaultsOfBalance)
-    if (has_ongoing(fault.kind)) return fault.advice;
+  for (const FindingKindInfo& info : finding_kinds())
+    if (info.first_to_mend && has_ongoing(info.kind)) return info.first_to_mend;
   return {};
 }
 
@@ -433,11 +374,11 @@ std::string Judge::help(const Finding& lead) const {
   const std::string moves = joined(lead.knobs, ", ", &Setting::key);
   const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
-  if (of_bias || is_of_load(lead.kind))
+  if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
     if (const std::string first = first_to_mend(); !first.empty()) return first;
   if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
   if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
-  if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";
+  if (balance_text(settings_.balance(now)).empty()) return "The balancing settings are not known. Try " + moves + ".";
   if (settings_.quantiles_balance(now))
     return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
   if (has_ongoing(FindingKind::oscillating_bias)) return "Try a lower bias_update_rate.";
@@ -447,7 +388,7 @@ std::string Judge::help(const Finding& lead) const {
 // Returns a text on a finding that is neither about routers nor about the training as a whole.
 std::string Judge::elsewhere() const {
   for (const Finding& finding : findings_)
-    if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind) &&
+    if (finding.ongoing && finding.severity != Severity::note && !is_of_router(finding.kind) &&
         !is_of_training(finding.kind))
       return " Other finding: " + finding.title + ".";
   return {};
@@ -465,7 +406,7 @@ Health Judge::health() {
     health.sentence = "No step has been read yet.";
     return health;
   }
-  health.balance = settings_.balance(steps.last);
+  health.balance = balance_text(settings_.balance(steps.last));
   if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || has_settled())) {
     health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
     describe(*worst, health);

@@ -54,4 +54,14 @@ std::string health_text(const Health& health);
 // Judges the steps that the scan has read.
 Health judge_health(const FindingsScan& scan);
 
+// Least number of tokens of an even share for a judgement of a checkpoint; the probability that an expert misses so
+// many by chance is exp(-20).
+inline constexpr double kLeastToJudge = 20;
+
+// Judges the routers of a checkpoint on the texts of RunInfo::domains[domain] (nullopt: on all texts) by the load of
+// all batches together (SpecialisationFrame::domain_DE). Unlike in a training, a condition does not have to last, since
+// the routers do not change between batches. Thresholds are those of the watches: load_watch.h, expert_watch.h,
+// imbalance_watch.h. The verdict is `unknown` if the history has no loads by domain, or too few tokens.
+Health judge_texts(const History& history, std::optional<std::size_t> domain = {});
+
 }  // namespace moescope

@@ -104,7 +104,6 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& si
   Finding finding = load.finding(FindingKind::uneven, Severity::warning, since.step);
   const int fullest = load.fullest();
   finding.experts = {fullest};
-  finding.metric = Metric::max_vio_window;
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
   finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
@@ -144,7 +143,6 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
 
 void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& out) const {
   Finding finding = load.finding(FindingKind::uneven_batches, Severity::warning, batches_.step);
-  finding.metric = Metric::max_vio;
   const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
   finding.title += ": every batch is uneven";
   finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};

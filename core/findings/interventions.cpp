@@ -46,22 +46,13 @@ std::vector<Entry> entries_of(std::string_view list, int layer) {
   return found;
 }
 
-bool of_load(FindingKind kind) {
-  using enum FindingKind;
-  static constexpr FindingKind kOfLoad[] = {
-      collapsed,  collapsing,    dead,           no_recovery,      starved,           underused,
-      hot,        uneven,        uneven_ranks,   uneven_batches,   saturated,         uninformative,
-      stale_bias, shared_excess, flat_auxiliary, oscillating_bias, bias_against_gate, load_shift};
-  return std::ranges::find(kOfLoad, kind) != std::end(kOfLoad);
+bool is_of_router(FindingSubject subject) {
+  return subject == FindingSubject::load || subject == FindingSubject::router;
 }
 
-bool of_format(FindingKind kind) {
-  return kind == FindingKind::underflow || kind == FindingKind::clipping || kind == FindingKind::low_sqnr;
-}
-
-bool may_cause(Setting setting, FindingKind kind) {
-  if (of_format(kind)) return setting.is_in<PrecisionConfig>();
-  if (of_load(kind))
+bool may_cause(Setting setting, FindingSubject subject) {
+  if (subject == FindingSubject::number_format) return setting.is_in<PrecisionConfig>();
+  if (is_of_router(subject))
     return setting.is_in<RouterConfig>() || setting.is_in<DataConfig>() || setting == &OptimizerConfig::lr ||
            setting == &OptimizerConfig::router_lr_factor;
   return !setting.is_in<TelemetryConfig>() && !setting.is_in<ParallelConfig>();
@@ -83,23 +74,15 @@ bool drops(const RunSettings& now) {
   return now.value(&RouterConfig::token_drop).value_or(TokenDrop::none) != TokenDrop::none;
 }
 
-// Returns "aux_coeff = 0" with the name in the log; empty if not known.
+// Appends a setting with its name and value in the run or log, if it is known: "aux_coeff = 0".
 template <class T>
-std::string cited(const RunSettings& now, T RouterConfig::*member) {
+void cite(const RunSettings& now, T RouterConfig::*member, std::vector<std::string>& cited) {
   const auto stated = now.stated(member);
-  if (!stated) return {};
-  if constexpr (std::is_same_v<T, double>) {
-    if (const auto number = now.value(member)) return stated->name + " = " + decimal(*number);
-  }
-  return stated->name + " = " + stated->value;
-}
-
-// Returns a long and a short form; empty if not known.
-std::vector<std::string> auxiliary_words(const RunSettings& now) {
-  if (no_auxiliary(now)) return {"no auxiliary loss", ""};
-  const auto coeff = now.value(&RouterConfig::aux_coeff);
-  if (!coeff) return {};
-  return {"auxiliary loss " + decimal(*coeff), "auxiliary " + decimal(*coeff)};
+  if (!stated) return;
+  std::string value = stated->value;
+  if constexpr (std::is_same_v<T, double>)
+    if (const auto number = now.value(member)) value = decimal(*number);
+  cited.push_back(stated->name + " = " + value);
 }
 
 }  // namespace
@@ -173,48 +156,26 @@ bool Interventions::nothing_balances(std::int64_t step) const {
          no_auxiliary(*now) && !now->holds(&RouterConfig::force_balance);
 }
 
-std::string Interventions::balancing(std::int64_t step) const {
+RouterBalance Interventions::balance(std::int64_t step) const {
   const auto now = settings_.at(step);
-  const std::string rate =
-      by_quantiles(*now) ? cited(*now, &RouterConfig::balance_rule) : cited(*now, &RouterConfig::bias_update_rate);
-  const bool no_aux = now->value(&RouterConfig::aux_mode) == AuxMode::none;
-  const std::string aux = no_aux ? cited(*now, &RouterConfig::aux_mode) : cited(*now, &RouterConfig::aux_coeff);
-  std::string stated;
-  for (const std::string& each : {rate, aux, other_balancing_})
-    if (!each.empty()) stated += (stated.empty() ? "" : ", ") + each;
-  if (stated.empty()) return {};
-  if (now->holds(&RouterConfig::force_balance)) return "Balance is forced: force_balance = true.";
-  const std::string dropping =
-      drops(*now) ? " Copies beyond the capacity are dropped: " + cited(*now, &RouterConfig::token_drop) + ", " +
-                        cited(*now, &RouterConfig::capacity_factor) + "."
-                  : "";
-  return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
-}
-
-// Returns a long and a short form; empty if not known.
-std::vector<std::string> Interventions::bias_words(const RunSettings& now) const {
-  if (by_quantiles(now)) return {"bias by quantiles", "quantiles"};
-  if (!other_balancing_.empty()) return {other_balancing_, other_balancing_};
-  const auto rate = now.value(&RouterConfig::bias_update_rate);
-  if (!rate) return {};
-  return {"bias update rate " + decimal(*rate), "bias " + decimal(*rate)};
-}
-
-std::vector<std::string> Interventions::balance(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  if (now->holds(&RouterConfig::force_balance)) return {"Balance: forced, whatever the scores", "Balance: forced"};
-  if (nothing_balances(step)) return {"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"};
-  std::array<std::string, 2> forms;
-  for (const std::vector<std::string>& words : {bias_words(*now), auxiliary_words(*now)})
-    for (std::size_t form = 0; form < words.size(); ++form)
-      if (!words[form].empty()) forms[form] += (forms[form].empty() ? "Balance: " : ", ") + words[form];
-  const auto factor = now->value(&RouterConfig::capacity_factor);
-  std::vector<std::string> texts;
-  if (!forms[0].empty() && drops(*now) && factor)
-    texts.push_back(forms[0] + ", dropping beyond capacity " + decimal(*factor));
-  for (const std::string& form : forms)
-    if (!form.empty()) texts.push_back(form);
-  return texts;
+  RouterBalance balance;
+  balance.is_forced = now->holds(&RouterConfig::force_balance);
+  balance.is_nothing = nothing_balances(step);
+  balance.is_by_quantiles = by_quantiles(*now);
+  balance.has_no_auxiliary = no_auxiliary(*now);
+  balance.drops = drops(*now);
+  balance.bias_rate = now->value(&RouterConfig::bias_update_rate);
+  balance.aux_coeff = now->value(&RouterConfig::aux_coeff);
+  balance.capacity_factor = now->value(&RouterConfig::capacity_factor);
+  balance.other = other_balancing_;
+  cite(*now, &RouterConfig::bias_update_rate, balance.stated);
+  if (now->value(&RouterConfig::aux_mode) == AuxMode::none)
+    cite(*now, &RouterConfig::aux_mode, balance.stated);
+  else
+    cite(*now, &RouterConfig::aux_coeff, balance.stated);
+  cite(*now, &RouterConfig::token_drop, balance.stated_drops);
+  cite(*now, &RouterConfig::capacity_factor, balance.stated_drops);
+  return balance;
 }
 
 AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {
@@ -269,33 +230,20 @@ void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
 }
 
 void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const {
+  const std::initializer_list<Setting> by_hand = {&RouterConfig::killed_experts, &RouterConfig::pinned_bias,
+                                                  &RouterConfig::frozen, &RouterConfig::force_balance,
+                                                  &RouterConfig::gate_noise};
+  const RunConfig& config = *settings_.at(read.last)->config();
   Finding finding;
   finding.kind = FindingKind::by_hand;
   finding.run = run_;
-  finding.metric = FigureKey("utilisation");
-  const auto add = [&](Setting setting, const std::string& sentence) {
-    finding.knobs.push_back(setting);
-    finding.observation += (finding.observation.empty() ? "" : " ") + sentence;
-  };
-  const auto now = settings_.at(read.last);
-  const RouterConfig& router = now->config()->router;
-  if (!router.killed_experts.empty())
-    add(&RouterConfig::killed_experts, "Experts " + router.killed_experts + " cannot be chosen (layer:expert).");
-  if (!router.pinned_bias.empty())
-    add(&RouterConfig::pinned_bias, "expert_bias is held at " + router.pinned_bias + ".");
-  if (router.frozen) add(&RouterConfig::frozen, "The gates and expert_bias are frozen.");
-  if (router.force_balance)
-    add(&RouterConfig::force_balance,
-        "Experts are chosen in turn, whatever the scores are: the load is forced to be even.");
-  if (router.gate_noise > 0)
-    add(&RouterConfig::gate_noise,
-        "Noise of " + decimal(router.gate_noise, 3) + " is added to the logits that choose experts.");
-  if (finding.observation.empty()) return;
-  finding.steps = {since({&RouterConfig::killed_experts, &RouterConfig::pinned_bias, &RouterConfig::frozen,
-                          &RouterConfig::force_balance, &RouterConfig::gate_noise},
-                         read),
-                   read.last};
+  for (const Setting setting : by_hand)
+    if (setting.field().get(config) != setting.field().get(default_config())) finding.knobs.push_back(setting);
+  if (finding.knobs.empty()) return;
+  finding.steps = {since(by_hand, read), read.last};
   finding.title = "The router is controlled by hand";
+  finding.observation =
+      joined(finding.knobs, " ", [&](Setting setting) { return by_hand_text(setting, config.router); });
   finding.why = "This is a setting, not a fault: the load reflects the setting as well as the router.";
   out.push_back(std::move(finding));
 }
@@ -306,98 +254,68 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   const RouterConfig& router = now->config()->router;
   if (router.top_k != 1 || !router.route_norm) return;
   if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
-  const bool aux = !no_auxiliary(*now), z = router.z_coeff > 0;
   Finding finding;
   finding.kind = FindingKind::no_gradient;
   finding.severity = Severity::warning;
   finding.run = run_;
-  finding.metric = Metric::mutual_information;
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.steps = {since({&RouterConfig::top_k, &RouterConfig::route_norm}, read), read.last};
-  finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
-  finding.observation =
-      "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: the weight is route_scale, "
-      "whatever the score is.";
-  finding.why =
-      "The cross-entropy does not depend on the scores, so that none of its gradient reaches the gates. The choice of "
-      "experts is decided by the initial weights, expert_bias" +
-      std::string(aux || z ? ", the auxiliary losses" : "") +
-      " and weight decay. Without route_norm, or with a top_k of 2, the gates learn from the text.";
+  describe_no_gradient(!no_auxiliary(*now) || router.z_coeff > 0, finding);
   out.push_back(std::move(finding));
 }
 
 void Interventions::add_causes(Finding& finding) const {
   if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
-  if (of_load(finding.kind)) {
+  Causes causes;
+  if (is_of_router(finding_kind_info(finding.kind).subject)) {
     if (quantiles_balance(finding.steps.last))
       std::ranges::replace(finding.knobs, Setting(&RouterConfig::bias_update_rate),
                            Setting(&RouterConfig::balance_rule));
-    add_expert_causes(finding);
-    add_router_causes(finding);
+    find_router_causes(finding, causes);
+    std::set<int> pinned;
+    for (const Causes::ChosenBias& bias : causes.biases)
+      if (bias.is_pinned) pinned.insert(bias.expert);
+    if (!finding.experts.empty() && pinned.size() == finding.experts.size()) finding.severity = Severity::note;
   }
-  add_change_causes(finding);
+  find_changes(finding, causes);
+  finding.observation += causes_text(causes);
 }
 
-void Interventions::add_expert_causes(Finding& finding) const {
-  if (finding.layers.empty()) return;
-  const int layer = finding.layers.front();
+void Interventions::find_router_causes(const Finding& finding, Causes& causes) const {
   const std::int64_t step = finding.steps.last;
-  const std::vector<std::uint8_t> mask = killed(layer, step);
-  if (const auto off = std::ranges::count(mask, std::uint8_t{1}))
-    finding.observation +=
-        " router.killed_experts has switched off " + counted(off, "expert", "experts") + " of this layer.";
-  std::set<int> held;
   const auto now = settings_.at(step);
-  for (const auto member : {&RouterConfig::pinned_bias, &RouterConfig::initial_bias}) {
-    const bool pinned = member == &RouterConfig::pinned_bias;
-    for (const Entry& entry : entries_of(now->value(member).value_or(""), layer)) {
-      if (std::ranges::find(finding.experts, entry.expert) == finding.experts.end()) continue;
-      finding.observation += " The bias of expert " + std::to_string(entry.expert) +
-                             (pinned ? " is held at " : " began at ") + entry.value + " (" + Setting(member).key() +
-                             ").";
-      if (pinned) held.insert(entry.expert);
-    }
+  if (!finding.layers.empty()) {
+    const int layer = finding.layers.front();
+    causes.killed = std::ranges::count(killed(layer, step), std::uint8_t{1});
+    for (const auto member : {&RouterConfig::pinned_bias, &RouterConfig::initial_bias})
+      for (const Entry& entry : entries_of(now->value(member).value_or(""), layer))
+        if (std::ranges::find(finding.experts, entry.expert) != finding.experts.end())
+          causes.biases.push_back({entry.expert, entry.value, member == &RouterConfig::pinned_bias});
   }
-  if (!finding.experts.empty() && held.size() == finding.experts.size()) finding.severity = Severity::note;
+  causes.is_frozen = now->holds(&RouterConfig::frozen);
+  causes.is_forced = now->holds(&RouterConfig::force_balance);
+  causes.gate_noise = now->value(&RouterConfig::gate_noise).value_or(0);
+  if (nothing_balances(step)) causes.balance = balance(step);
 }
 
-void Interventions::add_router_causes(Finding& finding) const {
-  const auto now = settings_.at(finding.steps.last);
-  if (now->holds(&RouterConfig::frozen))
-    finding.observation += " The gates and expert_bias are frozen (router.frozen).";
-  if (now->holds(&RouterConfig::force_balance))
-    finding.observation += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
-  if (const double noise = now->value(&RouterConfig::gate_noise).value_or(0); noise > 0)
-    finding.observation +=
-        " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose experts.";
-  if (nothing_balances(finding.steps.last)) finding.observation += " " + balancing(finding.steps.last);
-}
-
-void Interventions::add_change_causes(Finding& finding) const {
-  const bool jump = finding.kind == FindingKind::loss_spike || finding.kind == FindingKind::load_shift ||
-                    finding.kind == FindingKind::no_recovery;
-  const std::int64_t from = jump ? finding.steps.first - kJustBefore : INT64_MIN;
-  const std::int64_t to = finding.steps.first + (jump ? kJustAfter : kWindow);
-  std::vector<const Change*> named;
+void Interventions::find_changes(const Finding& finding, Causes& causes) const {
+  causes.is_jump = finding.kind == FindingKind::loss_spike || finding.kind == FindingKind::load_shift ||
+                   finding.kind == FindingKind::no_recovery;
+  const std::int64_t from = causes.is_jump ? finding.steps.first - kJustBefore : INT64_MIN;
+  const std::int64_t to = finding.steps.first + (causes.is_jump ? kJustAfter : kWindow);
+  const FindingSubject subject = finding_kind_info(finding.kind).subject;
+  std::set<Setting> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
-    const bool known = std::ranges::any_of(named, [&](const Change* each) { return each->setting == change->setting; });
     const std::int64_t step = change->marker.step;
-    if (!known && step >= from && step <= to && may_cause(change->setting, finding.kind)) named.push_back(&*change);
+    if (step >= from && step <= to && may_cause(change->setting, subject) && named.insert(change->setting).second)
+      causes.changes.insert(causes.changes.begin(), change->marker);
   }
-  std::ranges::reverse(named);
-  const std::string text = joined(named, "; ", [](const Change* change) {
-    return change->marker.text + " at step " + grouped(change->marker.step);
-  });
-  if (!text.empty())
-    finding.observation +=
-        (jump ? " Changed by hand just before: " : " Changed by hand before the finding: ") + text + ".";
-  if (!jump && finding.kind != FindingKind::loss_not_finite) return;
-  for (const Marker& note : notes_) {
+  const bool is_lost = finding.kind == FindingKind::loss_not_finite;
+  if (!causes.is_jump && !is_lost) return;
+  for (const Marker& note : notes_)
     // Events at a NaN loss only repeat the finding.
-    if (finding.kind == FindingKind::loss_not_finite && note.kind == "event") continue;
-    if (std::abs(note.step - finding.steps.first) <= kJustAfter)
-      finding.observation += " Note near this step: " + note.text + ".";
-  }
+    if (!(is_lost && note.kind == "event") && std::abs(note.step - finding.steps.first) <= kJustAfter)
+      causes.notes.push_back(note);
 }
 
 }  // namespace moescope

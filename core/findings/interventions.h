@@ -17,6 +17,39 @@
 
 namespace moescope {
 
+// What balances the router, as far as it is known.
+struct RouterBalance {
+  bool is_forced = false, is_nothing = false, is_by_quantiles = false, has_no_auxiliary = false, drops = false;
+  std::optional<double> bias_rate, aux_coeff, capacity_factor;
+  std::string other;                // as a log names it: "balance = quantile histogram"; empty: none
+  std::vector<std::string> stated;  // settings as in the run or log: "bias_update_rate = 0", "aux_coeff = 0"
+  std::vector<std::string> stated_drops;
+};
+// What may have caused a finding.
+struct Causes {
+  struct ChosenBias {
+    int expert = -1;
+    std::string value;
+    bool is_pinned = false;  // else it began at this value
+  };
+  std::ptrdiff_t killed = 0;       // experts of the layer that are switched off
+  std::vector<ChosenBias> biases;  // of the experts of the finding
+  bool is_frozen = false, is_forced = false;
+  double gate_noise = 0;
+  std::optional<RouterBalance> balance;  // if nothing balances the router
+  bool is_jump = false;                  // the finding began at one step
+  std::vector<Marker> changes, notes;    // near its beginning
+};
+
+// The sentences of interventions (intervention_text.cpp).
+std::string by_hand_text(Setting setting,
+                         const RouterConfig& router);  // "Experts 1:3 cannot be chosen (layer:expert)."
+std::string causes_text(const Causes& causes);         // sentences, each after a space
+// Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
+// loss", "Balance: bias 0.001"; empty: not known.
+std::vector<std::string> balance_text(const RouterBalance& balance);
+void describe_no_gradient(bool has_auxiliary, Finding& finding);
+
 class Interventions {
  public:
   Interventions() = default;
@@ -34,12 +67,7 @@ class Interventions {
   // Coefficient of an auxiliary loss that is on; nullopt: none is known, or copies above a capacity are dropped.
   std::optional<double> aux_coeff(std::int64_t step) const;
   bool nothing_balances(std::int64_t step) const;  // known to have no bias rule, no auxiliary loss, no forced balance
-  // Returns a sentence on what balances the router; empty: not known. Example:
-  // "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0."
-  std::string balancing(std::int64_t step) const;
-  // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
-  // loss", "Balance: bias 0.001".
-  std::vector<std::string> balance(std::int64_t step) const;
+  RouterBalance balance(std::int64_t step) const;
   // What turns a logged auxiliary loss into the part of the loss that is trained on (auxiliary_watch.h).
   AuxiliaryFactors auxiliary_factors(std::int64_t step) const;
   bool may_drop(std::int64_t step) const;  // false if the settings say that copies beyond the capacity are kept
@@ -50,8 +78,7 @@ class Interventions {
   // Adds findings that follow from settings alone, up to the last step read: a router that is controlled by hand or
   // gets no gradient.
   void findings(std::vector<Finding>& out, StepRange read) const;
-  // Adds the interventions that may have caused a finding to its text. A finding whose experts all have pinned biases
-  // becomes a note.
+  // Adds what may have caused a finding to its text. A finding whose experts all have pinned biases becomes a note.
   void add_causes(Finding& finding) const;
 
  private:
@@ -59,13 +86,11 @@ class Interventions {
     Setting setting;
     Marker marker;
   };
-  std::vector<std::string> bias_words(const RunSettings& now) const;
   std::int64_t since(std::initializer_list<Setting> settings, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;
   void add_no_gradient(std::vector<Finding>& out, StepRange read) const;
-  void add_expert_causes(Finding& finding) const;
-  void add_router_causes(Finding& finding) const;
-  void add_change_causes(Finding& finding) const;
+  void find_router_causes(const Finding& finding, Causes& causes) const;
+  void find_changes(const Finding& finding, Causes& causes) const;
 
   int run_ = 0, n_experts_ = 0, top_k_ = 0;
   std::vector<int> moe_layers_;

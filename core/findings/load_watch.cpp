@@ -108,7 +108,6 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
                                   collapsed ? collapsed_.step : collapsing_since_);
   const int fullest = load_.fullest();
   finding.experts = {fullest};
-  finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.observation = "The load is as uneven as if " + experts_in_use(effective_) + " of " +
                         std::to_string(load_.living()) + " experts did all the work (entropy of the load of " +

@@ -218,7 +218,6 @@ Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
   finding.run = run_;
   finding.steps = steps;
   finding.ongoing = ongoing;
-  finding.metric = Metric::ce_loss;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &PrecisionConfig::experts};
   return finding;
 }
@@ -380,7 +379,6 @@ void GradientWatch::add_grown(std::vector<Finding>& out) const {
   finding.severity = grown() >= kLostGradient ? Severity::severe : Severity::warning;
   finding.run = run_;
   finding.steps = {low_until_, last_step_};
-  finding.metric = Metric::grad_norm;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
   finding.brief = finding.title + " since step " + axis_->name(low_until_);
@@ -402,7 +400,6 @@ void GradientWatch::add_spikes(std::vector<Finding>& out) const {
   finding.kind = FindingKind::gradient_norm;
   finding.run = run_;
   finding.steps = {spikes_.front().step, last_step_};
-  finding.metric = Metric::grad_norm;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
   finding.title = "The gradient norm has spikes";
   finding.observation =

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/findings/alternation.h"
 #include "core/history/finite_mean.h"
 #include "core/io/words.h"
 
@@ -163,7 +162,6 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
   const std::string loads = std::to_string(&episode == &slow_ ? kJudgedMeans * kLoadsOfMean : kJudgedLoads);
   Finding finding = load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias,
                                  of_texts ? Severity::note : Severity::warning, episode.since);
-  finding.metric = Metric::max_vio_window;
   finding.knobs = {of_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
   if (of_texts)
     finding.title += ": the load alternates with the kind of text";

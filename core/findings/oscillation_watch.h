@@ -10,7 +10,7 @@
 // and the step of the sign rule alone decides. If the step is not known, the anticorrelation must exceed that of
 // alternating batches, and the finding gives no cause.
 //
-// Texts that alternate are a note (alternation.h).
+// Texts that alternate are a note (alternates_with_texts()).
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,16 @@ struct BiasStep {
   double margin = 0;
   bool of_sign_rule = true;  // as far as known; the quantile rule may move the bias by any distance in a step
 };
+
+// Successive loads of a layer as a series of n rows (loads, or means of loads) of E experts.
+// Autocorrelations of the rows' deviations from their mean at the lags 0 to `lags` < n; all 0 if the rows are equal.
+std::vector<double> autocorrelations(std::span<const float> rows_nE, std::span<const float> mean_E, int lags);
+
+// Returns true if rows that alternate do so with the kind of text. Most of them are then near one of two states, with
+// several successive rows in each; or the loss alternates as well; or the mean of the rows is nearly as uneven as they
+// are, while a bias that overshoots makes it even. `losses_n` may be empty or NaN.
+bool alternates_with_texts(std::span<const float> rows_nE, std::span<const float> mean_E,
+                           std::span<const float> losses_n);
 
 class OscillationWatch {
  public:

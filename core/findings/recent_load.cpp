@@ -158,7 +158,6 @@ std::string RecentLoad::seen_text(const LoadSpan& span) const {
 Finding RecentLoad::finding(FindingKind kind, Severity severity, std::int64_t since) const {
   Finding finding = layer_finding(kind, severity, run_, layer_, {since, last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
-  finding.metric = FigureKey("utilisation");
   return finding;
 }
 

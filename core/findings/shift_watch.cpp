@@ -214,7 +214,6 @@ bool ShiftWatch::most_are_back(const Shift& shift) {
 Finding ShiftWatch::describe(const Shift& shift) const {
   Finding finding;
   finding.run = run_;
-  finding.metric = Metric::max_vio;
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.steps = {shift.step, shift.over >= 0 ? shift.over : last_step_};
   finding.ongoing = shift.over < 0;

@@ -113,7 +113,6 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
     finding.run = run_;
     finding.layers = {layers_[swap.a], layers_[swap.b]};
     finding.steps = {swap.since, last_step_};
-    finding.metric = FigureKey("utilisation");
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
     finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +

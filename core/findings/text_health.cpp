@@ -1,5 +1,3 @@
-#include "core/findings/text_health.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "core/findings/expert_watch.h"
+#include "core/findings/health.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/load_watch.h"
 #include "core/frame/router_stats.h"

@@ -170,7 +170,7 @@ class LessonParser {
 
   static void read_finding(TomlSection& section, RunFigure& figure) {
     figure.of = section.required_text("of");
-    if (!finding_kind_named(figure.of))
+    if (std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.of; }))
       section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
   }
 

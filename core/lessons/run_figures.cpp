@@ -229,7 +229,7 @@ double findings_of(const std::string& kind, const History& history) {
   // A pointer without ownership, because the caller holds the history during the scan.
   const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
   return static_cast<double>(std::ranges::count_if(
-      all, [&](const Finding& each) { return each.ongoing && finding_kind_name(each.kind) == kind; }));
+      all, [&](const Finding& each) { return each.ongoing && finding_kind_info(each.kind).name == kind; }));
 }
 
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {

@@ -453,7 +453,7 @@ ValueTable FindingsPanel::table() const {
   };
   for (const Finding& f : watch_->findings())
     if (!watch_->isMuted(f))
-      table.add(f.run, std::string(severity_name(f.severity)), f.ongoing, std::string(finding_kind_name(f.kind)),
+      table.add(f.run, std::string(severity_name(f.severity)), f.ongoing, std::string(finding_kind_info(f.kind).name),
                 numbers(f.layers), numbers(f.experts), f.steps.first, f.steps.last, f.title, f.observation, f.why,
                 joined(f.knobs, " ", &Setting::key));
   if (table.rows() > 0) return table;

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/findings/checks.h"
+#include "core/findings/findings.h"
 
 namespace moescope {
 

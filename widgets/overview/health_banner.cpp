@@ -7,7 +7,7 @@
 #include <QPainterPath>
 #include <algorithm>
 
-#include "core/findings/text_health.h"
+#include "core/findings/health.h"
 #include "core/frame/run_origin.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"

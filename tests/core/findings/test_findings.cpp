@@ -9,7 +9,6 @@
 #include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
-#include "core/findings/checks.h"
 #include "core/findings/findings.h"
 #include "core/findings/load_watch.h"
 #include "core/frame/metrics.h"
@@ -503,8 +502,6 @@ TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {
     EXPECT_FALSE(f.observation.empty());
     EXPECT_FALSE(f.why.empty());
     EXPECT_FALSE(f.steps.empty());
-    EXPECT_TRUE(f.metric) << f.title;
-    EXPECT_STRNE(finding_kind_name(f.kind), "");
   }
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/findings/checks.h"
+#include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/findings/load_evidence.h"
 #include "tests/support/made_up_run.h"

@@ -1,7 +1,7 @@
 // The verdict on routers that do not train: over all texts of a checkpoint, and over one domain.
 #include <gtest/gtest.h>
 
-#include "core/findings/text_health.h"
+#include "core/findings/health.h"
 #include "tests/support/says.h"
 
 namespace moescope {

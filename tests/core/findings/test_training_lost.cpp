@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "core/findings/checks.h"
 #include "core/findings/drop_watch.h"
+#include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/findings/loss_watch.h"
 #include "core/logs/lines/import_jsonl.h"

@@ -1,0 +1,82 @@
+// The table of finding kinds.
+#include <algorithm>
+#include <array>
+#include <ranges>
+
+#include "core/findings/findings.h"
+
+namespace moescope {
+namespace {
+
+using enum FindingSubject;
+
+// In the order of FindingKind.
+constexpr auto kKinds = std::to_array<FindingKindInfo>({
+    {FindingKind::loss_not_finite, "loss NaN or infinite", "nan", training},
+    {FindingKind::collapsed, "collapsed", "collapsed", load, "has collapsed", "have collapsed"},
+    {FindingKind::collapsing, "collapsing", "collapsing", load, "has been collapsing", "are collapsing"},
+    {FindingKind::dead, "dead experts", "dead", load, "has had dead experts", "have dead experts"},
+    {FindingKind::no_recovery, "no recovery", "no-recovery", load, "has not recovered from a jump of the load",
+     "have not recovered from a jump of the load"},
+    {FindingKind::starved, "starved experts", "starved", load, "has had starved experts", "have starved experts"},
+    {FindingKind::underused, "underused experts", "underused", load, "has had underused experts",
+     "have underused experts"},
+    {FindingKind::hot, "hot experts", "hot", load, "has had experts that are far too full",
+     "have experts that are far too full"},
+    {FindingKind::uneven, "uneven load", "uneven", load, "has been uneven", "are uneven"},
+    {FindingKind::uneven_ranks, "uneven ranks", "uneven-ranks", load,
+     "has had neighbouring experts that are too full together", "have neighbouring experts that are too full together"},
+    {FindingKind::uneven_batches, "uneven batches", "uneven-batches", load, "has been uneven in every batch",
+     "are uneven in every batch"},
+    {FindingKind::dropped_tokens, "dropped tokens", "dropped-tokens", other, "has dropped many tokens",
+     "drop many tokens"},
+    {FindingKind::swapped_layers, "swapped layers", "swapped-layers", other, "", ""},
+    {FindingKind::oscillating_bias, "oscillating bias", "oscillating", router, "has had a load that oscillates",
+     "have loads that oscillate"},
+    {FindingKind::saturated, "saturated router", "saturated", router, "has had a saturated router",
+     "have saturated routers"},
+    {FindingKind::uninformative, "uninformative scores", "uninformative", router,
+     "has given every token the same scores", "give every token the same scores",
+     "First find out why the router gives every token the same scores."},
+    {FindingKind::no_gradient, "router without gradient", "no-gradient", other},
+    {FindingKind::stale_bias, "stale bias", "stale-bias", load, "has had a bias that does not change",
+     "have biases that do not change",
+     "First find out why expert_bias does not change: while it does not, no other bias_update_rate helps."},
+    {FindingKind::flat_auxiliary, "flat auxiliary loss", "flat-auxiliary", router,
+     "has had an auxiliary loss that does not follow its load", "have auxiliary losses that do not follow their load",
+     "First find out why the auxiliary loss does not follow the load: while it does not, no other aux_coeff helps."},
+    {FindingKind::unchanged_experts, "unchanged experts", "unchanged-experts", other,
+     "has had experts with unchanged weights", "have experts with unchanged weights"},
+    {FindingKind::counted_twice, "counted twice", "counted-twice", other},
+    {FindingKind::shared_excess, "shared excess", "shared-excess", router, nullptr, nullptr,
+     "First leave padding out of the counted load: while it is counted, the router balances padding instead of text."},
+    {FindingKind::bias_against_gate, "bias against gate", "bias-against-gate", router,
+     "has had a bias that contradicts its gate", "have a bias that contradicts their gate"},
+    {FindingKind::loss_stuck, "loss stuck", "diverged", training},
+    {FindingKind::loss_unlogged, "loss not logged", "loss-unlogged", training},
+    {FindingKind::gradient_norm, "gradient norm", "gradient-norm", training},
+    {FindingKind::auxiliary_dominates, "auxiliary loss dominates", "auxiliary-dominates", other},
+    {FindingKind::loss_spike, "loss spike", "spike", other},
+    {FindingKind::underflow, "underflow", "underflow", number_format},
+    {FindingKind::clipping, "clipping", "clipping", number_format},
+    {FindingKind::low_sqnr, "low SQNR", "low-sqnr", number_format},
+    {FindingKind::comparison, "comparison", "comparison", other},
+    {FindingKind::load_shift, "load shift", "load-shift", router},
+    {FindingKind::by_hand, "controlled by hand", "by-hand", other},
+    {FindingKind::alternating_texts, "alternating texts", "alternating-texts", other},
+});
+static_assert(std::ranges::equal(kKinds, std::views::iota(std::size_t{0}, kKinds.size()), {},
+                                 [](const FindingKindInfo& info) { return static_cast<std::size_t>(info.kind); }) &&
+              kKinds.back().kind == FindingKind::alternating_texts);
+
+}  // namespace
+
+std::span<const FindingKindInfo> finding_kinds() {
+  return kKinds;
+}
+
+const FindingKindInfo& finding_kind_info(FindingKind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace moescope
