@@ -14,7 +14,7 @@ set(CORE_FLOORS
     core/checkpoints "core/checkpoints/ablation core/checkpoints/pair"
     core/history
     core/recording
-    "core/comparison core/logs+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"
+    "core/comparison core/logs+core/logs/dumps+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"
     "core/findings core/explain"
     core/replay
     core/training core/training/engine

@@ -1,0 +1,281 @@
+#include "core/logs/dumps/count_arrays.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "core/io/text_escape.h"
+#include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/expert_counts.h"
+#include "core/logs/run_choice.h"
+#include "core/tensors/tensor_file.h"
+
+namespace moescope {
+
+namespace {
+
+struct NamedCounts {
+  const CountArray* array;
+  CountName name;
+};
+using CountGroup = std::vector<NamedCounts>;  // arrays with one stem
+
+std::string stem_of(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
+
+CountName name_of(const CountArray& array, const std::string& path) {
+  CountName name = count_name(array.name, stem_of(path));
+  if (is_iteration_and_layer(array.name)) {
+    const std::size_t between = array.name.find('_');
+    name.step = std::stoll(array.name.substr(0, std::min<std::size_t>(between, 9)));
+    name.layer = std::stoi(array.name.substr(between + 1, 9));
+    name.others.clear();
+    name.stem = "counts";
+    name.counts = array.shape.size() == 1;
+  }
+  const bool is_single_number = array.shape.empty() && name.expert < 0 && name.others.empty();
+  name.counts = name.counts && !is_single_number;
+  return name;
+}
+
+// What an axis outside of the experts is.
+enum class CountAxis { step, layer, step_and_layer, none };
+
+// Assigns step and layer to the axes outside of the experts: first the unnamed numbers of the names, then the axes of
+// the arrays.
+class CountAxes {
+ public:
+  CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated);
+  // Adds all counts of an array.
+  void add(const NamedCounts& counts, ExpertCounts& to, const std::vector<std::vector<int>>& experts_of_copies) const;
+  std::size_t outer_axes() const { return axes_.size(); }
+  std::string text() const;  // "layers, experts"
+
+ private:
+  struct Place {
+    std::int64_t step = 0;
+    int layer = 0;
+  };
+  void put(CountAxis axis, std::size_t number, Place& place) const;
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
+  CountAxis only_axis(std::size_t extent, bool by_layer);
+  [[noreturn]] void refuse() const;
+
+  std::string path_, shown_;
+  RoutedShape stated_;
+  std::vector<CountAxis> axes_;  // of the unnamed numbers, then of the axes of the arrays
+  std::size_t numbers_ = 0;      // unnamed numbers that are no expert
+  std::size_t layers_ = 1;       // of step_and_layer
+};
+
+void CountAxes::refuse() const {
+  fail(shown_ + " has other axes than steps, layers and experts; save it as [steps, layers, experts]");
+}
+
+// Returns what the rows of a group with a single outer axis are.
+CountAxis CountAxes::only_axis(std::size_t extent, bool by_layer) {
+  const auto stated = static_cast<std::size_t>(stated_.layers);
+  if (stated == extent || (stated == 0 && (by_layer || extent == 1))) return CountAxis::layer;
+  if (stated == 1) return CountAxis::step;
+  if (stated > 1 && extent % stated == 0) {
+    layers_ = stated;
+    return CountAxis::step_and_layer;
+  }
+  const std::string rows = std::to_string(extent);
+  if (stated > 1) fail(shown_ + " has " + rows + " rows, which is no multiple of --layers " + std::to_string(stated));
+  throw AmbiguousRouting(path_ + ": the " + rows + " rows of " + shown_ + " may be " + rows +
+                         " layers of one total (--layers " + rows + ") or " + rows +
+                         " steps of one layer (--layers 1); the number of layers decides");
+}
+
+CountAxes::CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated)
+    : path_(path), stated_(stated) {
+  const CountArray& first = *group.front().array;
+  const CountName& name = group.front().name;
+  shown_ = "'" + printable(first.name) + "' " + shape_text(first.shape);
+  for (const NamedCounts& counts : group)
+    if (counts.array->shape.size() != first.shape.size() || counts.name.others.size() != name.others.size() ||
+        (counts.name.layer < 0) != (name.layer < 0) || (counts.name.step < 0) != (name.step < 0))
+      fail("'" + printable(first.name) + "' and '" + printable(counts.array->name) +
+           "' have one name, but other axes; save them in two files");
+  const bool expert_is_number = first.shape.empty() && name.expert < 0;
+  numbers_ = name.others.size() - (expert_is_number ? 1 : 0);
+  std::vector<std::size_t> extents;
+  for (std::size_t i = 0; i < numbers_; ++i) {
+    std::set<std::int64_t> values;
+    for (const NamedCounts& counts : group) values.insert(counts.name.others[i]);
+    extents.push_back(values.size());
+  }
+  const bool has_expert_axis = !first.shape.empty() && name.expert < 0;
+  for (std::size_t d = 0; d + (has_expert_axis ? 1 : 0) < first.shape.size(); ++d) extents.push_back(first.shape[d]);
+  const std::size_t wanted = (name.step < 0 ? 1u : 0u) + (name.layer < 0 ? 1u : 0u);
+  axes_.assign(extents.size(), CountAxis::none);
+  std::vector<std::size_t> used;
+  for (std::size_t i = 0; i < extents.size(); ++i) used.push_back(i);
+  while (used.size() > wanted) {  // axes of one row have no meaning
+    const auto single = std::ranges::find_if(used, [&](std::size_t i) { return extents[i] == 1; });
+    if (single == used.end()) refuse();
+    used.erase(single);
+  }
+  if (used.size() == 1) {
+    axes_[used[0]] = name.layer >= 0  ? CountAxis::step
+                     : name.step >= 0 ? CountAxis::layer
+                                      : only_axis(extents[used[0]], name.by_layer);
+  } else if (used.size() == 2) {
+    const auto layers = static_cast<std::size_t>(stated_.layers);
+    const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];
+    if (layers > 0 && layers != extents[used[1]] && !layers_first)
+      fail(shown_ + " has " + std::to_string(extents[used[1]]) + " layers, not " + std::to_string(layers) +
+           " (--layers)");
+    axes_[used[0]] = layers_first ? CountAxis::layer : CountAxis::step;
+    axes_[used[1]] = layers_first ? CountAxis::step : CountAxis::layer;
+  }
+}
+
+void CountAxes::put(CountAxis axis, std::size_t number, Place& place) const {
+  const auto layer_of = [&](std::size_t n) {
+    if (n > static_cast<std::size_t>(kLastImportedLayer)) fail(shown_ + " has more layers than can be shown");
+    return static_cast<int>(n);
+  };
+  if (axis == CountAxis::step) place.step = static_cast<std::int64_t>(number);
+  if (axis == CountAxis::layer) place.layer = layer_of(number);
+  if (axis != CountAxis::step_and_layer) return;
+  place.step = static_cast<std::int64_t>(number / layers_);
+  place.layer = layer_of(number % layers_);
+}
+
+void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
+                    const std::vector<std::vector<int>>& experts_of_copies) const {
+  const CountName& name = counts.name;
+  const std::vector<std::size_t>& shape = counts.array->shape;
+  Place of_name{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
+  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], static_cast<std::size_t>(name.others[i]), of_name);
+  const bool has_expert_axis = !shape.empty() && name.expert < 0;
+  const std::size_t experts = has_expert_axis ? shape.back() : 1;
+  const std::vector<double> values = counts.array->values();
+  std::vector<std::size_t> place(axes_.size() - numbers_);
+  for (std::size_t first = 0; experts > 0 && first < values.size(); first += experts) {
+    std::size_t rest = first / experts;
+    for (std::size_t d = place.size(); d-- > 0; rest /= shape[d]) place[d] = rest % shape[d];
+    Place at = of_name;
+    for (std::size_t d = 0; d < place.size(); ++d) put(axes_[numbers_ + d], place[d], at);
+    const std::string where = place_text(counts.array->name, place);
+    const std::span<const double> row(values.data() + first, experts);
+    if (!has_expert_axis) {
+      const std::int64_t expert = name.expert >= 0 ? name.expert : name.others.back();
+      if (expert >= static_cast<std::int64_t>(kMaxImportedExperts))
+        fail(where + " is of an expert that is out of range");
+      to.add_one(at.step, at.layer, static_cast<int>(expert), row[0], where);
+    } else if (experts_of_copies.empty()) {
+      to.add(at.step, at.layer, row, where);
+    } else {
+      const auto layer = std::min(static_cast<std::size_t>(at.layer), experts_of_copies.size() - 1);
+      for (std::size_t e = 0; e < experts; ++e)
+        to.add_one(at.step, at.layer, experts_of_copies[layer][e], row[e], where);
+    }
+  }
+}
+
+std::string CountAxes::text() const {
+  const auto has = [&](CountAxis axis) { return std::ranges::find(axes_, axis) != axes_.end(); };
+  return std::string(has(CountAxis::step) || has(CountAxis::step_and_layer) ? "steps, " : "") +
+         (has(CountAxis::layer) || has(CountAxis::step_and_layer) ? "layers, " : "") + "experts";
+}
+
+// Returns the expert of each copy, by layer, if the experts of `group` are copies that a balancer has placed: SGLang's
+// and vLLM's physical experts. Empty if they are experts.
+std::vector<std::vector<int>> experts_of_copies(const std::string& path, const std::vector<CountArray>& arrays,
+                                                const CountGroup& group) {
+  if (group.front().name.stem.find("logical") != std::string::npos) return {};
+  const std::vector<std::size_t>& shape = group.front().array->shape;
+  for (const CountArray& map : arrays) {
+    const bool is_map = map.name.ends_with("physical_to_logical_map") && !map.shape.empty() && map.shape.size() <= 2;
+    if (!is_map || shape.empty() || map.shape.back() != shape.back() || map.shape.back() == 0) continue;
+    const std::vector<double> values = map.values();
+    std::vector<std::vector<int>> experts;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i % map.shape.back() == 0) experts.emplace_back();
+      if (!(values[i] >= 0 && values[i] < static_cast<double>(kMaxImportedExperts)))
+        throw std::runtime_error(path + ": '" + printable(map.name) + "' has the expert " + std::to_string(values[i]) +
+                                 ", which is out of range");
+      experts.back().push_back(static_cast<int>(values[i]));
+    }
+    return experts;
+  }
+  return {};
+}
+
+// Adds the arrays of one name. Files of several ranks with equal counts are copies.
+void add_run(const std::string& path, const std::vector<CountArray>& arrays, const CountGroup& group,
+             const CountSettings& settings, const ImportOptions& options, std::size_t names, Imported& imported) {
+  const CountAxes axes(path, group, options.routed);
+  const std::vector<std::vector<int>> experts = experts_of_copies(path, arrays, group);
+  ExpertCounts counts(path);
+  counts.expect_experts(settings.experts);
+  counts.set_top_k(settings.top_k);
+  for (const NamedCounts& array : group) axes.add(array, counts, experts);
+  RunInfo info;
+  info.run = options.run + static_cast<int>(imported.runs.size());
+  info.name = names > 1 ? group.front().name.stem : stem_of(path);
+  std::vector<std::string> remarks;
+  const auto history = counts.build(std::move(info), options, remarks);
+  if (!history) return;
+  const CountArray& first = *group.front().array;
+  remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
+                    (group.size() > 1 ? " and " + std::to_string(group.size() - 1) + " more" : std::string()) +
+                    " read as counts by " + axes.text());
+  if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
+  if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))
+    remarks.push_back("counts of several ranks are summed");
+  for (std::string& remark : remarks) imported.remarks.push_back(std::move(remark));
+  imported.runs.push_back(history);
+}
+
+bool has_word(const CountGroup& group, const char* word) {
+  return group.front().name.stem.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+bool is_count_array(const CountArray& array, const std::string& path) {
+  return name_of(array, path).counts;
+}
+
+Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const CountSettings& settings,
+                        const ImportOptions& options) {
+  std::map<std::string, CountGroup> groups;
+  std::set<std::string> others;
+  for (const CountArray& array : arrays) {
+    CountName name = name_of(array, path);
+    if (name.counts)
+      groups[name.stem].push_back({&array, std::move(name)});
+    else if (!array.name.ends_with("physical_to_logical_map"))
+      others.insert(array.name);
+  }
+  // Counts of experts, and of their copies on the ranks, are the same tokens.
+  const bool has_logical = std::ranges::any_of(groups, [](const auto& g) { return has_word(g.second, "logical"); });
+  std::vector<std::string> names;
+  for (auto group = groups.begin(); group != groups.end();) {
+    if (has_logical && has_word(group->second, "physical")) {
+      others.insert(group->second.front().array->name);
+      group = groups.erase(group);
+    } else {
+      names.push_back((group++)->first);
+    }
+  }
+  if (groups.empty()) throw std::runtime_error(path + ": has no counts of experts; " + no_known_names(others));
+  check_choice(path, names, options);
+  Imported imported;
+  for (const auto& [stem, group] : groups)
+    if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), imported);
+  if (!others.empty()) imported.remarks.push_back(not_shown_text(others));
+  imported.lines = static_cast<std::int64_t>(arrays.size());
+  return imported;
+}
+
+}  // namespace moescope

@@ -1,0 +1,144 @@
+#include "core/logs/dumps/count_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <initializer_list>
+#include <set>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kMostNumber = 1'000'000'000;
+
+// The words and numbers of a name: "blk.3.ffn_w1" is blk, 3, ffn, w, 1. Letters are made small.
+struct NamePart {
+  std::string word;  // empty: a number
+  std::int64_t number = 0;
+  bool is_key = false;       // a number between dots or slashes, as keys and indices of containers are
+  bool begins_word = false;  // letters follow it directly: "2d"
+};
+
+bool is_name_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::vector<NamePart> name_parts(std::string_view name) {
+  std::vector<NamePart> parts;
+  for (std::size_t i = 0; i < name.size();) {
+    const std::size_t begin = i;
+    if (is_name_digit(name[i])) {
+      while (i < name.size() && is_name_digit(name[i])) ++i;
+      NamePart part;
+      const auto [end, error] = std::from_chars(name.data() + begin, name.data() + i, part.number);
+      if (error != std::errc() || part.number > kMostNumber) part.number = kMostNumber;
+      const auto is_end = [&](std::size_t at) { return at >= name.size() || name[at] == '.' || name[at] == '/'; };
+      part.is_key = is_end(begin - 1) && is_end(i);  // begin - 1 of 0 is beyond the end
+      part.begins_word = i < name.size() && std::isalpha(static_cast<unsigned char>(name[i]));
+      parts.push_back(part);
+    } else if (std::isalpha(static_cast<unsigned char>(name[i]))) {
+      std::string word;
+      for (; i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])); ++i)
+        word += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+      parts.push_back({word});
+    } else {
+      ++i;
+    }
+  }
+  return parts;
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool names_layers(std::string_view word) {
+  return is_one_of(word, {"layer", "layers", "block", "blocks", "blk", "h", "l"});
+}
+bool names_experts(std::string_view word) {
+  return is_one_of(word, {"expert", "experts", "e"});
+}
+bool names_steps(std::string_view word) {
+  return is_one_of(word, {"step", "steps", "iter", "iters", "iteration", "iterations", "record", "records", "pass",
+                          "passes", "batch", "batches", "window"});
+}
+
+bool has_any(const std::set<std::string>& words, std::initializer_list<std::string_view> of) {
+  return std::ranges::any_of(of, [&](std::string_view word) { return words.contains(std::string(word)); });
+}
+
+bool names_ranks(std::string_view word) {
+  return is_one_of(word, {"rank", "ranks", "device", "gpu", "worker", "shard"});
+}
+bool names_counts(std::string_view word) {
+  return is_one_of(
+      word, {"count",       "counts",   "load",     "loads",      "usage",       "freq",   "freqs",       "frequency",
+             "frequencies", "hits",     "hist",     "histogram",  "assignments", "tokens", "activations", "activation",
+             "selections",  "dispatch", "bincount", "popularity", "expert",      "tpe"});
+}
+
+bool counts_something(const std::set<std::string>& words) {
+  const bool other = has_any(
+      words, {"max",     "min",   "mean",   "avg",  "std",   "var",  "entropy", "bias",  "weight", "loss",  "map",
+              "rank",    "score", "scores", "prob", "probs", "cost", "grad",    "time",  "norm",   "valid", "index",
+              "indices", "ids",   "id",     "rate", "cv",    "co",   "ratio",   "logit", "logits", "memory"});
+  return !other && std::ranges::any_of(words, [](const std::string& w) { return w != "expert" && names_counts(w); });
+}
+
+bool is_about_experts(const std::set<std::string>& words) {
+  return has_any(words, {"expert", "experts", "moe", "router", "routing", "logical", "physical", "tpe"});
+}
+
+// Takes a number by the word before it.
+void take_number(const NamePart& part, const std::string& before, CountName& found) {
+  if (names_layers(before) && found.layer < 0)
+    found.layer = static_cast<int>(part.number);
+  else if (names_experts(before) && found.expert < 0)
+    found.expert = static_cast<int>(part.number);
+  else if (names_steps(before) && found.step < 0)
+    found.step = part.number;
+  else if (names_ranks(before) && found.rank < 0)
+    found.rank = part.number;
+  else if (part.is_key || (names_counts(before) && !part.begins_word))
+    found.others.push_back(part.number);
+  else  // part of a word, such as w1
+    found.stem += std::to_string(part.number);
+}
+
+}  // namespace
+
+CountName count_name(std::string_view name, std::string_view file_stem) {
+  CountName found;
+  std::set<std::string> own;  // the words of the name
+  const std::vector<NamePart> parts = name_parts(name);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].word.empty()) {
+      own.insert(parts[i].word);
+      found.stem += (found.stem.empty() ? "" : ".") + parts[i].word;
+    } else {
+      take_number(parts[i], i > 0 ? parts[i - 1].word : std::string(), found);
+    }
+  }
+  std::set<std::string> with_file = own;
+  for (const NamePart& part : name_parts(file_stem)) with_file.insert(part.word);
+  const bool says_nothing = std::ranges::all_of(own, [](const std::string& word) {
+    return names_layers(word) || names_experts(word) || names_steps(word) || word == "per" || word == "by";
+  });
+  const std::set<std::string>& subject = says_nothing ? with_file : own;
+  found.counts = counts_something(subject) && is_about_experts(with_file);
+  found.is_logits = has_any(subject, {"logits", "logit"}) && has_any(with_file, {"router", "gate", "routing", "moe"});
+  found.by_layer = has_any(subject, {"layer", "layers", "logical", "physical"});
+  return found;
+}
+
+bool is_iteration_and_layer(std::string_view name) {
+  const std::size_t between = name.find('_');
+  const auto all_digits = [](std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, is_name_digit);
+  };
+  return between != std::string_view::npos && all_digits(name.substr(0, between)) &&
+         all_digits(name.substr(between + 1));
+}
+
+}  // namespace moescope

@@ -1,0 +1,173 @@
+#include "core/logs/dumps/expert_counts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "core/io/text_escape.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMostCountBytes = std::size_t{1} << 30;
+constexpr std::size_t kBytesOfLayer = 80;  // of a layer of a step besides its counts
+constexpr std::int64_t kStepsBetweenReports = 64;
+
+std::int64_t sum_of(const std::vector<std::uint32_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+std::string place_text(const std::string& name, std::span<const std::size_t> place) {
+  std::string text = "'" + printable(name) + "'";
+  if (!place.empty()) text += "[" + joined(place, ", ", [](std::size_t at) { return std::to_string(at); }) + "]";
+  return text;
+}
+
+std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer, std::size_t experts) {
+  if (layer < 0 || layer > kLastImportedLayer)
+    throw std::runtime_error(source_ + ": layer " + std::to_string(layer) + " is out of range");
+  if (experts > kMaxImportedExperts)
+    throw std::runtime_error(source_ + ": " + std::to_string(experts) + " experts are more than can be shown");
+  Layers& layers = steps_[step];
+  const auto [found, is_new] = layers.try_emplace(layer);
+  const std::size_t before = found->second.size();
+  if (before < experts) found->second.resize(experts);
+  bytes_ += (is_new ? kBytesOfLayer : 0) + (found->second.size() - before) * sizeof(std::uint32_t);
+  if (bytes_ > kMostCountBytes) throw std::runtime_error(source_ + ": its counts take more than 1 GiB");
+  experts_ = std::max(experts_, static_cast<int>(experts));
+  return found->second;
+}
+
+void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& where) const {
+  const double total = sum + count;
+  if (count >= 0 && count == std::floor(count) && total <= std::numeric_limits<std::uint32_t>::max()) {
+    sum = static_cast<std::uint32_t>(total);
+    return;
+  }
+  const bool is_share = count > 0 && count < 1;
+  throw std::runtime_error(source_ + ": " + where + " is " + shortest(count) +
+                           (is_share ? ": a share does not tell of how many tokens; save the counts"
+                            : std::isfinite(count) && count >= 0 && count == std::floor(count)
+                                ? ": more than 4,294,967,295 tokens of an expert cannot be shown"
+                                : ", expected a number of tokens"));
+}
+
+void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& where) {
+  std::vector<std::uint32_t>& counts = counts_at(step, layer, counts_E.size());
+  for (std::size_t e = 0; e < counts_E.size(); ++e)
+    add_to(counts[e], counts_E[e], where + ", expert " + std::to_string(e) + ",");
+}
+
+void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& where) {
+  const auto e = static_cast<std::size_t>(expert);
+  add_to(counts_at(step, layer, e + 1)[e], count, where);
+}
+
+void ExpertCounts::expect_experts(int experts) {
+  experts_ = std::max(experts_, experts);
+}
+
+std::int64_t ExpertCounts::highest_sum() const {
+  std::int64_t highest = 0;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [layer, counts] : layers) highest = std::max(highest, sum_of(counts));
+  return highest;
+}
+
+bool ExpertCounts::sums_are_multiples_of(std::int64_t tokens) const {
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [layer, counts] : layers)
+      if (sum_of(counts) % tokens != 0) return false;
+  return true;
+}
+
+void ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
+  std::set<int> all, with_tokens;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [layer, counts] : layers) {
+      all.insert(layer);
+      if (sum_of(counts) > 0) with_tokens.insert(layer);
+    }
+  if (with_tokens.empty()) throw std::runtime_error(source_ + ": all counts of experts are 0");
+  std::vector<int> dense;
+  std::ranges::set_difference(all, with_tokens, std::back_inserter(dense));
+  for (auto& [step, layers] : steps_)
+    std::erase_if(layers, [&](const auto& layer) { return sum_of(layer.second) == 0; });
+  const std::size_t unused = std::erase_if(steps_, [](const auto& step) { return step.second.empty(); });
+  if (!dense.empty())
+    remarks.push_back("left out as dense, because no expert has a token: layer" +
+                      std::string(dense.size() > 1 ? "s " : " ") + listed(dense));
+  if (unused > 0)
+    remarks.push_back(counted(static_cast<std::int64_t>(unused), "step", "steps") + " without a token left out");
+}
+
+void ExpertCounts::check_experts(const RoutedShape& stated) {
+  if (stated.experts == 0) return;
+  if (stated.experts < experts_)
+    throw std::runtime_error(source_ + ": has counts of " + std::to_string(experts_) + " experts, but --experts is " +
+                             std::to_string(stated.experts));
+  experts_ = stated.experts;
+}
+
+int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const {
+  const int top_k = stated.top_k > 0 ? stated.top_k : top_k_;
+  if (top_k == 0) {
+    remarks.push_back("the number of experts of a token is not in the file: --top-k states it");
+    return 0;
+  }
+  if (top_k > experts_)
+    throw std::runtime_error(source_ + ": top_k is " + std::to_string(top_k) + ", but a layer has " +
+                             std::to_string(experts_) + " experts");
+  if (!sums_are_multiples_of(top_k))
+    remarks.push_back("the counts of a layer do not add up to a multiple of top_k = " + std::to_string(top_k) +
+                      ": were tokens dropped, or is top_k another number (--top-k)?");
+  return top_k;
+}
+
+std::shared_ptr<History> ExpertCounts::build(RunInfo info, const ImportOptions& options,
+                                             std::vector<std::string>& remarks) {
+  drop_empty(remarks);
+  check_experts(options.routed);
+  info.top_k = top_k_of(options.routed, remarks);
+  info.n_experts = experts_;
+  info.source = source_;
+  std::set<int> layers_with_tokens;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [layer, counts] : layers) layers_with_tokens.insert(layer);
+  info.moe_layers.assign(layers_with_tokens.begin(), layers_with_tokens.end());
+  info.n_layers = info.moe_layers.back() + 1;
+  std::size_t entries = 0;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [layer, counts] : layers) entries += counts.size();
+  check_run_size(info, steps_.size(), entries, "Its highest layer is " + std::to_string(info.moe_layers.back()));
+  ImportedRun run(std::move(info), options);
+  std::int64_t tokens = 0;
+  for (auto& [step, layers] : steps_) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    std::int64_t slots = 0;
+    for (auto& [layer, counts] : layers) {
+      RouterFrame& router = frame.routers.emplace_back();
+      router.layer = layer;
+      router.tokens_per_expert = std::move(counts);
+      router.tokens_per_expert.resize(static_cast<std::size_t>(run.info().n_experts));
+      slots = std::max(slots, sum_of(router.tokens_per_expert));
+    }
+    frame.tokens = tokens += slots / std::max(1, run.info().top_k);
+    run.add(std::move(frame));
+    if (options.progress && run.steps() % kStepsBetweenReports == 0 && !options.progress(0.9)) return nullptr;
+  }
+  remarks.insert(remarks.begin(), counted(run.steps(), "total", "totals") + " of counts of experts, " +
+                                      grouped(tokens) + (run.info().top_k > 0 ? " tokens" : " assignments"));
+  return run.history();
+}
+
+}  // namespace moescope

@@ -1,0 +1,253 @@
+#include "core/logs/dumps/imatrix.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/io/input_file.h"
+#include "core/io/text_escape.h"
+#include "core/io/words.h"
+#include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/expert_counts.h"
+
+namespace moescope {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "GGUF is little-endian");
+
+constexpr std::string_view kCounts = ".counts";
+constexpr std::uint64_t kMostEntries = 1'000'000, kLongestGgufText = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostGgufExperts = kMaxImportedExperts;
+constexpr std::uint32_t kF32 = 0, kText = 8, kArray = 9;
+constexpr int kMostNestedArrays = 4;
+
+struct GgufTensor {
+  std::string name;
+  std::vector<std::uint64_t> extents;
+  std::uint32_t type = 0;
+  std::uint64_t offset = 0;
+};
+
+// Reads the header of a GGUF file: its keys with values, then the names and places of its tensors.
+class GgufFile {
+ public:
+  explicit GgufFile(const std::string& path);
+  // Reads keys up to "general.type" or to the last one. Returns the value of "general.type"; "" if there is none.
+  std::string type();
+  const std::vector<GgufTensor>& tensors();
+  std::vector<float> floats(const GgufTensor& tensor) const;
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
+
+ private:
+  template <class Number>
+  Number number();
+  std::string text();
+  void skip(std::uint64_t bytes);
+  void read(char* to, std::size_t bytes);
+  void read_key();
+  void pass_value(std::uint32_t type, int depth);
+
+  std::string path_;
+  InputFile file_;
+  std::string ahead_;
+  std::size_t taken_ = 0;
+  std::uint64_t at_ = 0;  // position of the next byte
+  std::uint64_t n_tensors_ = 0, keys_left_ = 0, alignment_ = 32, data_at_ = 0;
+  std::string type_;
+  std::vector<GgufTensor> tensors_;
+};
+
+GgufFile::GgufFile(const std::string& path) : path_(path), file_(path) {
+  skip(4);  // the magic
+  const auto version = number<std::uint32_t>();
+  if (version != 2 && version != 3) fail("is GGUF of version " + std::to_string(version) + "; allowed: 2, 3");
+  n_tensors_ = number<std::uint64_t>();
+  keys_left_ = number<std::uint64_t>();
+  if (n_tensors_ > kMostEntries || keys_left_ > kMostEntries) fail("claims more than a million keys or tensors");
+}
+
+void GgufFile::read(char* to, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    if (taken_ == ahead_.size()) {
+      ahead_.resize(std::size_t{64} << 10);
+      ahead_.resize(file_.read(ahead_.data(), ahead_.size()));
+      taken_ = 0;
+      if (ahead_.empty()) fail("ends in its header (is it truncated?)");
+    }
+    const std::size_t here = std::min(bytes - done, ahead_.size() - taken_);
+    if (to) std::memcpy(to + done, ahead_.data() + taken_, here);
+    taken_ += here;
+    done += here;
+  }
+  at_ += bytes;
+}
+
+void GgufFile::skip(std::uint64_t bytes) {
+  if (bytes > file_.size()) fail("ends in its header (is it truncated?)");
+  read(nullptr, static_cast<std::size_t>(bytes));
+}
+
+template <class Number>
+Number GgufFile::number() {
+  Number value{};
+  char bytes[sizeof value];
+  read(bytes, sizeof bytes);
+  std::memcpy(&value, bytes, sizeof bytes);
+  return value;
+}
+
+std::string GgufFile::text() {
+  const auto length = number<std::uint64_t>();
+  if (length > kLongestGgufText || length > file_.size()) fail("has a text of " + std::to_string(length) + " bytes");
+  std::string text(static_cast<std::size_t>(length), '\0');
+  read(text.data(), text.size());
+  return text;
+}
+
+void GgufFile::pass_value(std::uint32_t type, int depth) {
+  constexpr std::uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+  if (type >= std::size(kBytes) || depth > kMostNestedArrays)
+    fail("has a value of type " + std::to_string(type) + ", which GGUF does not have");
+  if (type == kText) return skip(number<std::uint64_t>());
+  if (type != kArray) return skip(kBytes[type]);
+  const auto of = number<std::uint32_t>();
+  const auto count = number<std::uint64_t>();
+  if (count > file_.size()) fail("has an array that is longer than the file");
+  if (of < std::size(kBytes) && kBytes[of] > 0) return skip(kBytes[of] * count);
+  for (std::uint64_t i = 0; i < count; ++i) pass_value(of, depth + 1);
+}
+
+void GgufFile::read_key() {
+  --keys_left_;
+  const std::string key = text();
+  const auto type = number<std::uint32_t>();
+  if (key == "general.type" && type == kText)
+    type_ = text();
+  else if (key == "general.alignment" && type == 4)
+    alignment_ = number<std::uint32_t>();
+  else
+    pass_value(type, 0);
+}
+
+std::string GgufFile::type() {
+  while (keys_left_ > 0 && type_.empty()) read_key();
+  return type_;
+}
+
+const std::vector<GgufTensor>& GgufFile::tensors() {
+  if (!tensors_.empty()) return tensors_;
+  while (keys_left_ > 0) read_key();
+  for (std::uint64_t i = 0; i < n_tensors_; ++i) {
+    GgufTensor& tensor = tensors_.emplace_back();
+    tensor.name = text();
+    const auto dimensions = number<std::uint32_t>();
+    if (dimensions > 4) fail("'" + printable(tensor.name) + "' has " + std::to_string(dimensions) + " dimensions");
+    for (std::uint32_t d = 0; d < dimensions; ++d) tensor.extents.push_back(number<std::uint64_t>());
+    tensor.type = number<std::uint32_t>();
+    tensor.offset = number<std::uint64_t>();
+  }
+  if (alignment_ == 0 || alignment_ > 65536) fail("has an alignment of " + std::to_string(alignment_));
+  data_at_ = (at_ + alignment_ - 1) / alignment_ * alignment_;
+  return tensors_;
+}
+
+std::vector<float> GgufFile::floats(const GgufTensor& tensor) const {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t extent : tensor.extents) {
+    if (extent > kMostGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
+    elements *= extent;
+    if (elements > kMostGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
+  }
+  if (tensor.type != kF32) fail("'" + printable(tensor.name) + "' is not of type F32");
+  std::vector<float> values(static_cast<std::size_t>(elements));
+  const std::uint64_t bytes = elements * sizeof(float), size = file_.size();
+  if (data_at_ > size || tensor.offset > size - data_at_ || bytes > size - data_at_ - tensor.offset)
+    fail("'" + printable(tensor.name) + "' lies outside the file (is it truncated?)");
+  const ssize_t got = ::pread(file_.descriptor(), values.data(), static_cast<std::size_t>(bytes),
+                              static_cast<off_t>(data_at_ + tensor.offset));
+  if (got != static_cast<ssize_t>(bytes)) fail("'" + printable(tensor.name) + "' cannot be read");
+  return values;
+}
+
+// The counts of an importance matrix: those of experts by layer, and the number of tokens.
+class ImatrixCounts {
+ public:
+  explicit ImatrixCounts(GgufFile& file) : file_(file) {}
+  void add(const GgufTensor& tensor);
+  bool empty() const { return experts_.empty(); }
+  ExpertCounts counts(const std::string& path) const;
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+ private:
+  GgufFile& file_;
+  std::map<int, std::vector<double>> experts_;
+  double tokens_ = 0;
+  std::vector<std::string> remarks_;
+};
+
+void ImatrixCounts::add(const GgufTensor& tensor) {
+  const CountName name = count_name(tensor.name, "");
+  const std::vector<float> values = file_.floats(tensor);
+  if (name.layer < 0 || tensor.name.find("_exps.") == std::string::npos) {
+    if (values.size() == 1 && name.layer >= 0) tokens_ = std::max(tokens_, static_cast<double>(values[0]));
+    return;
+  }
+  std::vector<double> counts(values.begin(), values.end());
+  const auto [of_layer, is_new] = experts_.try_emplace(name.layer, counts);
+  if (!is_new && of_layer->second != counts)
+    remarks_.push_back("'" + printable(tensor.name) + "' has other counts than the tensors before it in layer " +
+                       std::to_string(name.layer) + ", which are shown");
+}
+
+ExpertCounts ImatrixCounts::counts(const std::string& path) const {
+  ExpertCounts counts(path);
+  for (const auto& [layer, experts] : experts_)
+    counts.add(0, layer, experts, "the importance matrix of layer " + std::to_string(layer));
+  const auto tokens = static_cast<std::int64_t>(std::min(tokens_, 1e15));
+  const std::int64_t slots = counts.highest_sum();
+  const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
+  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(static_cast<int>(slots / tokens));
+  return counts;
+}
+
+}  // namespace
+
+bool begins_like_gguf(std::string_view bytes) {
+  return bytes.starts_with("GGUF");
+}
+
+bool is_imatrix(const std::string& path) {
+  GgufFile file(path);
+  if (const std::string type = file.type(); !type.empty()) return type == "imatrix";
+  for (const GgufTensor& tensor : file.tensors())
+    if (tensor.name.ends_with(".in_sum2")) return true;
+  return false;
+}
+
+Imported import_imatrix(const std::string& path, const ImportOptions& options) {
+  GgufFile file(path);
+  ImatrixCounts read(file);
+  for (const GgufTensor& tensor : file.tensors())
+    if (tensor.name.ends_with(kCounts)) read.add(tensor);
+  if (read.empty())
+    file.fail("is an importance matrix without counts of experts: is it one of a dense model, or of an old llama.cpp?");
+  RunInfo info;
+  info.run = options.run;
+  info.name = std::filesystem::path(path).stem().string();
+  Imported imported;
+  imported.remarks = read.remarks();
+  const auto history = read.counts(path).build(std::move(info), options, imported.remarks);
+  if (history) imported.runs.push_back(history);
+  return imported;
+}
+
+}  // namespace moescope

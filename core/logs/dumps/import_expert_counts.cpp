@@ -1,0 +1,271 @@
+#include "core/logs/dumps/import_expert_counts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "core/io/folder_walk.h"
+#include "core/io/input_file.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+#include "core/logs/dumps/count_arrays.h"
+#include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/imatrix.h"
+#include "core/logs/dumps/rank_counts.h"
+#include "core/logs/dumps/router_logits.h"
+#include "core/tensors/open_tensors.h"
+#include "core/tensors/torch_file.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLargestJson = std::uint64_t{64} << 20;
+constexpr std::size_t kMostArrays = 1'000'000;
+constexpr const char* kMetaInfo = "meta_info.json";
+
+bool may_be_tensors(const std::string& path, std::string_view bytes) {
+  return path.ends_with(".safetensors") || begins_like_npy(bytes) || begins_like_zip(bytes) ||
+         begins_like_pickle(bytes);
+}
+
+bool may_hold_counts(const TensorView& tensor) {
+  constexpr std::size_t kLookedAt = 4096;
+  if (!tensor.floating()) return tensor.dtype != DType::boolean;
+  if (tensor.scales || tensor.dtype == DType::f4) return false;
+  const std::vector<float> values = tensor.floats(0, std::min(kLookedAt, tensor.elements()));
+  const bool are_shares = std::ranges::all_of(values, [](float value) { return value >= 0 && value <= 1; });
+  return are_shares ||  // which are refused with the reason
+         std::ranges::all_of(values, [](float value) { return value >= 0 && value == std::floor(value); });
+}
+
+std::vector<CountArray> arrays_of(const TensorFile& file) {
+  std::vector<CountArray> arrays;
+  for (const TensorView& tensor : file.tensors())
+    arrays.push_back({tensor.name, tensor.shape, [&tensor] { return tensor.doubles(); }});
+  return arrays;
+}
+
+// True if tensors count experts and none is a weight: a checkpoint may have counts among its buffers.
+bool are_counts(const TensorFile& file) {
+  bool found = false;
+  for (const TensorView& tensor : file.tensors()) {
+    if (tensor.name.ends_with("weight") || tensor.name.ends_with("bias")) return false;
+    const CountArray array{tensor.name, tensor.shape, {}};
+    found = found || (is_count_array(array, file.path()) && tensor.elements() > 0 && may_hold_counts(tensor));
+  }
+  return found;
+}
+
+bool are_logits(const TensorFile& file) {
+  return std::ranges::any_of(file.tensors(), [&](const TensorView& tensor) { return is_router_logits(tensor, file); });
+}
+
+// The arrays and settings of a JSON text.
+struct CountJson {
+  std::vector<CountArray> arrays;
+  CountSettings settings;
+};
+
+// Appends the numbers of nested lists. Throws std::runtime_error if the lists are not rectangular, or hold other
+// values.
+void append_numbers(const nlohmann::json& list, std::size_t depth, const std::string& name, CountArray& array,
+                    std::vector<double>& values) {
+  const auto fail = [&](const char* why) { throw std::runtime_error("'" + printable(name) + "' " + why); };
+  if (!list.is_array()) {
+    if (!list.is_number() || depth != array.shape.size())
+      fail("has lists of different lengths, or other values than numbers");
+    values.push_back(list.get<double>());
+    return;
+  }
+  if (depth >= kMostDimensions) fail("has too many dimensions");
+  if (values.empty() && depth == array.shape.size()) array.shape.push_back(list.size());
+  if (depth >= array.shape.size() || array.shape[depth] != list.size()) fail("has lists of different lengths");
+  for (const nlohmann::json& item : list) append_numbers(item, depth + 1, name, array, values);
+}
+
+bool is_list_of_numbers(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() && (value.front().is_number() || is_list_of_numbers(value.front()));
+}
+
+// Returns what the number of a member means: "layer", "expert", "step" or "rank"; "" if it is no place.
+std::string_view place_named(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> kPlaces[] = {
+      {"layer", "layer"},      {"layer_id", "layer"},    {"layer_idx", "layer"}, {"expert", "expert"},
+      {"expert_id", "expert"}, {"expert_idx", "expert"}, {"step", "step"},       {"iter", "step"},
+      {"iteration", "step"},   {"rank", "rank"}};
+  for (const auto& [name, place] : kPlaces)
+    if (name == key) return place;
+  return {};
+}
+
+bool is_place(const std::string& key, const nlohmann::json& member) {
+  return !place_named(key).empty() && member.is_number_unsigned();
+}
+
+// Returns the place of an object that names it in its members: "step.5.layer.3" for {"step": 5, "layer": 3, ...}; "" if
+// it does not.
+std::string named_place(const nlohmann::json& object) {
+  std::string place;
+  if (!object.is_object()) return place;
+  for (const auto& [key, member] : object.items())
+    if (is_place(key, member))
+      place += (place.empty() ? "" : ".") + std::string(place_named(key)) + '.' +
+               std::to_string(member.get<std::uint64_t>());
+  return place;
+}
+
+void collect_json(const nlohmann::json& value, const std::string& name, CountJson& found) {
+  if (found.arrays.size() > kMostArrays) throw std::runtime_error("has more than a million numbers by name");
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items())
+      if (!is_place(key, member)) collect_json(member, name.empty() ? key : name + '.' + key, found);
+    return;
+  }
+  if (is_list_of_numbers(value)) {
+    CountArray array{name, {}, {}};
+    std::vector<double> values;
+    append_numbers(value, 0, name, array, values);
+    array.values = [values = std::move(values)] { return values; };
+    found.arrays.push_back(std::move(array));
+    return;
+  }
+  if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string place = named_place(value[i]);
+      const std::string of_list = place.empty() ? name : std::string();  // "layers" of "layers.0" names no layer then
+      collect_json(value[i], (of_list.empty() ? "" : of_list + '.') + (place.empty() ? std::to_string(i) : place),
+                   found);
+    }
+    return;
+  }
+  if (!value.is_number()) return;
+  const std::string key = name.substr(name.rfind('.') + 1);
+  const auto stated = [&](std::initializer_list<const char*> names, int& number, int most) {
+    if (std::ranges::find(names, key) == names.end()) return false;
+    const double given = value.get<double>();
+    if (!(given >= 1 && given <= most)) throw std::runtime_error("'" + printable(name) + "' is out of range");
+    number = static_cast<int>(given);
+    return true;
+  };
+  if (stated({"num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"},
+             found.settings.experts, static_cast<int>(kMaxImportedExperts)) ||
+      stated({"num_experts_per_tok", "num_experts_per_token", "top_k", "topk", "moe_topk", "moe_router_topk"},
+             found.settings.top_k, static_cast<int>(kMaxImportedExperts)))
+    return;
+  found.arrays.push_back({name, {}, [number = value.get<double>()] { return std::vector<double>{number}; }});
+}
+
+// Returns nullopt if the file is no JSON, or has no counts.
+std::optional<CountJson> counts_of_json(const std::string& path) {
+  CountJson found;
+  collect_json(parse_json(read_file(path, kLargestJson, "dump of counts"), path), "", found);
+  const bool any =
+      std::ranges::any_of(found.arrays, [&](const CountArray& array) { return is_count_array(array, path); });
+  return any ? std::optional(std::move(found)) : std::nullopt;
+}
+
+bool is_rank_file(std::string_view name) {
+  std::string_view number = name;
+  if (!number.starts_with("rank") || !number.ends_with(".safetensors")) return false;
+  number.remove_prefix(4);
+  number.remove_suffix(std::string_view(".safetensors").size());
+  return !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool is_statistics_folder(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_regular_file(folder / kMetaInfo, error) && !files_in(folder, is_rank_file).empty();
+}
+
+// The settings of TensorRT-LLM beside its files.
+CountSettings settings_beside(const fs::path& folder) {
+  const fs::path path = folder / kMetaInfo;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  CountJson found;
+  collect_json(parse_json(read_file(path.string(), kLargestJson, kMetaInfo), path.string()), "", found);
+  return found.settings;
+}
+
+bool are_equal(const TensorFile& a, const TensorFile& b) {
+  if (a.tensors().size() != b.tensors().size()) return false;
+  return std::ranges::all_of(a.tensors(), [&](const TensorView& tensor) {
+    const TensorView* other = b.find(tensor.name);
+    return other && other->shape == tensor.shape && other->integers() == tensor.integers();
+  });
+}
+
+// Ranks of attention data parallelism count their own tokens. Ranks of tensor parallelism count the same tokens, and
+// have equal files, of which one is read.
+Imported import_statistics_folder(const std::string& path, const ImportOptions& options) {
+  std::vector<TensorFile> ranks;
+  for (const fs::path& file : files_in(path, is_rank_file)) ranks.push_back(open_tensors(file.string()));
+  const bool copies = ranks.size() > 1 && std::ranges::all_of(ranks, [&](const TensorFile& rank) {
+                        return are_equal(ranks.front(), rank);
+                      });
+  std::vector<CountArray> arrays;
+  for (const TensorFile& rank : ranks) {
+    for (CountArray& array : arrays_of(rank)) arrays.push_back(std::move(array));
+    if (copies) break;
+  }
+  Imported imported = runs_of_counts(path, arrays, settings_beside(path), options);
+  imported.remarks.push_back(copies ? "all ranks counted the same tokens: one rank is read"
+                                    : "counts of " + std::to_string(ranks.size()) + " ranks are summed");
+  return imported;
+}
+
+bool begins_like_json(std::string_view bytes) {
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
+}
+
+Imported import_file_of_counts(const std::string& path, const ImportOptions& options) {
+  std::string bytes(16, '\0');
+  bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
+  if (begins_like_gguf(bytes)) return import_imatrix(path, options);
+  if (may_be_tensors(path, bytes)) {
+    const TensorFile file = open_tensors(path);
+    if (!are_counts(file) && are_logits(file)) return import_router_logits(file, options);
+    return runs_of_counts(path, arrays_of(file), settings_beside(fs::path(path).parent_path()), options);
+  }
+  if (is_rank_counts_line(bytes) || path.ends_with(".jsonl")) return import_rank_counts(path, options);
+  const auto counts = counts_of_json(path);
+  if (!counts) throw std::runtime_error(path + ": has no counts of experts");
+  return runs_of_counts(path, counts->arrays, counts->settings, options);
+}
+
+}  // namespace
+
+Imported import_expert_counts(const std::string& path, const ImportOptions& options) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  Imported imported = is_folder && is_statistics_folder(path) ? import_statistics_folder(path, options)
+                      : is_folder                             ? import_rank_counts(path, options)
+                                                              : import_file_of_counts(path, options);
+  if (options.progress && !options.progress(1)) return {};
+  return imported;
+}
+
+bool is_expert_counts(const std::string& path, std::string_view bytes) {
+  try {
+    std::error_code error;
+    if (fs::is_directory(path, error)) return is_statistics_folder(path) || holds_rank_counts(path);
+    if (begins_like_gguf(bytes)) return is_imatrix(path);
+    if (may_be_tensors(path, bytes)) {
+      const TensorFile file = open_tensors(path);
+      return are_counts(file) || are_logits(file);
+    }
+    if (is_rank_counts_line(bytes)) return true;
+    return path.ends_with(".json") && begins_like_json(bytes) && counts_of_json(path).has_value();
+  } catch (const std::runtime_error&) {  // its own reader says what is wrong
+    return false;
+  }
+}
+
+}  // namespace moescope

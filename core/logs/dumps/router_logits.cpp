@@ -1,0 +1,141 @@
+#include "core/logs/dumps/router_logits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <span>
+#include <stdexcept>
+
+#include "core/io/text_escape.h"
+#include "core/logs/dumps/count_names.h"
+#include "core/logs/routing/routed_tokens.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kLogitsAtOnce = std::size_t{1} << 20;
+
+std::string stem_of_logits(const TensorFile& file) {
+  return std::filesystem::path(file.path()).stem().string();
+}
+
+// Returns the layer of a tensor of one layer: the number in its name, or its index in a list.
+int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t tensors) {
+  if (name.layer >= 0) return name.layer;
+  if (!name.others.empty())
+    return static_cast<int>(std::min<std::int64_t>(name.others.back(), std::int64_t{1} + kLastImportedLayer));
+  if (tensors == 1) return 0;
+  throw std::runtime_error("'" + printable(tensor.name) + "' does not say of which layer it is");
+}
+
+class LogitReader {
+ public:
+  LogitReader(const TensorFile& file, std::size_t top_k) : file_(file), top_k_(top_k), tokens_(file.path()) {
+    tokens_.expect_top_k(top_k);
+  }
+  // Adds the rows [first, first + count) of a tensor as tokens of a layer.
+  void add(const TensorView& tensor, std::size_t first, std::size_t count, int layer);
+  RoutedTokenStatistics& tokens() { return tokens_; }
+
+ private:
+  void add_token(const TensorView& tensor, std::span<const float> logits_E, std::size_t token, int layer);
+
+  const TensorFile& file_;
+  std::size_t top_k_;
+  RoutedTokenStatistics tokens_;
+  std::vector<int> order_, chosen_;
+};
+
+void LogitReader::add_token(const TensorView& tensor, std::span<const float> logits_E, std::size_t token, int layer) {
+  if (std::ranges::any_of(logits_E, [](float logit) { return std::isnan(logit); }))
+    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) + "' has a NaN at token " +
+                             std::to_string(token));
+  order_.resize(logits_E.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::partial_sort(order_, order_.begin() + static_cast<std::ptrdiff_t>(top_k_), [&](int a, int b) {
+    const float of_a = logits_E[static_cast<std::size_t>(a)], of_b = logits_E[static_cast<std::size_t>(b)];
+    return of_a > of_b || (of_a == of_b && a < b);
+  });
+  chosen_.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(top_k_));
+  tokens_.add(0, {false, layer}, chosen_);
+}
+
+void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t count, int layer) {
+  const std::size_t experts = tensor.shape.back();
+  if (experts < top_k_)
+    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) + "' has " + std::to_string(experts) +
+                             " experts, but --top-k is " + std::to_string(top_k_));
+  if (experts > kMaxImportedExperts || layer > kLastImportedLayer)
+    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) +
+                             "' has more experts or layers than can be shown");
+  tokens_.expect_experts(static_cast<int>(experts));
+  const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
+  for (std::size_t done = 0; done < count; done += at_once) {
+    const std::size_t rows = std::min(at_once, count - done);
+    const std::vector<float> logits = tensor.floats((first + done) * experts, rows * experts);
+    for (std::size_t t = 0; t < rows; ++t)
+      add_token(tensor, std::span(logits).subspan(t * experts, experts), done + t, layer);
+  }
+}
+
+// Returns the number of layers in a single tensor of three dimensions; 1: its first axis is that of the sequences.
+std::size_t layers_of_single(const TensorFile& file, const TensorView& tensor, const RoutedShape& stated) {
+  if (tensor.shape.size() < 3 || tensor.shape[0] == 1) return 1;
+  if (stated.layers > 0 && (stated.layers == 1 || static_cast<std::size_t>(stated.layers) == tensor.shape[0]))
+    return static_cast<std::size_t>(stated.layers);
+  const std::string rows = std::to_string(tensor.shape[0]);
+  throw AmbiguousRouting(file.path() + ": '" + printable(tensor.name) + "' " + shape_text(tensor.shape) + " may have " +
+                         rows + " layers (--layers " + rows + ") or " + rows +
+                         " sequences of one layer (--layers 1); the number of layers decides");
+}
+
+}  // namespace
+
+bool is_router_logits(const TensorView& tensor, const TensorFile& file) {
+  return is_floating(tensor.dtype) && (tensor.shape.size() == 2 || tensor.shape.size() == 3) && tensor.elements() > 0 &&
+         count_name(tensor.name, stem_of_logits(file)).is_logits;
+}
+
+Imported import_router_logits(const TensorFile& file, const ImportOptions& options) {
+  std::vector<const TensorView*> tensors;
+  Imported imported;
+  std::set<std::string> others;
+  for (const TensorView& tensor : file.tensors()) {
+    if (is_router_logits(tensor, file))
+      tensors.push_back(&tensor);
+    else
+      others.insert(tensor.name);
+  }
+  if (options.routed.top_k == 0)
+    throw AmbiguousRouting(file.path() + ": '" + printable(tensors.front()->name) + "' " +
+                           shape_text(tensors.front()->shape) +
+                           " holds logits of a router, which do not say how many experts a token gets: --top-k states "
+                           "it");
+  LogitReader reader(file, static_cast<std::size_t>(options.routed.top_k));
+  for (const TensorView* tensor : tensors) {
+    const CountName name = count_name(tensor->name, stem_of_logits(file));
+    const bool single = tensors.size() == 1 && name.layer < 0;
+    const std::size_t layers = single ? layers_of_single(file, *tensor, options.routed) : 1;
+    const std::size_t rows = tensor->elements() / tensor->shape.back() / layers;
+    const int first = single ? 0 : layer_of_logits(*tensor, name, tensors.size());
+    for (std::size_t layer = 0; layer < layers; ++layer)
+      reader.add(*tensor, layer * rows, rows, first + static_cast<int>(layer));
+  }
+  if (options.routed.experts > 0) reader.tokens().expect_experts(options.routed.experts);
+  RunInfo info;
+  info.run = options.run;
+  info.name = stem_of_logits(file);
+  info.source = file.path();
+  imported.runs.push_back(reader.tokens().build(std::move(info), options));
+  imported.routes = reader.tokens().rows();
+  imported.remarks.push_back("each token is taken to get the " + std::to_string(options.routed.top_k) +
+                             " experts with the largest logits; a router with expert_bias or groups of experts chooses "
+                             "otherwise");
+  if (!others.empty()) imported.remarks.push_back(not_shown_text(others));
+  return imported;
+}
+
+}  // namespace moescope
