@@ -167,6 +167,9 @@ void FileActions::openOther(const QString& path) {
       return;
     case FileKind::config:
       return startConfig(path);
+    case FileKind::unread:
+      if (!offerRuns(path)) messages_->warn(QString::fromStdString(no_log_text(path.toStdString(), FileKind::unread)));
+      return;
     default:
       if (!offerRuns(path)) askTrainOn(path);
   }

@@ -11,15 +11,19 @@
 namespace moescope {
 
 void add_routed_options(Command& command, RoutedShape& routed) {
-  command.option("--layers", routed.layers, "Files of routed experts: layers of a token (default: the file's)")
+  command
+      .option("--layers", routed.layers,
+              "Routed experts and counts of experts: layers of the model (default: the file's)")
       .range(1, static_cast<int>(kMaxImportedLayers));
   command
-      .option("--top-k", routed.top_k, "Files of routed experts: experts of a token in a layer (default: the file's)")
+      .option("--top-k", routed.top_k,
+              "Routed experts and counts of experts: experts of a token in a layer (default: the file's)")
       .range(1, 1024);
   command
       .option("--experts", routed.experts,
-              "Files of routed experts: experts of a layer; higher numbers are slots without an expert (default: the "
-              "highest)")
+              "Routed experts and counts of experts: experts of a layer; higher numbers of routed experts are slots "
+              "without an "
+              "expert (default: the highest)")
       .range(1, static_cast<int>(kMaxImportedExperts));
 }
 

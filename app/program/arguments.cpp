@@ -101,12 +101,16 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
 }
 
-// True if a file is text of unknown kind. The window handles folders and unreadable files.
-bool isUnknownText(const QString& file) {
+// Returns why a file cannot be opened, for text of unknown kind and forms that are not read; "" for all others. The
+// window handles folders and unreadable files.
+QString problemOfUnknown(const QString& file) {
   try {
-    return !QFileInfo(file).isDir() && file_kind(file.toStdString()) == FileKind::text;
+    if (QFileInfo(file).isDir()) return {};
+    const FileKind kind = file_kind(file.toStdString());
+    const bool unknown = kind == FileKind::text || kind == FileKind::unread;
+    return unknown ? QString::fromStdString(no_log_text(file.toStdString(), kind)) : QString();
   } catch (const std::runtime_error&) {
-    return false;
+    return {};
   }
 }
 
@@ -123,8 +127,8 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
       result.problems << "-: give --follow - to show standard input";
     else if (!QFileInfo::exists(file))
       result.problems << file + ": no such file";
-    else if (isUnknownText(file))
-      result.problems << QString::fromStdString(no_runs_in(file.toStdString(), FileKind::text));
+    else if (const QString problem = problemOfUnknown(file); !problem.isEmpty())
+      result.problems << problem;
   for (const char* option : {"preset", "config", "data", "after-steps"})
     if (parser.isSet(option))
       result.problems << QString("--%1 is for training: it cannot be used with a file to open (%2)")

@@ -6,6 +6,7 @@
 
 #include "core/io/input_file.h"
 #include "core/io/text_escape.h"
+#include "core/tensors/unread_form.h"
 
 namespace moescope {
 namespace {
@@ -50,6 +51,10 @@ std::string main_snapshot(const fs::path& cache) {
   return is_checkpoint(snapshot) ? snapshot : std::string();
 }
 
+void require_read_form(const std::string& path) {
+  if (const std::string form = unread_form(path); !form.empty()) throw std::runtime_error(path + ": " + form);
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::string& folder) {
@@ -73,13 +78,18 @@ std::string checkpoint_folder(const std::string& path) {
   std::error_code error;
   if (given.filename() == "config.json" && fs::is_regular_file(given, error))
     return given.has_parent_path() ? given.parent_path().string() : ".";
-  if (fs::exists(given / "config.json", error) || !fs::is_directory(given, error)) return path;
-  if (fs::exists(given / "adapter_config.json", error))
-    throw std::runtime_error(path + ": is an adapter (PEFT), not a model; merge it into its base model first");
+  if (is_checkpoint(path) || !fs::exists(given, error)) return path;
+  const bool may_hold_models = fs::is_directory(given, error) && !fs::exists(given / "config.json", error) &&
+                               !fs::exists(given / "adapter_config.json", error);
+  if (!may_hold_models) {
+    require_read_form(path);
+    return path;
+  }
   if (const std::string snapshot = main_snapshot(given); !snapshot.empty()) return snapshot;
   constexpr std::size_t kNamed = 5;
   const std::vector<std::string> found = checkpoints_below(path, kNamed + 1);
   if (found.size() == 1) return found.front();
+  if (found.empty()) require_read_form(path);
   if (found.empty()) throw std::runtime_error(path + ": holds no config.json with .safetensors, nor do its subfolders");
   std::string names;
   for (std::size_t i = 0; i < std::min(kNamed, found.size()); ++i) names += (i ? ", " : "") + printable(found[i]);

@@ -7,13 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
+#include <string_view>
 
 namespace moescope {
 
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::string_view kLfsPointer = "version https://git-lfs";
+constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw std::runtime_error(path + ": " + why);
@@ -26,6 +30,12 @@ void require_regular(const std::string& path, const struct stat& status) {
                    : S_ISSOCK(status.st_mode) ? "a socket"
                                               : "a device";
   fail(path, std::string("is ") + is + ", expected a file");
+}
+
+bool is_lfs_pointer(int descriptor, std::uint64_t size) {
+  char bytes[kLfsPointer.size()];
+  return size <= kLongestPointer && ::pread(descriptor, bytes, sizeof bytes, 0) == std::ssize(bytes) &&
+         std::string_view(bytes, sizeof bytes) == kLfsPointer;
 }
 
 }  // namespace
@@ -44,11 +54,13 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   try {
     if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
     require_regular(path, status);  // the file may have been replaced since the check
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    if (is_lfs_pointer(descriptor_, size_))
+      fail(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
-  size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
 InputFile::~InputFile() {

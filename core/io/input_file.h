@@ -12,7 +12,8 @@ namespace moescope {
 // ...
 void require_regular_file(const std::string& path);
 
-// Every member throws std::runtime_error "PATH: why" if it fails.
+// Every member throws std::runtime_error "PATH: why" if it fails. A Git LFS pointer, the text that stands for a file
+// which was not downloaded, cannot be opened.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);

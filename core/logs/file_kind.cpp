@@ -15,6 +15,7 @@
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
+#include "core/logs/dumps/import_expert_counts.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
@@ -31,6 +32,7 @@
 #include "core/recording/schema.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/torch_file.h"
+#include "core/tensors/unread_form.h"
 
 namespace moescope {
 
@@ -143,14 +145,23 @@ constexpr Kind kKinds[] = {
     {FileKind::routed_experts, "routed experts", import_routed_experts},
     {FileKind::text_log, "text log of a training", import_jsonl},
     {FileKind::trainer_state, "log history of Hugging Face's Trainer", import_trainer_state},
+    {FileKind::expert_counts, "counts of experts", import_expert_counts},
     {FileKind::router_trace, "router trace", import_trace},
     {FileKind::tensors, "tensors"},
     {FileKind::config, "run config"},
     {FileKind::lesson, "lesson"},
     {FileKind::queue, "queue of candidates"},
+    {FileKind::unread, "in a form that is not read"},
     {FileKind::text, "no log that MoEScope knows"},
 };
 static_assert(std::size(kKinds) == static_cast<std::size_t>(FileKind::text) + 1);
+
+std::string missing_text(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(path, error);
+  return error ? std::string("No such file or directory")
+               : "is a link to " + printable(target.string()) + ", which does not exist";
+}
 
 const Kind& kind_row(FileKind kind) {
   return *std::ranges::find(kKinds, kind, &Kind::kind);
@@ -221,28 +232,40 @@ Imported import_log(const std::string& path, FileKind kind, const ImportOptions&
   return imported;
 }
 
+std::string no_log_text(const std::string& path, FileKind kind) {
+  if (kind == FileKind::text)
+    return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
+  if (kind != FileKind::unread) return path + ": holds no run, but " + file_kind_name(kind);
+  const std::string form = unread_form(path);
+  return path + ": " +
+         (form.empty() ? "is a binary file of no format that MoEScope knows: neither a log nor text" : form);
+}
+
 FileKind file_kind(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status))
-    throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
+  if (!fs::exists(status)) throw std::runtime_error(path + ": " + missing_text(path));
   if (fs::is_directory(status))
     return is_wandb_folder(path)           ? FileKind::wandb_run
            : holds_event_files(path)       ? FileKind::event_file
            : holds_traces(path)            ? FileKind::router_trace
            : is_te_statistics_folder(path) ? FileKind::te_statistics
            : is_mlflow_run(path)           ? FileKind::mlflow_run
+           : is_expert_counts(path, {})    ? FileKind::expert_counts
            : is_checkpoint_folder(path)    ? FileKind::tensors
            : holds_wandb_runs(path)        ? FileKind::wandb_run
+           : !unread_form(path).empty()    ? FileKind::unread
                                            : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
-  if (bytes.starts_with("SQLite format 3"))
-    return is_recording(bytes, suffix) ? FileKind::recording : FileKind::mlflow_run;
+  if (bytes.starts_with("SQLite format 3") && is_recording(bytes, suffix)) return FileKind::recording;
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
+  if (suffix != ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
+  if (!unread_form(path).empty()) return FileKind::unread;
+  if (bytes.starts_with("SQLite format 3")) return FileKind::mlflow_run;
   const bool may_be_state = suffix == ".json" && bytes.starts_with('{') && read.size() == kLookedAt;
   if (begins_like_trainer_state(may_be_state ? beginning(path, kLongResponse) : bytes)) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
@@ -260,7 +283,9 @@ FileKind file_kind(const std::string& path) {
   if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path)))
     return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;
-  return holds_text_log(path) ? FileKind::text_log : FileKind::text;
+  if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
+  if (holds_text_log(path)) return FileKind::text_log;
+  return is_binary(bytes) ? FileKind::unread : FileKind::text;
 }
 
 }  // namespace moescope

@@ -20,11 +20,13 @@ enum class FileKind {
   routed_experts,  // from inference engines and verl: JSON of responses, or an integer tensor
   text_log,        // output of a training: text_log.h
   trainer_state,   // trainer_state.json of Hugging Face's Trainer
+  expert_counts,   // dumps of expert statistics: import_expert_counts.h
   router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder with such files
   tensors,         // .safetensors, .npy, .pt
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson
   queue,           // .queue: candidates that train in groups; lies beside their recordings
+  unread,          // a known form that is not read (unread_form.h), or a binary file of unknown form
   text,            // any other file or folder: text to train on if the user chooses so
 };
 const char* file_kind_name(FileKind kind);
@@ -34,6 +36,10 @@ bool holds_runs(FileKind kind);
 // where text is expected. Reads a few kB of most files, 64 KiB of CSV, up to 4 MiB of JSON that does not begin with a
 // step, the whole of a config, and the first and the last MiB of other text.
 FileKind file_kind(const std::string& path);
+
+// Returns why a file or folder of a kind without runs is no log: "PATH: is a Parquet file, which is not read: ...",
+// "PATH: is no log that MoEScope knows ...". runs_in_folder.h lists the runs in a folder.
+std::string no_log_text(const std::string& path, FileKind kind);
 
 // Reads the runs of a log of another program. `kind`: the file's kind, which must hold runs and not be a recording.
 // Throws std::runtime_error with the path if the log cannot be read.

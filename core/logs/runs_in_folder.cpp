@@ -115,10 +115,9 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
 }
 
 std::string no_runs_in(const std::string& path, FileKind kind) {
-  if (kind != FileKind::text) return path + ": holds no run, but " + file_kind_name(kind);
   std::error_code error;
   const std::vector<RunFile> runs = fs::is_directory(path, error) ? runs_in_folder(path) : std::vector<RunFile>();
-  if (runs.empty()) return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
+  if (runs.empty()) return no_log_text(path, kind);
   std::string list;
   for (std::size_t i = 0; i < std::min(runs.size(), kNamedRuns); ++i) list += (i ? ", " : "") + runs[i].path;
   return path + ": is a folder of " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") +

@@ -18,6 +18,7 @@
 #include "core/tensors/npy.h"
 #include "core/tensors/safetensors.h"
 #include "core/tensors/torch_file.h"
+#include "core/tensors/unread_form.h"
 #include "core/tensors/zip_archive.h"
 
 namespace moescope {
@@ -25,8 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
-constexpr std::size_t kFirstBytes = kLfsPointer.size();
+constexpr std::size_t kFirstBytes = 16;
 constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
 constexpr std::size_t kMostFilesLookedAt = 100'000;
 
@@ -48,8 +48,6 @@ std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<D
 std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std::optional<DType> bytes_are) {
   std::string bytes(kFirstBytes, '\0');
   bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
-  if (bytes.starts_with(kLfsPointer))
-    throw std::runtime_error(path + ": is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
   if (begins_like_npy(bytes)) {
     auto file = read_npy(path, bytes_are);
     file->index_names();
@@ -61,7 +59,8 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
   const bool may_be_safetensors = bytes.size() > 8 && bytes[8] == '{';
   if (begins_like_pickle(bytes) && !may_be_safetensors) return read_legacy_torch(path);
   if (!path.ends_with(".safetensors") && !may_be_safetensors) {
-    const std::string problem = encoding_problem(bytes);
+    std::string problem = encoding_problem(bytes);
+    if (problem.empty()) problem = unread_form(path);
     throw std::runtime_error(
         path + ": " +
         (problem.empty() ? "begins like no file of tensors: safetensors, .npy, .npz or torch.save" : problem));
@@ -163,7 +162,10 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optiona
                              printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
                              "'; open the one that is meant");
   if (!found.indices.empty()) return read_index((fs::path(path) / found.indices.front()).string(), bytes_are);
-  if (found.tensors.empty()) throw std::runtime_error(path + ": is a folder without .safetensors in it");
+  if (found.tensors.empty()) {
+    const std::string form = unread_form(path);
+    throw std::runtime_error(path + ": " + (form.empty() ? "is a folder without .safetensors in it" : form));
+  }
   return read_shards(path, path, found.tensors, bytes_are);
 }
 

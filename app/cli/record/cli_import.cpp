@@ -149,7 +149,9 @@ void add_import_command(CLI::App& app) {
              "Training logs (JSON lines; what TorchTitan, Megatron-LM, NeMo, verl and Hugging Face's Trainer print; "
              "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
              "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
-             "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
+             "routed_experts of vLLM, SGLang and verl, dumps of expert statistics (SGLang, vLLM, TensorRT-LLM, "
+             "Megatron-LM, "
+             "llama.cpp's imatrix), TransformerEngine's debug statistics (nvdlfw_inspect), tables "
              "(CSV: step,layer,expert,count, or a column for each expert; step and figures, as Lightning's metrics.csv "
              "and the downloads of W&B's and TensorBoard's charts; llama.cpp's moe-trace); "
              "several become runs A, B, ...; - is standard input")
